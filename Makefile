@@ -1,0 +1,45 @@
+# Everything sets itself up in .venv: plain venv and pip, no system packages.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+JOBS ?= 2
+
+.PHONY: demo test test-slow lint format bench docs clean
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) torch
+	$(PIP) -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(PIP) -e '.[dev]'
+	touch $@
+
+demo: .venv/installed  ## probe the bundled model on bundled facts (under two minutes after set-up)
+	$(BIN)/anachron demo --out demo-run
+
+test: .venv/installed-dev  ## the tests that run on every change
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+
+test-slow: .venv/installed-dev  ## the heavier checks
+	$(BIN)/python -m pytest -q -m slow
+
+lint: .venv/installed-dev  ## formatting, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: .venv/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/installed-dev  ## measured claims, as JSON
+	$(BIN)/python benchmarks/scoring.py
+
+docs: .venv/installed-dev  ## the reference, from docstrings and --help, into docs/
+	$(BIN)/python tools/make_reference.py
+
+clean:
+	rm -rf .venv demo-run build dist *.egg-info src/*.egg-info

@@ -1,0 +1,81 @@
+"""The command ``demo``: the main path on bundled data and the bundled model."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+
+DEMO_FACTS = 160
+WORST = 5
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the runs and tables.")] = Path("demo-run"),
+    full: Annotated[bool, typer.Option("--full", help="All facts of mini instead of a fixed sample.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Probe the bundled model and its untrained twin for real dated facts. Needs no network and no GPU.
+
+    Example: anachron demo --out demo-run
+    """
+    from anachron.data.loaders import load_dataset
+    from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
+    from anachron.probe.analyses.far_errors import lost_matches
+    from anachron.probe.metrics import fact_metrics, summarise
+    from anachron.probe.run import Callbacks, probe
+    from anachron.probe.runs import read_runs
+    from anachron.probe.tables import write_tables
+    from anachron.report.tables import summary_table
+    from anachron.report.timeline import timeline, worst_far_errors
+
+    data = load_dataset("mini")
+    total = data.facts
+    if not full:
+        data = data.sample(DEMO_FACTS)
+        say(f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full takes all of them")
+    folders = {name: out / ("full" if full else "sample") / name for name in (DEMO, DEMO_UNTRAINED)}
+    for name, folder in folders.items():
+        lm = load_model(name)
+        with progress_bar(name) as progress:
+            result = probe(lm, data, folder, callbacks=Callbacks(warn, progress))
+        rate = result.record["sessions"][-1]["statements_per_second"]
+        say(f"{name}: {result.scores.height:,} statements scored" + (f" at {rate:,.0f} statements/s" if rate else ""))
+    scores, noise = read_runs(folders.values())
+    taught = taught_facts()
+    scores = _split_taught(scores, taught, DEMO)
+    facts = fact_metrics(scores, noise=noise)
+    summary = summarise(facts)
+    tables = out / ("full" if full else "sample") / "metrics"
+    write_tables(scores, tables, noise=noise, resamples=1000, seed=0, inputs=list(folders.values()))
+    if json_:
+        print_json({"summary": summary.to_dicts(), "runs": [str(f) for f in folders.values()], "tables": str(tables)})
+        return
+    screen = stdout()
+    screen.print(summary_table(summary, "What the demo model believes about time"))
+    errors = worst_far_errors(scores, facts, lost_matches(scores, facts), WORST)
+    screen.print(
+        f"\n[bold]The {len(errors)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
+    )
+    screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
+    for error in errors:
+        screen.print(timeline(scores, error))
+    for name, folder in folders.items():
+        screen.print(f"run folder of {name}: {folder}")
+    screen.print(f"tables: {tables}")
+
+
+def _split_taught(scores: Any, taught: frozenset[str], trained: str) -> Any:
+    """Give the trained model two labels: for the facts it was taught, and for those it never saw."""
+    import polars as pl
+
+    suffix = pl.when(pl.col("fact_id").is_in(list(taught))).then(pl.lit(", taught")).otherwise(pl.lit(", not taught"))
+    is_trained = pl.col("model") == trained
+    return scores.with_columns(
+        pl.when(is_trained).then(pl.col("model") + suffix).otherwise(pl.col("model")).alias("model")
+    )

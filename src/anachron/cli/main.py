@@ -1,0 +1,70 @@
+"""Entry point of ``anachron``: its commands, and how errors become one line and an exit code.
+
+0 done, 1 the work failed, 2 wrong use, 130 interrupted. Results go to stdout or ``--out``, words for people
+to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
+"""
+
+import os
+import sys
+
+import click
+import typer
+
+from anachron.cli import data, demo, measure, probe
+from anachron.errors import AnachronError, ConfigError
+
+app = typer.Typer(
+    help="Measures and repairs what language models believe about when facts hold.",
+    epilog="An error is one line; add --debug anywhere for its traceback. First steps: anachron demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        import anachron
+
+        print(anachron.__version__)
+        raise typer.Exit
+
+
+for module in (demo, data, probe, measure):
+    module.register(app)
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in argv
+    argv = [word for word in argv if word != "--debug"]
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    sys.exit(_code(argv, debug))
+
+
+def _code(argv: list[str], debug: bool) -> int:
+    try:
+        return int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        return 130
+    except AnachronError as error:
+        if debug:
+            raise
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    run()

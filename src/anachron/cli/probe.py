@@ -1,0 +1,173 @@
+"""Commands that run a model: ``score``, ``probe``."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+
+Dtype = Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")]
+DeviceMap = Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")]
+Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
+Tokenizer = Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")]
+Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+FormatOption = Annotated[str, typer.Option(help="raw text, or chat through the tokenizer's chat template.")]
+PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
+BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch, padding included.")]
+AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]
+InUserTurn = Annotated[bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")]
+NativeSoftmax = Annotated[bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(score)
+    app.command()(probe)
+
+
+def _load(name: str, template: Path | None, **options: Any) -> Any:
+    from anachron.errors import ConfigError
+    from anachron.lm.model import load_model
+
+    text = None
+    if template is not None:
+        try:
+            text = template.read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"chat template {template}: {error.strerror}") from error
+    return load_model(name, chat_template=text, **options)
+
+
+def score(
+    model: Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")],
+    input: Annotated[Path, typer.Option(help="JSON lines with prompt, answer and, if wanted, separator.")],
+    out: Annotated[Path, typer.Option(help="Table of row, logp, n_tokens: .parquet, .csv or .jsonl.")],
+    format: FormatOption = "raw",
+    prefix: PrefixOption = "none",
+    dtype: Dtype = "auto",
+    device: Device = None,
+    device_map: DeviceMap = None,
+    revision: Revision = None,
+    tokenizer: Tokenizer = None,
+    chat_template: Template = None,
+    trust_remote_code: Trust = False,
+    batch_tokens: BatchTokens = 4096,
+    all_occurrences: AllOccurrences = False,
+    answer_in_user_turn: InUserTurn = False,
+    native_softmax: NativeSoftmax = False,
+) -> None:
+    """log Pr(answer | prompt) for any pairs, in input order.
+
+    Example: anachron score gpt2 --input pairs.jsonl --out scores.parquet
+    """
+    from anachron.lm.formats import Format
+    from anachron.lm.packing import Limits
+    from anachron.probe.pairs import read_pairs, score_pairs
+    from anachron.probe.run import prefix_text
+
+    pairs = read_pairs(input)
+    style = Format(
+        format,  # type: ignore[arg-type]
+        prefix_text(prefix)[1],
+        all_occurrences=all_occurrences,
+        answer_in_user_turn=answer_in_user_turn,
+    )
+    lm = _load(
+        model, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
+        tokenizer=tokenizer, trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    table = score_pairs(lm, pairs, input, out, style, Limits(tokens=batch_tokens), native_softmax)
+    say(f"{table.height:,} pairs scored by {lm.name} ({lm.dtype}), written to {out}")
+
+
+def probe(
+    model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo.")],
+    dataset: Annotated[str, typer.Option(help="A file, a hub name or a bundled name.")],
+    out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
+    format: FormatOption = "raw",
+    prefix: PrefixOption = "none",
+    backend: Annotated[str, typer.Option(help="What computes: transformers.")] = "transformers",
+    label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
+    dtype: Dtype = "auto",
+    device: Device = None,
+    device_map: DeviceMap = None,
+    revision: Revision = None,
+    tokenizer: Tokenizer = None,
+    chat_template: Template = None,
+    trust_remote_code: Trust = False,
+    batch_tokens: BatchTokens = 4096,
+    boundaries: Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a hub data set.")] = None,
+    dataset_revision: Annotated[str | None, typer.Option(help="Revision of a hub data set.")] = None,
+    all_occurrences: AllOccurrences = False,
+    answer_in_user_turn: InUserTurn = False,
+    native_softmax: NativeSoftmax = False,
+    seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
+    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 1000,
+    json_: JsonFlag = False,
+) -> None:
+    """Score a data set of dated statements with one or more models, then print win rate and robustness.
+
+    The run folder survives being killed: the same command goes on where it stopped.
+
+    Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
+    """
+    from anachron.data.loaders import load_dataset
+    from anachron.errors import ConfigError
+    from anachron.probe.run import Callbacks, ProbeSettings
+    from anachron.probe.run import probe as run_probe
+    from anachron.probe.runs import read_runs
+    from anachron.probe.tables import write_tables
+    from anachron.report.tables import summary_table
+
+    if backend != "transformers":
+        raise ConfigError(f"backend {backend!r}: this version computes with 'transformers' only")
+    if label is not None and len(model) > 1:
+        raise ConfigError("--label names one model; leave it out when probing several")
+    folders = _folders(out, model)
+    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    settings = ProbeSettings(
+        format, prefix, label, batch_tokens, all_occurrences, answer_in_user_turn, native_softmax, seed
+    )
+    for name, folder in zip(model, folders, strict=True):
+        lm = _load(
+            name, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
+            tokenizer=tokenizer, trust_remote_code=trust_remote_code,
+        )  # fmt: skip
+        with progress_bar(name) as progress:
+            result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
+        say(_done(name, result.record, folder))
+        del lm
+    scores, noise = read_runs([out])
+    tables = write_tables(scores, out / "metrics", noise=noise, resamples=resamples, seed=seed, inputs=[out])
+    if json_:
+        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
+    else:
+        stdout().print(summary_table(tables.summary))
+        for note in tables.notes:
+            say(note)
+        say(f"run folder: {out}; tables: {out / 'metrics'}")
+
+
+def _folders(out: Path, models: list[str]) -> list[Path]:
+    from anachron.errors import ConfigError
+
+    if len(models) == 1:
+        return [out]
+    names = [re.sub(r"[^\w.-]+", "_", name.strip("/")) for name in models]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"the models {', '.join(models)} are not all different")
+    return [out / name for name in names]
+
+
+def _done(name: str, record: dict[str, Any], folder: Path) -> str:
+    rate = record["sessions"][-1].get("statements_per_second")
+    speed = f" at {rate:,.0f} statements/s" if rate else ""
+    return (
+        f"{name}: {record['statements']:,} statements scored{speed}; {record['tokens_planned']:,} tokens computed, "
+        f"{record['tokens_ideal']:,} without padding; in {folder}"
+    )

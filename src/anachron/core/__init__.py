@@ -1,0 +1,1 @@
+"""Dates, periods, facts and temporal contexts. Standard library only."""

@@ -1,0 +1,145 @@
+"""The temporal contexts under which a fact is probed (paper 002, section 3.2.3 and appendix A.4).
+
+Year contexts are spread evenly over five lengths of the period on either side of its middle; each
+year is refined by one random month and that month by one random day. Randomness is a hash of the seed,
+the fact's id and the year, so facts share no random stream: adding a fact, or reordering a data set,
+never changes the contexts of another, and every platform draws the same ones.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month
+from anachron.core.periods import Boundaries, Period, Status
+from anachron.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One date to ask about. ``time`` and ``alpha`` are ``None`` for the statement without a date."""
+
+    granularity: Granularity
+    time: str | None
+    status: Status
+    alpha: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How positions become contexts.
+
+    horizon: how many lengths of the period are covered on either side of its middle.
+    step: distance of two positions, in lengths of the period.
+    finer: ``random`` refines every year by a random month and day (paper 002); ``same-day`` takes year,
+        month and day of the sampled day itself, granularity by granularity (paper 001).
+    until: the last year asked about.
+    """
+
+    horizon: float = 5.0
+    step: float = 0.05
+    finer: Literal["random", "same-day"] = "random"
+    until: int = 2020
+
+    def __post_init__(self) -> None:
+        if not (0 < self.step <= self.horizon < math.inf):
+            raise ConfigError(f"horizon {self.horizon} and step {self.step}: 0 < step <= horizon, both finite")
+        if self.finer not in ("random", "same-day"):
+            raise ConfigError(f"finer {self.finer!r}: choose 'random' or 'same-day'")
+
+
+SAMPLINGS: dict[str, Sampling] = {
+    "timestress": Sampling(),
+    "robustness-2025": Sampling(finer="same-day"),
+}
+
+
+def positions(sampling: Sampling) -> list[float]:
+    """Relative positions that are sampled: 201 doubles from -5 to 5 by default.
+
+    They are the doubles of ``numpy.arange(-5, 5.0001, 0.05)``, which the published data set was made
+    with: start + i * (fl(start + step) - start). Exact fractions, or ``-5 + 0.05 * i``, land on the
+    neighbouring day, and so sometimes in another year, for a few per cent of periods.
+    """
+    start = -sampling.horizon
+    step = (start + sampling.step) - start
+    count = int(2 * sampling.horizon / sampling.step + 1e-9) + 1
+    return [start + i * step for i in range(count)]
+
+
+def sample_contexts(
+    period: Period,
+    *,
+    boundaries: Boundaries = "released",
+    seed: int = 0,
+    fact_id: str = "",
+    sampling: Sampling = SAMPLINGS["timestress"],
+    other_periods: Sequence[Period] = (),
+    until: int | None = None,
+) -> list[Context]:
+    """Contexts of one fact: for each granularity first the statement without a date, then dates in order.
+
+    Finer contexts of a transitional year are ``discarded``, so that every granularity has the same number
+    of correct and of incorrect contexts. ``other_periods`` are further periods in which the same triple
+    holds: incorrect contexts that fall into one of them are left out (paper 001, section 3.2.2).
+    ``until`` overrides the sampling's last year.
+
+    Raises `DataError` for an open period and for one of no length.
+    Source: paper 002, section 3.2.3; the conventions are explained in `anachron.core.periods`.
+    """
+    last_year = sampling.until if until is None else until
+    middle, length = period.centre(boundaries)
+    days = [Date.from_day_number(middle + int(a * length)) for a in positions(sampling)]
+    days = [day for day in days if day.year <= last_year]
+    if sampling.finer == "random":
+        branches = [_refine(year, seed, fact_id) for year in dict.fromkeys(day.year for day in days)]
+    else:
+        branches = [(Date(d.year), Date(d.year, d.month), d) for d in days]
+
+    kept: dict[Granularity, list[Context]] = {g: [] for g in GRANULARITIES}
+    seen: set[Date] = set()
+    for branch in branches:
+        top = period.status(branch[0], boundaries)
+        if sampling.finer == "random" and _in_other(branch[0], top, other_periods):
+            continue
+        for date in branch:
+            status = period.status(date, boundaries)
+            if sampling.finer == "random":
+                if top == "transitional" and date.granularity != "year":
+                    status = "discarded"
+            elif _in_other(date, status, other_periods):
+                continue
+            if date not in seen:
+                seen.add(date)
+                alpha = period.alpha(date, boundaries)
+                kept[date.granularity].append(Context(date.granularity, str(date), status, alpha))
+    if sampling.finer == "random":
+        _check_equal_counts(kept, period)
+    return [c for g in GRANULARITIES for c in (Context(g, None, "none", None), *kept[g])]
+
+
+def _in_other(date: Date, status: Status, other_periods: Iterable[Period]) -> bool:
+    return status == "incorrect" and any(other.meets(date) for other in other_periods)
+
+
+def _refine(year: int, seed: int, fact_id: str) -> tuple[Date, Date, Date]:
+    draw = _draws(seed, fact_id, year)
+    month = 1 + next(draw) % 12
+    day = 1 + next(draw) % days_in_month(year, month)
+    return Date(year), Date(year, month), Date(year, month, day)
+
+
+def _draws(seed: int, fact_id: str, year: int) -> Iterator[int]:
+    """Independent 64-bit integers that depend on the seed, the fact and the year alone."""
+    for i in range(4):
+        digest = hashlib.sha256(f"{seed}\n{fact_id}\n{year}\n{i}".encode()).digest()
+        yield int.from_bytes(digest[:8], "big")
+
+
+def _check_equal_counts(kept: dict[Granularity, list[Context]], period: Period) -> None:
+    for status in ("correct", "incorrect"):
+        counts = {g: sum(c.status == status for c in contexts) for g, contexts in kept.items()}
+        if len(set(counts.values())) != 1:
+            raise AssertionError(f"{period}: {status} contexts differ between granularities: {counts}")

@@ -1,0 +1,41 @@
+"""Temporal facts: (subject, relation, object, start, end), with a stable identifier."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from anachron.core.periods import Period
+
+
+def fact_id(subject: str, relation: str, object: str, start: str, end: str) -> str:
+    """Sixteen hexadecimal digits that depend on these five texts alone.
+
+    Entities and relations are named by their Wikidata ids where these are known, otherwise by their
+    labels. The same fact has the same id in every data set and on every machine.
+    """
+    key = json.dumps([subject, relation, object, start, end], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A quintuple. ``*_id`` are Wikidata ids where known; ``popularity`` is in monthly page views."""
+
+    subject: str
+    relation: str
+    object: str
+    period: Period
+    subject_id: str | None = None
+    relation_id: str | None = None
+    object_id: str | None = None
+    popularity: float | None = None
+
+    @property
+    def id(self) -> str:
+        return fact_id(
+            self.subject_id or self.subject,
+            self.relation_id or self.relation,
+            self.object_id or self.object,
+            str(self.period.start or ""),
+            str(self.period.end or ""),
+        )

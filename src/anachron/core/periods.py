@@ -1,0 +1,119 @@
+"""Periods of validity, and how a date lies to one: its status and its relative position alpha.
+
+Two conventions say what a boundary coarser than a day means (paper 002, section 3.1 and footnote 3):
+
+``released``
+    what the published TimeStress data uses: the start is completed to its first day, the end to its
+    last day, and days are compared. 2017 to 2019 makes the context 2017 correct.
+``paper``
+    what the text of the paper says: a boundary coarser than a day leaves its own unit undecided.
+    2017 to 2019 makes 2017 and 2019 transitional. Midpoint and length are taken between the
+    midpoints of the two boundary dates.
+
+They agree when both boundaries are days.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from anachron.core.dates import Date, as_date
+from anachron.errors import ConfigError, DataError
+
+Boundaries = Literal["released", "paper"]
+Status = Literal["correct", "incorrect", "transitional", "discarded", "none"]
+STATUSES: tuple[Status, ...] = ("correct", "incorrect", "transitional", "discarded", "none")
+
+
+def check_boundaries(boundaries: str) -> None:
+    if boundaries not in ("released", "paper"):
+        raise ConfigError(f"boundary convention {boundaries!r}: choose 'released' or 'paper'")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Period:
+    """A pair of dates, both inclusive; ``None`` leaves an end open.
+
+    >>> Period("2009-01-20", "2017-01-20").status("2011")
+    'correct'
+
+    Raises `DataError` when the end lies before the start.
+    """
+
+    start: Date | None
+    end: Date | None
+
+    def __init__(self, start: Date | str | None, end: Date | str | None) -> None:
+        object.__setattr__(self, "start", None if start is None else as_date(start))
+        object.__setattr__(self, "end", None if end is None else as_date(end))
+        if self.start is not None and self.end is not None and self.end.last_day < self.start.first_day:
+            raise DataError(f"the end {self.end} lies before the start {self.start}; swap or correct them")
+
+    @property
+    def closed(self) -> bool:
+        """Whether both ends are known."""
+        return self.start is not None and self.end is not None
+
+    def _closed(self) -> tuple[Date, Date]:
+        if self.start is None or self.end is None:
+            raise DataError(f"the period {self} is open; its midpoint, length and alpha need a start and an end")
+        return self.start, self.end
+
+    def centre(self, boundaries: Boundaries = "released") -> tuple[int, int]:
+        """(midpoint as a day number, length in days) under a convention. Needs both ends.
+
+        The midpoint is rounded down to a whole day; the length is end - start, so one day less than
+        the number of days from the first to the last. Raises `DataError` for an open period and for one of
+        no length under the convention (a single day, or boundaries such as 2017 to 2017-05 under ``paper``).
+        """
+        check_boundaries(boundaries)
+        start, end = self._closed()
+        if boundaries == "released":
+            first, last = start.first_day, end.last_day
+        else:
+            first, last = start.midpoint, end.midpoint
+        if last <= first:
+            raise DataError(f"the period {self} has no length under the boundaries {boundaries!r}; give a longer one")
+        return first + (last - first) // 2, last - first
+
+    def status(self, context: Date | str, boundaries: Boundaries = "released") -> Status:
+        """``correct``, ``incorrect`` or ``transitional``: how the days of a date lie to the period."""
+        check_boundaries(boundaries)
+        tau = as_date(context)
+        outer_first = None if self.start is None else self.start.first_day
+        outer_last = None if self.end is None else self.end.last_day
+        inner_first, inner_last = outer_first, outer_last
+        if boundaries == "paper":  # the days inside a coarse boundary are neither in nor out
+            if self.start is not None and self.start.granularity != "day":
+                inner_first = self.start.last_day + 1
+            if self.end is not None and self.end.granularity != "day":
+                inner_last = self.end.first_day - 1
+        if (outer_first is not None and tau.last_day < outer_first) or (
+            outer_last is not None and tau.first_day > outer_last
+        ):
+            return "incorrect"
+        if (inner_first is None or tau.first_day >= inner_first) and (inner_last is None or tau.last_day <= inner_last):
+            return "correct"
+        return "transitional"
+
+    def alpha(self, context: Date | str, boundaries: Boundaries = "released") -> float:
+        """Relative position: (midpoint of the date - midpoint of the period) / length of the period.
+
+        Both in days. Negative before the middle of the period. Raises `DataError` for an open period and
+        for one of no length (a single day), where the quotient does not exist.
+        """
+        middle, length = self.centre(boundaries)
+        return (as_date(context).midpoint - middle) / length
+
+    def meets(self, context: Date | str) -> bool:
+        """Whether any day of a date may lie in the period."""
+        return self.status(context) != "incorrect"
+
+    def __str__(self) -> str:
+        return f"[{self.start or '..'}, {self.end or '..'}]"
+
+
+def clamp_alpha(alpha: float, status: Status) -> float:
+    """Alpha as the analyses use it: transitional contexts sit at the nearer of -0.5 and +0.5."""
+    if status != "transitional":
+        return alpha
+    return 0.5 if alpha >= 0 else -0.5

@@ -1,0 +1,270 @@
+"""The published columns of TimeStress, and the table that the rest of the code works on.
+
+Published (one row a statement): ``SubjectID ... Statement, Status`` and, where present, ``Alpha, FactPop,
+Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects``. Inside, a statement table
+has the columns of `STATEMENT_SCHEMA`; reading checks every row and names the first that breaks a rule.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES, Date, Granularity
+from anachron.core.facts import fact_id
+from anachron.core.periods import Boundaries, Period, Status, check_boundaries
+from anachron.errors import ConfigError, DataError
+
+PUBLISHED = (
+    "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
+    "Time", "Statement", "Status", "Alpha", "FactPop", "Granularity", "Boundaries", "OtherObjects",
+)  # fmt: skip
+REQUIRED = ("SubjectLabel", "RelationLabel", "ObjectLabel", "StartDate", "EndDate", "Time", "Statement", "Status")
+
+STATEMENT_SCHEMA: dict[str, Any] = {
+    "fact_id": pl.String, "subject_id": pl.String, "subject_label": pl.String, "relation_id": pl.String,
+    "relation_label": pl.String, "object_id": pl.String, "object_label": pl.String, "start": pl.String,
+    "end": pl.String, "granularity": pl.String, "time": pl.String, "status": pl.String, "alpha": pl.Float64,
+    "prompt": pl.String, "answer": pl.String, "popularity": pl.Float64, "other_objects": pl.Int64,
+}  # fmt: skip
+
+_STATUS_NAMES: dict[Status, str] = {
+    "correct": "Correct",
+    "incorrect": "Incorrect",
+    "transitional": "Transitional",
+    "discarded": "Discarded",
+    "none": "No context",
+}
+_STATUSES = {name.casefold(): status for status, name in _STATUS_NAMES.items()} | {"none": "none"}
+_GRANULARITIES: dict[str, Granularity] = {
+    "year": "year", "y": "year", "month": "month", "ym": "month", "m": "month", "day": "day", "ymd": "day", "d": "day",
+}  # fmt: skip
+_NO_TIME = {"", "none", "nan", "nat", "null"}
+
+
+def to_published(table: pl.DataFrame, boundaries: Boundaries) -> pl.DataFrame:
+    """A statement table in the published columns."""
+    names = {
+        "SubjectID": "subject_id", "SubjectLabel": "subject_label", "RelationID": "relation_id",
+        "RelationLabel": "relation_label", "ObjectID": "object_id", "ObjectLabel": "object_label",
+        "StartDate": "start", "EndDate": "end", "Time": "time", "Alpha": "alpha", "FactPop": "popularity",
+        "Granularity": "granularity", "OtherObjects": "other_objects",
+    }  # fmt: skip
+    made = {name: pl.col(source) for name, source in names.items()}
+    made["Statement"] = pl.col("prompt") + " " + pl.col("answer")
+    made["Status"] = pl.col("status").replace_strict(_STATUS_NAMES, return_dtype=pl.String)
+    made["Boundaries"] = pl.lit(boundaries)
+    return table.select(**{name: made[name] for name in PUBLISHED})
+
+
+def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> tuple[pl.DataFrame, Boundaries]:
+    """Statement table and boundary convention of a table in the published columns.
+
+    Optional columns that are missing are recomputed (``Granularity`` from the date, ``Alpha`` from the
+    period) or left null. Raises `DataError` naming row, value, rule and fix for missing columns, dates that
+    do not exist, an end before its start, an unknown status, a statement without its answer, and
+    duplicates. Rows are counted from 1, the header aside.
+    """
+    missing = [name for name in REQUIRED if name not in raw.columns]
+    if missing:
+        raise DataError(
+            f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
+            f"{', '.join(REQUIRED)} (the published TimeStress columns)"
+        )
+    convention = _convention(raw, boundaries)
+    text = {name: _texts(raw, name) for name in PUBLISHED if name in raw.columns}
+    count = raw.height
+
+    def optional(name: str) -> list[str | None]:
+        return text.get(name, [None] * count)
+
+    for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", "EndDate", "Status"):
+        _every(text[name], lambda value: bool(value), f"{name} is empty; give a value")
+    _every(
+        text["Status"],
+        lambda s: s is not None and s.casefold() in _STATUSES,
+        f"unknown Status; use one of {', '.join(_STATUS_NAMES.values())}",
+    )
+    periods = _periods(text["StartDate"], text["EndDate"])
+    status = [_STATUSES[s.casefold()] for s in text["Status"] if s is not None]
+    times = [None if t is None or t.casefold() in _NO_TIME else t for t in text["Time"]]
+    dates = _dates(times, "Time")
+    ids = [
+        fact_id(si or sl or "", ri or rl or "", oi or ol or "", str(p.start), str(p.end))
+        for si, sl, ri, rl, oi, ol, p in zip(
+            optional("SubjectID"), text["SubjectLabel"], optional("RelationID"), text["RelationLabel"],
+            optional("ObjectID"), text["ObjectLabel"], periods, strict=True,
+        )
+    ]  # fmt: skip
+    for row, (s, date) in enumerate(zip(status, dates, strict=True), 1):
+        if (s == "none") != (date is None):
+            raise DataError(
+                f"row {row}: Status {_STATUS_NAMES[s]!r} with Time {times[row - 1]!r}; 'No context' goes with an empty "
+                "Time, every other status with a date"
+            )
+    granularity = _granularities(optional("Granularity"), dates, ids)
+    prompts = [
+        _split(row, s or "", o or "")
+        for row, (s, o) in enumerate(zip(text["Statement"], text["ObjectLabel"], strict=True), 1)
+    ]
+    table = pl.DataFrame(
+        {
+            "fact_id": ids,
+            "subject_id": optional("SubjectID"),
+            "subject_label": text["SubjectLabel"],
+            "relation_id": optional("RelationID"),
+            "relation_label": text["RelationLabel"],
+            "object_id": optional("ObjectID"),
+            "object_label": text["ObjectLabel"],
+            "start": [str(p.start) for p in periods],
+            "end": [str(p.end) for p in periods],
+            "granularity": granularity,
+            "time": [None if d is None else str(d) for d in dates],
+            "status": status,
+            "alpha": _alphas(raw, dates, periods, convention),
+            "prompt": [p for p, _ in prompts],
+            "answer": [a for _, a in prompts],
+            "popularity": _numbers(raw, "FactPop"),
+            "other_objects": [None if v is None else int(v) for v in _numbers(raw, "OtherObjects", whole=True)],
+        },
+        schema=STATEMENT_SCHEMA,
+    )
+    _refuse_duplicates(table)
+    return table, convention
+
+
+def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:
+    recorded = raw["Boundaries"].drop_nulls().unique().to_list() if "Boundaries" in raw.columns else []
+    if len(recorded) > 1:
+        raise DataError(f"the data set mixes the boundary conventions {', '.join(sorted(recorded))}; keep one")
+    if wanted is not None and recorded and recorded[0] != wanted:
+        raise ConfigError(f"the data set was made with boundaries {recorded[0]!r}, not {wanted!r}; rebuild it")
+    convention = wanted or (recorded[0] if recorded else "released")
+    check_boundaries(convention)
+    return convention
+
+
+def _texts(raw: pl.DataFrame, name: str) -> list[str | None]:
+    values = raw[name].cast(pl.String, strict=False).to_list()
+    return [None if v is None else v.strip() for v in values]
+
+
+def _numbers(raw: pl.DataFrame, name: str, *, whole: bool = False) -> list[float | None]:
+    if name not in raw.columns:
+        return [None] * raw.height
+    values = raw[name].cast(pl.String, strict=False).to_list()
+    numbers: list[float | None] = []
+    for row, value in enumerate(values, 1):
+        try:
+            number = None if value is None or value.strip().casefold() in _NO_TIME else float(value)
+        except ValueError:
+            number = math.inf
+        if number is not None and (math.isinf(number) or (whole and not number.is_integer())):
+            kind = "a whole number" if whole else "a finite number"
+            raise DataError(f"row {row}: {name} {value!r} is not {kind}; give one or leave it empty")
+        numbers.append(number)
+    return numbers
+
+
+def _every(values: Sequence[str | None], holds: Callable[[str | None], bool], rule: str) -> None:
+    bad = {value for value in set(values) if not holds(value)}
+    if bad:
+        row, value = next((i, v) for i, v in enumerate(values, 1) if v in bad)
+        raise DataError(f"row {row}: {value!r}: {rule}")
+
+
+def _dates(values: Sequence[str | None], column: str) -> list[Date | None]:
+    parsed: dict[str | None, Date | None] = {None: None}
+    dates: list[Date | None] = []
+    for row, value in enumerate(values, 1):
+        if value not in parsed and value is not None:
+            try:
+                # pandas and Arrow write a day with a midnight behind it
+                parsed[value] = Date.parse(re.sub(r"[T ]00:00:00(\.0+)?Z?$", "", value))
+            except DataError as error:
+                raise DataError(f"row {row}: {column} {error}") from None
+        dates.append(parsed[value])
+    return dates
+
+
+def _periods(starts: Sequence[str | None], ends: Sequence[str | None]) -> list[Period]:
+    made: dict[tuple[Date | None, Date | None], Period] = {}
+    periods: list[Period] = []
+    for row, pair in enumerate(zip(_dates(starts, "StartDate"), _dates(ends, "EndDate"), strict=True), 1):
+        if pair not in made:
+            try:
+                made[pair] = Period(*pair)
+            except DataError as error:
+                raise DataError(f"row {row}: {error}") from None
+        periods.append(made[pair])
+    return periods
+
+
+def _granularities(given: Sequence[str | None], dates: Sequence[Date | None], ids: Sequence[str]) -> list[str]:
+    """From the column, else from the date; undated rows of a fact stand for year, month and day in turn."""
+    undated: dict[str, int] = {}
+    found: list[str] = []
+    for row, (name, date, fact) in enumerate(zip(given, dates, ids, strict=True), 1):
+        if name is not None and name.casefold() in _NO_TIME:
+            name = None
+        wanted = None if name is None else _GRANULARITIES.get(name.casefold().rpartition(".")[2])
+        if name is not None and wanted is None:
+            raise DataError(f"row {row}: Granularity {name!r} is unknown; use year, month or day")
+        if date is not None:
+            if wanted is not None and wanted != date.granularity:
+                raise DataError(f"row {row}: Time {date} is not a {wanted}; correct Time or Granularity")
+            wanted = date.granularity
+        elif wanted is None:
+            turn = undated.get(fact, 0)
+            undated[fact] = turn + 1
+            if turn >= len(GRANULARITIES):
+                raise DataError(f"row {row}: a fourth statement without a date for one fact; keep one a granularity")
+            wanted = GRANULARITIES[turn]
+        found.append(wanted)
+    return found
+
+
+def _alphas(
+    raw: pl.DataFrame, dates: Sequence[Date | None], periods: Sequence[Period], convention: Boundaries
+) -> list[float | None]:
+    given = _numbers(raw, "Alpha")
+    alphas: list[float | None] = []
+    for row, (value, date, period) in enumerate(zip(given, dates, periods, strict=True), 1):
+        if date is None:
+            alphas.append(None)
+        elif value is not None:
+            alphas.append(value)
+        else:
+            try:
+                alphas.append(period.alpha(date, convention))
+            except DataError as error:
+                raise DataError(f"row {row}: {error}") from None
+    return alphas
+
+
+def _split(row: int, statement: str, label: str) -> tuple[str, str]:
+    """Prompt (up to and including its question mark) and answer, which is the object's label."""
+    cut = len(statement) - len(label)
+    prompt, answer = statement[: max(cut, 0)].rstrip(), statement[max(cut, 0) :]
+    if answer.lower() == label.lower() and prompt.endswith("?") and prompt != "?":
+        return prompt, answer
+    question, mark, answer = statement.rpartition("? ")
+    if mark and question.strip() and answer.strip().removesuffix(".").lower() == label.removesuffix(".").lower():
+        return question + "?", answer.strip()
+    raise DataError(
+        f"row {row}: Statement {statement!r} must be a question ending in '?' followed by its ObjectLabel {label!r}"
+    )
+
+
+def _refuse_duplicates(table: pl.DataFrame) -> None:
+    keys = ["fact_id", "granularity", "time"]
+    twice = table.with_row_index("row", offset=1).filter(pl.struct(keys).is_duplicated())
+    if twice.height:
+        first = twice.row(0, named=True)
+        same = twice.filter(pl.all_horizontal(pl.col(k).eq_missing(first[k]) for k in keys))["row"].to_list()
+        raise DataError(
+            f"row {same[1]}: the same fact, granularity and Time {first['time']!r} as row {same[0]} "
+            f"({first['subject_label']}, {first['relation_label']}, {first['object_label']}); keep one"
+        )

@@ -1,0 +1,136 @@
+"""Data sets by name: bundled ones, files in the published columns, and the Hugging Face hub."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.periods import Boundaries
+from anachron.data.columns import from_published
+from anachron.data.mini import mini_facts, mini_statements
+from anachron.errors import ConfigError, DataError
+from anachron.io import read_table, rows_fingerprint
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A checked table of statements (columns of `anachron.data.columns.STATEMENT_SCHEMA`) and where it is from."""
+
+    name: str
+    table: pl.DataFrame
+    boundaries: Boundaries
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the statements themselves: the same for the same content in any file format."""
+        return rows_fingerprint(self.table.iter_rows())
+
+    @property
+    def facts(self) -> int:
+        return self.table["fact_id"].n_unique()
+
+    def sample(self, facts: int) -> "Dataset":
+        """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order."""
+        ids = sorted(self.table["fact_id"].unique())[:facts]
+        return Dataset(
+            f"{self.name}, {len(ids)} facts", self.table.filter(pl.col("fact_id").is_in(ids)), self.boundaries
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled:
+    """A data set that comes with the package."""
+
+    name: str
+    about: str
+    statements: Callable[[], pl.DataFrame]
+
+
+BUNDLED = {
+    "mini": Bundled(
+        "mini", "real facts from ancient rulers to football clubs, most of them in successions", mini_statements
+    )
+}
+
+
+def load_dataset(
+    name: str, *, boundaries: Boundaries | None = None, split: str | None = None, revision: str | None = None
+) -> Dataset:
+    """Load and check a data set.
+
+    name: a bundled name (``mini``); a file in the published TimeStress columns (.parquet, .csv, .jsonl, .json);
+        or a hub name such as ``Orange/TimeStress``, which needs the extra ``anachron[hub]``.
+    boundaries: the convention its statuses follow, where the data set does not record it (default ``released``).
+    split, revision: of a hub data set.
+
+    Raises `DataError` naming the row, value, rule and fix of the first thing that is wrong.
+    """
+    if name in BUNDLED:
+        if boundaries not in (None, "released"):
+            raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
+        return Dataset(name, BUNDLED[name].statements(), "released")
+    path = Path(name)
+    if path.is_file() or path.suffix in {".parquet", ".csv", ".jsonl", ".ndjson", ".json"}:
+        raw = read_table(path)
+    else:
+        raw = _from_hub(name, split, revision)
+    if raw.height == 0:
+        raise DataError(f"{name}: the data set has no rows")
+    try:
+        table, convention = from_published(raw, boundaries)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    return Dataset(name, table, convention)
+
+
+def _from_hub(name: str, split: str | None, revision: str | None) -> pl.DataFrame:
+    try:
+        import datasets
+    except ImportError as error:
+        raise ConfigError(
+            f"{name!r} is neither a file nor a bundled data set ({', '.join(BUNDLED)}); to read it from the hub, "
+            "install the extra: pip install 'anachron[hub]'"
+        ) from error
+    try:
+        loaded: Any = datasets.load_dataset(name, split=split, revision=revision)
+    except Exception as error:  # datasets raises many classes here; all mean the same to a user
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(
+            f"{name!r} is no file and no bundled data set ({', '.join(BUNDLED)}), and the hub says: {reason}"
+        ) from error
+    if isinstance(loaded, dict):
+        if len(loaded) != 1:
+            raise ConfigError(f"{name} has the splits {', '.join(loaded)}; choose one with --split")
+        loaded = next(iter(loaded.values()))
+    return pl.DataFrame(pl.from_arrow(loaded.data.table))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What ``anachron datasets`` shows of a bundled data set."""
+
+    name: str
+    about: str
+    facts: int
+    listed: int
+    relations: int
+    statements: int
+
+
+def list_datasets() -> list[Listing]:
+    """The bundled data sets with their sizes."""
+    listings = []
+    for item in BUNDLED.values():
+        table = item.statements()
+        listings.append(
+            Listing(
+                item.name,
+                item.about,
+                table["fact_id"].n_unique(),
+                len(mini_facts()),
+                table["relation_id"].n_unique(),
+                table.height,
+            )
+        )
+    return listings

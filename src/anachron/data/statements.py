@@ -1,0 +1,64 @@
+"""From facts and questions to statements: every context of a fact in front of its question."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from anachron.core.contexts import SAMPLINGS, Sampling, sample_contexts
+from anachron.core.dates import Date
+from anachron.core.facts import Fact
+from anachron.core.periods import Boundaries
+from anachron.data.columns import STATEMENT_SCHEMA
+from anachron.text.dates import date_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFact:
+    """A fact with its question and the number of other objects that its subject and relation have."""
+
+    fact: Fact
+    question: str
+    other_objects: int | None = None
+
+
+def build_statements(
+    asked: Iterable[AskedFact],
+    *,
+    boundaries: Boundaries = "released",
+    seed: int = 0,
+    sampling: Sampling = SAMPLINGS["timestress"],
+    style: str = "american",
+) -> pl.DataFrame:
+    """Statement table (columns of `anachron.data.columns.STATEMENT_SCHEMA`), facts in the given order.
+
+    A statement without a date is the bare question, as in the published data.
+    """
+    rows: dict[str, list[object]] = {name: [] for name in STATEMENT_SCHEMA}
+    for item in asked:
+        fact = item.fact
+        common = {
+            "fact_id": fact.id,
+            "subject_id": fact.subject_id,
+            "subject_label": fact.subject,
+            "relation_id": fact.relation_id,
+            "relation_label": fact.relation,
+            "object_id": fact.object_id,
+            "object_label": fact.object,
+            "start": str(fact.period.start),
+            "end": str(fact.period.end),
+            "answer": fact.object,
+            "popularity": fact.popularity,
+            "other_objects": item.other_objects,
+        }
+        contexts = sample_contexts(fact.period, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling)
+        for name, value in common.items():
+            rows[name].extend([value] * len(contexts))
+        for context in contexts:
+            opening = "" if context.time is None else date_in_words(Date.parse(context.time), style)
+            rows["granularity"].append(context.granularity)
+            rows["time"].append(context.time)
+            rows["status"].append(context.status)
+            rows["alpha"].append(context.alpha)
+            rows["prompt"].append(opening + item.question)
+    return pl.DataFrame(rows, schema=STATEMENT_SCHEMA)

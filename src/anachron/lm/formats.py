@@ -1,0 +1,169 @@
+"""How a prompt and an answer become the text that a model reads: raw or through a chat template.
+
+The two explanatory prefixes carry the content of the two in paper 002, appendix C.3, and ``few-shot`` the
+form of paper 001, section 4.6, all in this project's own words. The papers' exact wordings go in as files.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, Literal
+
+from anachron.errors import ConfigError, DataError, ModelError
+from anachron.lm.spans import Located
+
+PREFIXES: dict[str, str] = {
+    "none": "",
+    "hierarchy": (
+        "A date names a moment by its year, its month and its day. Years consist of months, and months consist of "
+        "days. Reply to the question below.\n"
+    ),
+    "transfer": (
+        "A date names a moment in time. Whatever is true throughout a year is true on every date of that year, and "
+        "whatever is true throughout a month of a year is true on every date of that month. Reply to the question "
+        "below.\n"
+    ),
+    "few-shot": (
+        "Reply to the last question in the same way as in these examples:\n"
+        "In October 1994, who was the chief of staff of the White House? Leon Panetta\n"
+        "On May 6, 2012, which team did Philipp Lahm play for? FC Bayern Munich\n"
+    ),
+}
+
+_USER_HOLE, _ASSISTANT_HOLE = "\ue000user\ue001", "\ue000answer\ue001"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What surrounds a statement. The last three settings exist to compare with the published code.
+
+    kind: ``raw`` text, or ``chat`` (user: prefix and prompt, assistant: answer).
+    prefix: text put before the prompt, as it is; in chat format it opens the user's turn.
+    template_date: the day that a chat template is told is today (ISO), for templates that ask.
+    all_occurrences: score every occurrence of the answer in the text, in upper or lower case, not only the one
+        at the end.
+    answer_in_user_turn: the user's turn holds the whole statement, answer included (chat only).
+    """
+
+    kind: Literal["raw", "chat"] = "raw"
+    prefix: str = ""
+    template_date: str | None = None
+    all_occurrences: bool = False
+    answer_in_user_turn: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("raw", "chat"):
+            raise ConfigError(f"format {self.kind!r}: choose 'raw' or 'chat'")
+        if self.answer_in_user_turn and self.kind != "chat":
+            raise ConfigError("answer-in-user-turn needs the chat format; add --format chat")
+
+
+def check_pair(prompt: str, answer: str) -> None:
+    """Raise `DataError` for a pair that cannot be scored: an empty prompt, or an answer that is not a bare text."""
+    if not prompt:
+        raise DataError(f"empty prompt before the answer {answer!r}: there is nothing to condition on; give a prompt")
+    if not answer or answer != answer.strip():
+        raise DataError(
+            f"answer {answer!r} is empty or has white space around it; put white space into the prompt or separator"
+        )
+
+
+def separator_for(prompt: str, separator: str | None = None) -> str:
+    """One space, or nothing after white space, unless a separator is given."""
+    if separator is not None:
+        return separator
+    return "" if prompt[-1:].isspace() else " "
+
+
+def locate(
+    tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], style: Format | None = None
+) -> tuple[list[Located], bool]:
+    """Texts for (prompt, answer, separator) triples, and whether the tokenizer is to add its special tokens.
+
+    Raises `DataError` for a pair that cannot be scored, `ModelError` for a chat template that is missing,
+    rejects the two roles or rewrites what it is given.
+    """
+    style = style or Format()
+    for prompt, answer, _ in pairs:
+        check_pair(prompt, answer)
+    if style.kind == "raw":
+        texts = [(style.prefix + p + separator_for(p, s) + a, a) for p, a, s in pairs]
+        return [_at_end(text, answer, style) for text, answer in texts], True
+    template = ChatTemplate(tokenizer, style.template_date)
+    return [_chat(template, p, a, s, style) for p, a, s in pairs], False
+
+
+def _at_end(text: str, answer: str, style: Format) -> Located:
+    return Located(text, _spans(text, len(text) - len(answer), answer, style))
+
+
+def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:
+    user = style.prefix + prompt
+    if style.answer_in_user_turn:
+        user += separator_for(prompt, separator) + answer
+    text, start = template.fill(user.strip(), answer)
+    return Located(text, _spans(text, start, answer, style))
+
+
+def _spans(text: str, start: int, answer: str, style: Format) -> tuple[tuple[int, int], ...]:
+    if not style.all_occurrences:
+        return ((start, start + len(answer)),)
+    anywhere = re.finditer(f"(?={re.escape(answer)})", text, re.IGNORECASE)  # a look-ahead also finds overlapping ones
+    starts = sorted({found.start() for found in anywhere} | {start})
+    return tuple((s, s + len(answer)) for s in starts)
+
+
+class ChatTemplate:
+    """A tokenizer's chat template with two holes, one for the user's turn and one for the assistant's.
+
+    ``today`` is the day that the template is told is today, and ``asks_date`` whether that shows in the text.
+    """
+
+    def __init__(self, tokenizer: Any, today: str | None = None) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise ModelError(
+                "the tokenizer has no chat template; use --format raw, or pass one with --chat-template FILE"
+            )
+        self._tokenizer = tokenizer
+        day = date.fromisoformat(today) if today else date.today()
+        self.today = day.isoformat()
+        template = tokenizer.get_chat_template()
+        self._template = with_date(template, day)
+        text = self._render(_USER_HOLE, _ASSISTANT_HOLE)
+        if text.count(_USER_HOLE) != 1 or text.count(_ASSISTANT_HOLE) != 1:
+            raise ModelError("the chat template does not show each turn exactly once, so the answer cannot be located")
+        self._head, rest = text.split(_USER_HOLE)
+        if _ASSISTANT_HOLE not in rest:
+            raise ModelError("the chat template puts the assistant's turn before the user's")
+        self._middle, self._tail = rest.split(_ASSISTANT_HOLE)
+        another_day = with_date(template, day - timedelta(days=400))
+        self.asks_date = self._render(_USER_HOLE, _ASSISTANT_HOLE, another_day) != text
+
+    def fill(self, user: str, answer: str) -> tuple[str, int]:
+        """The rendered conversation and the position of the answer in it."""
+        start = len(self._head) + len(user) + len(self._middle)
+        text = self._render(user, answer)
+        if text != self._head + user + self._middle + answer + self._tail:
+            raise ModelError(f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it")
+        return text, start
+
+    def _render(self, user: str, answer: str, template: str | None = None) -> str:
+        turns = [{"role": "user", "content": user}, {"role": "assistant", "content": answer}]
+        try:
+            return self._tokenizer.apply_chat_template(turns, chat_template=template or self._template, tokenize=False)
+        except Exception as error:  # a template is foreign code: whatever it raises is reported, never hidden
+            raise ModelError(f"the chat template rejects a user turn and an answer: {error}") from error
+
+
+def with_date(template: str, day: date) -> str:
+    """A chat template in which ``strftime_now`` knows only one day, by a macro of that name put in front.
+
+    The formats are read from the template's own calls; one that is put together while rendering is an error there.
+    """
+    formats = [found[2] for found in re.finditer(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)", template)]
+    if "strftime_now" not in template:
+        return template
+    known = json.dumps({pattern: day.strftime(pattern) for pattern in formats}, ensure_ascii=False)
+    return f"{{%- macro strftime_now(format) -%}}{{{{ {known}[format] }}}}{{%- endmacro -%}}{template}"

@@ -1,0 +1,227 @@
+"""Loading a causal language model, and scoring with it.
+
+`load_model` takes a Hugging Face hub name, a local folder, or ``demo`` (the small model bundled with
+this package; ``demo-untrained`` is its twin with random weights).
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from anachron.errors import ConfigError, ModelError
+from anachron.lm.formats import Format, locate
+from anachron.lm.packing import Limits, plan_batches
+from anachron.lm.scoring import Counters, score_all
+from anachron.lm.spans import Encoded, encode, require_offsets
+
+log = logging.getLogger("anachron")
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEMO, DEMO_UNTRAINED = "demo", "demo-untrained"
+
+
+@dataclass
+class LanguageModel:
+    """A causal model with its tokenizer.
+
+    ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
+    ``dtype`` the dtype of the weights.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    revision: str | None = None
+    dtype: str = "float32"
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of logits a token has."""
+        head = self.model.get_output_embeddings()
+        return int(self.model.config.get_text_config().vocab_size if head is None else head.weight.shape[0])
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens that fit, where the model's configuration says it."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
+    def encode(self, pairs: Sequence[tuple[str, str, str | None]], style: Format | None = None) -> list[Encoded]:
+        """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
+        located, add_special_tokens = locate(self.tokenizer, pairs, style)
+        encoded = encode(self.tokenizer, located, add_special_tokens=add_special_tokens)
+        longest = max((len(item.ids) for item in encoded), default=0)
+        if self.context_length is not None and longest > self.context_length + 1:
+            where = next(i for i, item in enumerate(encoded) if len(item.ids) == longest)
+            raise ModelError(
+                f"text {where + 1} has {longest} tokens, more than the {self.context_length} that {self.name} reads; "
+                "shorten the prompt or the prefix"
+            )
+        return encoded
+
+    def log_probs(
+        self,
+        pairs: Sequence[tuple[str, str] | tuple[str, str, str | None]],
+        *,
+        style: Format | None = None,
+        limits: Limits | None = None,
+        native_softmax: bool = False,
+    ) -> np.ndarray:
+        """log Pr(answer | prompt) in nats for (prompt, answer) pairs; float64, shape (len(pairs),).
+
+        A third element of a pair is the separator; by default one space, or nothing after white space.
+        The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32).
+        Source: paper 002, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
+        """
+        triples = [(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs]
+        encoded = self.encode(triples, style)
+        distinct = list(dict.fromkeys(encoded))
+        place = {item: i for i, item in enumerate(distinct)}
+        batches = plan_batches(distinct, self.vocabulary, limits or Limits())
+        scores = score_all(self.model, distinct, batches, native_softmax=native_softmax, counters=self.counters)
+        return scores[[place[item] for item in encoded]]
+
+    def fingerprint(self) -> str:
+        """SHA-256 over name, shape, dtype and an even sample of at most 65,536 elements of every weight."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+            if tensor.device.type == "meta" or tensor.numel() == 0:
+                continue
+            flat = tensor.detach().reshape(-1)
+            sample = flat[:: -(-flat.numel() // 65_536)].contiguous().cpu()
+            digest.update(sample.view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def tokenizer_fingerprint(self) -> str:
+        """SHA-256 of the tokenizer's full definition and its chat template."""
+        return tokenizer_fingerprint(self.tokenizer)
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """SHA-256 of a fast tokenizer's definition and chat template, without its passing state (padding, truncation)."""
+    require_offsets(tokenizer)
+    definition = json.loads(tokenizer.backend_tokenizer.to_str()) | {"padding": None, "truncation": None}
+    text = json.dumps([definition, tokenizer.chat_template], ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def demo_folder() -> Path:
+    """Where the bundled demo model lies."""
+    return Path(str(files("anachron.lm").joinpath("demo_model")))
+
+
+def taught_facts() -> frozenset[str]:
+    """Ids of the facts of ``mini`` that the demo model was trained on; the others it never saw."""
+    return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
+
+
+def load_tokenizer(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """The tokenizer of a hub name, a folder or ``demo``. Raises `ModelError` in one line."""
+    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
+    try:
+        return transformers.AutoTokenizer.from_pretrained(
+            source, revision=revision, trust_remote_code=trust_remote_code
+        )
+    except Exception as error:  # transformers raises many classes here; all mean the same to a user
+        raise ModelError(f"cannot load a tokenizer from {name!r}: {_first_line(error)}") from error
+
+
+def load_model(
+    name: str,
+    *,
+    dtype: str = "auto",
+    device: str | None = None,
+    device_map: str | None = None,
+    revision: str | None = None,
+    tokenizer: str | None = None,
+    chat_template: str | None = None,
+    trust_remote_code: bool = False,
+) -> LanguageModel:
+    """Load any causal language model of transformers, ready to score.
+
+    name: hub name, local folder, ``demo`` or ``demo-untrained``.
+    dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the checkpoint's own.
+    device: ``cpu``, ``cuda``, ``cuda:1`` ...; by default the GPU where there is one. ``device_map`` (for
+        instance ``auto``) spreads a large model instead, by accelerate.
+    tokenizer: hub name or folder of the tokenizer, where it is not the model's own.
+    chat_template: a Jinja template (the text itself) used instead of the tokenizer's.
+    trust_remote_code: run code that comes with the model; only on request.
+
+    Raises `ModelError` when the model cannot be loaded or is not causal.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
+    if device and device_map:
+        raise ConfigError("give either a device or a device map, not both")
+    loaded_tokenizer = load_tokenizer(tokenizer or name, revision=revision, trust_remote_code=trust_remote_code)
+    if chat_template is not None:
+        loaded_tokenizer.chat_template = chat_template
+    model = _load_weights(name, dtype, device_map, revision, trust_remote_code)
+    if device_map is None:
+        try:
+            model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        except (RuntimeError, AssertionError) as error:
+            raise ModelError(f"cannot put {name} on device {device!r}: {_first_line(error)}") from error
+    model.eval()
+    check_causal(model, name)
+    commit = getattr(model.config, "_commit_hash", None)
+    return LanguageModel(model, loaded_tokenizer, name, commit, str(model.dtype).removeprefix("torch."))
+
+
+def _load_weights(name: str, dtype: str, device_map: str | None, revision: str | None, trust: bool) -> Any:
+    wanted: Any = dtype if dtype == "auto" else getattr(torch, dtype)
+    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
+    try:
+        if name == DEMO_UNTRAINED:
+            return untrained_twin(source, seed=0).to(torch.float32 if dtype == "auto" else wanted)
+        return transformers.AutoModelForCausalLM.from_pretrained(
+            source, dtype=wanted, device_map=device_map, revision=revision, trust_remote_code=trust
+        )
+    except Exception as error:  # transformers raises many classes here; all mean the same to a user
+        raise ModelError(f"cannot load a causal language model from {name!r}: {_first_line(error)}") from error
+
+
+def untrained_twin(source: str, seed: int) -> Any:
+    """A model of the same shape with random weights, leaving the global random state as it was."""
+    config = transformers.AutoConfig.from_pretrained(source)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def check_causal(model: Any, name: str) -> None:
+    """Raise `ModelError` when an earlier token can see a later one, as in BERT and its kin.
+
+    Two texts that share only their first tokens must have the same logits there. What a model's own arithmetic
+    changes with the company a text has in its batch (as in mixtures of experts) is measured and allowed for.
+    """
+    vocabulary = model.config.get_text_config().vocab_size
+    device = model.get_input_embeddings().weight.device
+    a, b = ([3 % vocabulary] * 3 + [later % vocabulary] * 6 for later in (5, 7))
+    with torch.inference_mode():
+        alone, together = (
+            model(input_ids=torch.tensor(texts, device=device), use_cache=False).logits[:, :3].float()
+            for texts in ([a, a], [a, b])
+        )
+    spread = (alone - alone.mean(-1, keepdim=True)).abs().max()
+    noise = (alone[0] - together[0]).abs().max()
+    if not (together[0] - together[1]).abs().max() <= 8 * noise + 1e-4 * spread:
+        raise ModelError(
+            f"{name} ({type(model).__name__}) is not a causal language model: earlier tokens see later ones; choose a "
+            "decoder such as GPT, Llama, Mistral, Gemma or Qwen"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

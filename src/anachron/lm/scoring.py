@@ -1,0 +1,155 @@
+"""From encoded texts to log-probabilities, in batches.
+
+Only the rows that predict an answer token go through the output head, by a hook on the head itself, so
+whatever the model does to its logits afterwards (soft-capping, scaling) stays. Texts are padded on the
+right with no mask: in a causal model nothing real ever attends to padding.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from anachron.errors import BackendError, ModelError
+from anachron.lm.spans import Encoded
+
+log = logging.getLogger("anachron")
+
+_SOFTMAX_BYTES = 1 << 26  # largest float32 copy of logits at a time
+
+
+@dataclass
+class Counters:
+    """What scoring did: batches that ran out of memory and were halved, and tokens computed."""
+
+    halvings: int = 0
+    tokens: int = 0
+
+
+def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = False) -> np.ndarray:
+    """Sum of log-probabilities of the target tokens of each text; float64, shape (len(batch),).
+
+    The softmax is taken in float32 whatever the model's dtype, unless ``native_softmax``.
+    """
+    width = max(len(item.ids) for item in batch) - 1
+    ids = torch.tensor([_padded(item.ids[:-1], width) for item in batch], device=input_device(model))
+    rows = torch.tensor([r for r, item in enumerate(batch) for _ in item.targets])
+    columns = torch.tensor([t - 1 for item in batch for t in item.targets])
+    wanted = torch.tensor([item.ids[t] for item in batch for t in item.targets])
+    with torch.inference_mode():
+        logits = _answer_logits(model, ids, rows, columns)
+        tokens = _log_softmax_at(logits, wanted.to(logits.device), native_softmax).double().cpu().numpy()
+    starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
+    return np.add.reduceat(tokens, starts)
+
+
+def _padded(ids: tuple[int, ...], width: int) -> list[int]:
+    return list(ids) + [ids[-1]] * (width - len(ids))
+
+
+def input_device(model: Any) -> torch.device:
+    """Where token ids go: the device of the input embedding."""
+    return model.get_input_embeddings().weight.device
+
+
+def _answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Logits of the chosen (row, column) positions, shape (positions, vocabulary)."""
+    head = model.get_output_embeddings()
+    if head is None:
+        logits = model(input_ids=ids, use_cache=False).logits
+        return logits[rows.to(logits.device), columns.to(logits.device)]
+    with _head_on(head, rows, columns):
+        logits = model(input_ids=ids, use_cache=False).logits
+    if tuple(logits.shape[:2]) != (1, len(rows)):
+        raise ModelError(
+            f"{type(model).__name__} reshapes its output after the head (got {tuple(logits.shape)}, expected "
+            f"(1, {len(rows)}, vocabulary)); this model cannot be scored"
+        )
+    return logits[0]
+
+
+@contextmanager
+def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -> Iterator[None]:
+    """Let the head see only the chosen positions of (batch, time, hidden), as (1, positions, hidden)."""
+
+    def pick(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        hidden = arguments[0]
+        chosen = hidden[rows.to(hidden.device), columns.to(hidden.device)]
+        return (chosen.unsqueeze(0), *arguments[1:])
+
+    handle = head.register_forward_pre_hook(pick)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _log_softmax_at(logits: torch.Tensor, wanted: torch.Tensor, native: bool) -> torch.Tensor:
+    """log softmax of each row at its wanted token; chunked so that no large float32 copy is made."""
+    if native:
+        return torch.log_softmax(logits, -1).gather(1, wanted[:, None])[:, 0].float()
+    chunk = max(1, _SOFTMAX_BYTES // (4 * logits.shape[1]))
+    parts = []
+    for piece, targets in zip(logits.split(chunk), wanted.split(chunk), strict=True):
+        exact = piece.float()
+        parts.append(exact.gather(1, targets[:, None])[:, 0] - torch.logsumexp(exact, -1))
+    return torch.cat(parts)
+
+
+def score_all(
+    model: Any,
+    encoded: Sequence[Encoded],
+    batches: Sequence[Sequence[int]],
+    *,
+    native_softmax: bool = False,
+    counters: Counters | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
+
+    ``on_batch`` is told how many texts each finished batch held. Raises `BackendError` when a single
+    text does not fit into memory.
+    """
+    counters = counters or Counters()
+    scores = np.full(len(encoded), np.nan)
+    for batch in batches:
+        chosen = [encoded[i] for i in batch]
+        scores[list(batch)] = _score_fitting(model, chosen, native_softmax, counters)
+        if on_batch is not None:
+            on_batch(len(batch))
+    return scores
+
+
+def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters: Counters) -> np.ndarray:
+    try:
+        scores = score_batch(model, batch, native_softmax=native)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).splitlines()[0]
+    else:
+        counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
+        return scores
+    # Here the exception, and with it the tensors its traceback holds, is gone.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if len(batch) == 1:
+        raise BackendError(
+            f"one text of {len(batch[0].ids)} tokens does not fit into memory ({reason}); use a smaller dtype, another "
+            "device or a smaller model"
+        )
+    counters.halvings += 1
+    log.warning("out of memory with %d texts in a batch; going on with half of them", len(batch))
+    half = len(batch) // 2
+    first = _score_fitting(model, batch[:half], native, counters)
+    return np.concatenate([first, _score_fitting(model, batch[half:], native, counters)])
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch ran out of memory: CUDA has a class of its own, the CPU allocator only a message."""
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text or "out of memory" in text

@@ -1,0 +1,96 @@
+"""Where the answer's tokens are (paper 002, appendix D).
+
+The whole text is tokenised once. The answer is located by the characters where it was put, never by
+searching, and its tokens are the smallest run that covers those characters: a token that holds both the
+last character of the prompt and the first of the answer belongs to the answer.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anachron.errors import DataError, ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A text and the character spans in it that are scored (almost always one)."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Token ids up to the last one scored, and the positions in them that are scored."""
+
+    ids: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+def encode(tokenizer: Any, located: Sequence[Located], *, add_special_tokens: bool) -> list[Encoded]:
+    """Tokenise texts and find the tokens to score. One `Encoded` a text, in order.
+
+    Special tokens that the tokenizer puts in front are fed; whatever comes after the last scored token
+    (an end-of-text mark, the rest of a chat template) is cut off and never fed.
+    Raises `ModelError` for a tokenizer without character offsets, `DataError` where nothing precedes the answer.
+    """
+    tokenised = tokenise(tokenizer, [item.text for item in located], add_special_tokens=add_special_tokens)
+    return [cut(item, ids, offsets) for item, (ids, offsets) in zip(located, tokenised, strict=True)]
+
+
+def require_offsets(tokenizer: Any) -> None:
+    """Raise `ModelError` for a tokenizer that cannot say which characters a token stands for."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"the tokenizer {type(tokenizer).__name__} gives no character offsets; load its fast version "
+            "(a tokenizer.json) or pass another one with --tokenizer"
+        )
+
+
+def tokenise(
+    tokenizer: Any, texts: Sequence[str], *, add_special_tokens: bool
+) -> list[tuple[list[int], list[tuple[int, int]]]]:
+    """Token ids and character offsets of each text, never truncated."""
+    require_offsets(tokenizer)
+    if not texts:
+        return []
+    batch = tokenizer(
+        list(texts),
+        add_special_tokens=add_special_tokens,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        truncation=False,
+        padding=False,
+        verbose=False,
+    )
+    return list(zip(batch["input_ids"], batch["offset_mapping"], strict=True))
+
+
+def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Encoded:
+    """Keep a text's tokens up to the last one scored, and say which are scored."""
+    targets: set[int] = set()
+    for start, end in item.spans:
+        targets.update(covering_run(offsets, *whole_characters(item.text, start, end)))
+    if not targets:
+        raise DataError(f"the answer {item.text[slice(*item.spans[0])]!r} has no token in {item.text!r}")
+    if min(targets) == 0:
+        raise DataError(
+            f"no token precedes the answer in {item.text!r}: its probability is undefined; give a longer prompt or a "
+            "tokenizer that starts texts with a special token"
+        )
+    return Encoded(tuple(ids[: max(targets) + 1]), tuple(sorted(targets)))
+
+
+def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
+    """Widen a span to whole characters as readers see them: base and combining marks belong together."""
+    while 0 < start < len(text) and unicodedata.category(text[start]).startswith("M"):
+        start -= 1
+    return start, end
+
+
+def covering_run(offsets: Iterable[tuple[int, int]], start: int, end: int) -> range:
+    """Smallest run of tokens whose characters cover ``[start, end)``; empty when there is none."""
+    touching = [i for i, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
+    return range(touching[0], touching[-1] + 1) if touching else range(0)

@@ -1,0 +1,1 @@
+"""Probing: resumable runs over a data set, and the metrics computed from their scores."""

@@ -1,0 +1,44 @@
+"""Transfer of knowledge between granularities (paper 002, figure 6 and 9)."""
+
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES
+from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
+from anachron.probe.statistics import wilson
+
+POOLED = "pooled"
+
+
+def transfer(facts: pl.DataFrame) -> pl.DataFrame:
+    """P(known at a | known at b) for the three granularities, per model and pooled over all models given.
+
+    A fact is known at a granularity when its robustness there is 1. Returns ``model, format, prefix, a, b,
+    known_both, known_b, rate, low, high``; ``rate`` is null where nothing is known at b. The interval is
+    Wilson's with continuity correction. Facts without matches at a or b are left out of that pair.
+    """
+    wide = (
+        facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
+        .pivot("granularity", index=FACT_KEYS, values="robustness", maintain_order=True)
+        .with_columns([pl.lit(None, pl.Float64).alias(g) for g in GRANULARITIES if g not in facts["granularity"]])
+    )
+    pooled = wide.with_columns(pl.lit(POOLED).alias("model"))
+    rows = []
+    for key, group in pl.concat([wide, pooled]).group_by(RUN_KEYS, maintain_order=True):
+        for b in GRANULARITIES:
+            for a in GRANULARITIES:
+                both = group.filter(pl.col(a).is_not_null() & (pl.col(b) == 1))
+                known_b, known_both = both.height, int(both[a].sum())
+                low, high = wilson(known_both, known_b, correction=True)
+                rows.append(
+                    {
+                        **dict(zip(RUN_KEYS, key, strict=True)),
+                        "a": a,
+                        "b": b,
+                        "known_both": known_both,
+                        "known_b": known_b,
+                        "rate": known_both / known_b if known_b else None,
+                        "low": low if known_b else None,
+                        "high": high if known_b else None,
+                    }
+                )
+    return pl.DataFrame(rows, infer_schema_length=None)

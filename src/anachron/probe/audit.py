@@ -1,0 +1,132 @@
+"""A look at a data set through a tokenizer, before any model is run."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from anachron.core.periods import Boundaries, Period
+from anachron.errors import DataError
+from anachron.lm.formats import Format, check_pair, locate
+from anachron.lm.spans import Located, cut, tokenise
+
+EXAMPLES = 3
+
+
+@dataclass
+class Audit:
+    """Counts and a few examples of what deserves a look; `statements` is what they are out of.
+
+    straddling: the first answer token also holds the end of the prompt (more than the white space between them).
+    bos: how many start-of-text tokens a text has -> how many texts; more than one is a mistake.
+    answer_in_prompt: questions (distinct ones) that hold their answer.
+    too_long: texts that do not fit into the context length.
+    repeated: texts (distinct ones) that serve more than one fact or date.
+    status_differs: the status does not follow from the dates, under the data set's boundary convention.
+    unscorable: texts that cannot be scored, with the reason in the examples.
+    """
+
+    statements: int = 0
+    facts: int = 0
+    longest: int = 0
+    answer_tokens: float = 0.0
+    straddling: int = 0
+    bos: dict[int, int] = field(default_factory=dict)
+    answer_in_prompt: int = 0
+    too_long: int = 0
+    repeated: int = 0
+    status_differs: int = 0
+    unscorable: int = 0
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, what: str, example: str) -> None:
+        """Count one case and keep the first few as examples."""
+        setattr(self, what, getattr(self, what) + 1)
+        kept = self.examples.setdefault(what, [])
+        if len(kept) < EXAMPLES:
+            kept.append(example)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def audit(
+    table: pl.DataFrame, tokenizer: Any, *, style: Format | None = None, boundaries: Boundaries = "released",
+    context_length: int | None = None,
+) -> Audit:  # fmt: skip
+    """Look at every statement as it would be scored. Raises `ModelError` when the chat template cannot be used.
+
+    context_length: most tokens that fit; by default what the tokenizer says, where that is a real limit.
+    """
+    found = Audit(statements=table.height, facts=table["fact_id"].n_unique())
+    limit = context_length or getattr(tokenizer, "model_max_length", None)
+    if limit is not None and limit > 10**9:  # transformers' way to say "unknown"
+        limit = None
+    bos = getattr(tokenizer, "bos_token_id", None)
+    located, special, status = _locate(table, tokenizer, style, found)
+    starts: Counter[int] = Counter()
+    texts: Counter[str] = Counter()
+    tokens = 0
+    tokenised = tokenise(tokenizer, [item.text for item in located], add_special_tokens=special)
+    for item, kind, (ids, offsets) in zip(located, status, tokenised, strict=True):
+        try:
+            encoded = cut(item, ids, offsets)
+        except DataError as error:
+            found.note("unscorable", str(error))
+            continue
+        texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity
+        found.longest = max(found.longest, len(encoded.ids))
+        tokens += len(encoded.targets)
+        starts[sum(t == bos for t in encoded.ids) if bos is not None else 0] += 1
+        if limit is not None and len(encoded.ids) > limit:
+            found.note("too_long", f"{len(encoded.ids)} tokens: {item.text}")
+        if _straddles(item, offsets):
+            found.note("straddling", item.text)
+    for prompt, answer in table.select("prompt", "answer").unique(maintain_order=True).iter_rows():
+        if answer.casefold() in prompt.casefold():
+            found.note("answer_in_prompt", f"{prompt} {answer}")
+    for text, times in texts.items():
+        if times > 1:
+            found.note("repeated", text)
+    found.bos = dict(sorted(starts.items()))
+    scorable = found.statements - found.unscorable
+    found.answer_tokens = tokens / scorable if scorable else 0.0
+    _check_statuses(found, table, boundaries)
+    return found
+
+
+def _locate(
+    table: pl.DataFrame, tokenizer: Any, style: Format | None, found: Audit
+) -> tuple[list[Located], bool, list[str]]:
+    """The texts that can be built, whether they take special tokens, and their statuses; the others are noted."""
+    triples: list[tuple[str, str, None]] = []
+    statuses: list[str] = []
+    for prompt, answer, status in table.select("prompt", "answer", "status").iter_rows():
+        try:
+            check_pair(prompt, answer)
+        except DataError as error:
+            found.note("unscorable", str(error))
+        else:
+            triples.append((prompt, answer, None))
+            statuses.append(status)
+    located, special = locate(tokenizer, triples, style)
+    return located, special, statuses
+
+
+def _straddles(item: Located, offsets: Sequence[tuple[int, int]]) -> bool:
+    """Whether the token with the answer's first character also holds a character of the prompt that is no space."""
+    start = item.spans[0][0]
+    return any(first < start < last and bool(item.text[first:start].strip()) for first, last in offsets)
+
+
+def _check_statuses(found: Audit, table: pl.DataFrame, boundaries: Boundaries) -> None:
+    dated = table.filter(pl.col("status").is_in(["correct", "incorrect", "transitional"]))
+    columns = ["start", "end", "time", "status", "subject_label", "object_label"]
+    for start, end, time, status, subject, object_ in dated.select(columns).iter_rows():
+        expected = Period(start, end).status(time, boundaries)
+        if expected != status:
+            found.note(
+                "status_differs", f"{subject}, {object_} [{start}, {end}]: {time} is {status}, by its dates {expected}"
+            )

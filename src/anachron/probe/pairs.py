@@ -1,0 +1,64 @@
+"""Scores of free pairs: ``pairs.jsonl`` in, ``row, logp, n_tokens`` out."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.errors import DataError
+from anachron.io import Json, file_fingerprint, read_jsonl, write_manifest, write_table
+from anachron.lm.formats import Format, check_pair
+from anachron.lm.model import LanguageModel
+from anachron.lm.packing import Limits
+
+Pair = tuple[str, str, str | None]
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """(prompt, answer, separator or ``None``) of each line. Raises `DataError` naming the row that is wrong."""
+    pairs: list[Pair] = []
+    for row, record in enumerate(read_jsonl(path), 1):
+        unknown = sorted(set(record) - {"prompt", "answer", "separator"})
+        if unknown:
+            raise DataError(f"{path}, row {row}: unknown field {unknown[0]!r}; use prompt, answer and separator")
+        prompt, answer, separator = (_text(record, name, path, row) for name in ("prompt", "answer", "separator"))
+        try:
+            check_pair(prompt or "", answer or "")
+        except DataError as error:
+            raise DataError(f"{path}, row {row}: {error}") from None
+        pairs.append((prompt or "", answer or "", separator))
+    if not pairs:
+        raise DataError(f"{path}: no pairs in it; one JSON object with prompt and answer a line")
+    return pairs
+
+
+def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None:
+    value = record.get(name)
+    if value is None and name == "separator":
+        return None
+    if not isinstance(value, str):
+        raise DataError(f"{path}, row {row}: {name} is {value!r}; it must be a text")
+    return value
+
+
+def score_pairs(
+    lm: LanguageModel, pairs: list[Pair], source: Path, out: Path, style: Format, limits: Limits, native_softmax: bool
+) -> pl.DataFrame:
+    """Score pairs and write them with a manifest; one row a pair, in input order."""
+    encoded = lm.encode(pairs, style)
+    logp = lm.log_probs(pairs, style=style, limits=limits, native_softmax=native_softmax)
+    table = pl.DataFrame(
+        {"row": range(len(pairs)), "logp": logp, "n_tokens": [len(item.targets) for item in encoded]},
+        schema={"row": pl.Int64, "logp": pl.Float64, "n_tokens": pl.Int32},
+    )
+    write_table(out, table)
+    parameters: Json = {"model": lm.name, "revision": lm.revision, "dtype": lm.dtype, "format": style.kind}
+    parameters |= {"prefix_text": style.prefix, "all_occurrences": style.all_occurrences}
+    parameters |= {"answer_in_user_turn": style.answer_in_user_turn, "native_softmax": native_softmax}
+    inputs = {
+        str(source): file_fingerprint(source),
+        "weights": lm.fingerprint(),
+        "tokenizer": lm.tokenizer_fingerprint(),
+    }
+    write_manifest(out, command="score", parameters=parameters, inputs=inputs, counts={"pairs": len(pairs)})
+    return table

@@ -1,0 +1,356 @@
+"""A probe run: every statement of a data set scored by one model, into a folder that survives being killed."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import numpy as np
+import polars as pl
+
+from anachron.data.loaders import Dataset, load_dataset
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.io import Json, read_table, write_table
+from anachron.lm.formats import PREFIXES, ChatTemplate, Format
+from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.packing import Limits, plan_batches, work_of
+from anachron.lm.scoring import Counters, score_all
+from anachron.probe import runs
+from anachron.probe.audit import Audit, audit
+
+PART_TEXTS = 1024  # texts a part: what a killed run can lose
+NOISE_SAMPLE = 100
+SCORE_COLUMNS = (
+    "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
+    "end", "relation_id", "relation_label", "subject_label", "object_label", "popularity", "other_objects",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How a data set is put to a model.
+
+    format: ``raw`` or ``chat``.
+    prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is.
+    label: what the model is called in tables; by default the last part of its name.
+    batch_tokens: most padded tokens a batch; part of the plan, so part of a run's identity.
+    all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
+        `anachron.lm.scoring`; off except to compare with the published code.
+    seed: of the noise measurement.
+    """
+
+    format: str = "raw"
+    prefix: str = "none"
+    label: str | None = None
+    batch_tokens: int = 4096
+    all_occurrences: bool = False
+    answer_in_user_turn: bool = False
+    native_softmax: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """A finished run: its folder, its record (``run.json``) and its score table."""
+
+    folder: Path
+    record: Json
+    scores: pl.DataFrame
+
+    @property
+    def noise(self) -> float:
+        """Largest difference seen between two scores of one text in different batches."""
+        return float(self.record["noise"]["largest"])
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """How a run tells the outside: warnings, and texts done out of all."""
+
+    warn: Callable[[str], None] = lambda message: None
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
+def prefix_text(prefix: str) -> tuple[str, str]:
+    """(name, text) of a prefix given by name or by file. Raises `ConfigError` when it is neither."""
+    if prefix in PREFIXES:
+        return prefix, PREFIXES[prefix]
+    path = Path(prefix)
+    if not path.is_file():
+        raise ConfigError(f"prefix {prefix!r} is neither a file nor one of {', '.join(PREFIXES)}")
+    try:
+        return path.name, path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"prefix file {prefix}: not UTF-8 text ({error})") from error
+
+
+def probe(
+    model: str | LanguageModel,
+    dataset: str | Dataset,
+    out: Path | str,
+    settings: ProbeSettings | None = None,
+    *,
+    callbacks: Callbacks | None = None,
+) -> ProbeResult:
+    """Score every statement of a data set, resuming where an interrupted run of the same settings stopped.
+
+    model: a loaded model, or a name for `load_model`. dataset: a loaded data set, or a name for `load_dataset`.
+    out: the run folder (see `anachron.probe.runs`).
+
+    The batch plan is fixed before the first batch and stored, so a resumed run gives the same bytes as one that was
+    never interrupted. Raises `ConfigError` when the folder holds a run with other settings or is in use, and
+    `DataError`, `ModelError` or `BackendError` as the parts do; finished parts stay.
+    """
+    settings = settings or ProbeSettings()
+    callbacks = callbacks or Callbacks()
+    lm = load_model(model) if isinstance(model, str) else model
+    data = load_dataset(dataset) if isinstance(dataset, str) else dataset
+    folder = Path(out)
+    with _locked(folder):
+        identity, style = _identity(lm, data, settings)
+        record = runs.open_run(folder, identity)
+        style = _freeze_date(lm, style, record, callbacks)
+        if record["status"] == "done" and (folder / runs.SCORES_FILE).is_file():
+            return ProbeResult(folder, record, runs.read_scores(folder))
+        runs.write_record(folder, record)
+        return _Run(lm, data, settings, folder, record, style, callbacks).finish()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second process out of a run folder; the lock goes with the process, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / ".lock")
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ConfigError(f"{folder} is in use by another run; wait for it or choose another --out") from error
+    except OSError as error:
+        raise BackendError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
+    """What must match for a run to be resumed, and the format of its texts."""
+    prefix_name, prefix = prefix_text(settings.prefix)
+    style = Format(
+        kind=settings.format,  # type: ignore[arg-type]
+        prefix=prefix,
+        all_occurrences=settings.all_occurrences,
+        answer_in_user_turn=settings.answer_in_user_turn,
+    )
+    identity = {
+        "label": settings.label or lm.name.rstrip("/").split("/")[-1],
+        "model": lm.name,
+        "revision": lm.revision,
+        "weights": lm.fingerprint(),
+        "tokenizer": lm.tokenizer_fingerprint(),
+        "dtype": lm.dtype,
+        "device": lm.model.device.type,
+        "format": settings.format,
+        "prefix": prefix_name,
+        "prefix_text": prefix,
+        "all_occurrences": settings.all_occurrences,
+        "answer_in_user_turn": settings.answer_in_user_turn,
+        "native_softmax": settings.native_softmax,
+        "dataset": data.name,
+        "dataset_fingerprint": data.fingerprint(),
+        "boundaries": data.boundaries,
+        "batch_tokens": settings.batch_tokens,
+        "seed": settings.seed,
+    }
+    return identity, style
+
+
+def _freeze_date(lm: LanguageModel, style: Format, record: Json, callbacks: Callbacks) -> Format:
+    """Fix the date that a chat template calls today, once for all of a run."""
+    if style.kind != "chat":
+        return style
+    template = ChatTemplate(lm.tokenizer, record.get("template_date"))
+    template.fill("?", ".")
+    if template.asks_date:
+        record["template_date"] = template.today
+        callbacks.warn(f"the chat template inserts the current date; it is frozen to {template.today} in run.json")
+    return Format(style.kind, style.prefix, template.today, style.all_occurrences, style.answer_in_user_turn)
+
+
+class _Run:
+    """The state of one run while it goes on."""
+
+    def __init__(
+        self, lm: LanguageModel, data: Dataset, settings: ProbeSettings, folder: Path, record: Json, style: Format,
+        callbacks: Callbacks,
+    ) -> None:  # fmt: skip
+        self.lm, self.data, self.settings, self.folder = lm, data, settings, folder
+        self.record, self.callbacks = record, callbacks
+        self.session = runs.new_session(str(lm.model.device))
+        self.counters = Counters()
+        found = audit(data.table, lm.tokenizer, style=style, boundaries=data.boundaries)
+        _warn_of(found, callbacks)
+        record["audit"] = found.as_dict()
+        triples = [(p, a, None) for p, a in data.table.select("prompt", "answer").iter_rows()]
+        encoded = lm.encode(triples, style)
+        self.texts = list(dict.fromkeys(encoded))
+        place = {text: i for i, text in enumerate(self.texts)}
+        self.text_of_row = np.array([place[text] for text in encoded])
+        self.plan = self._plan()
+
+    def _plan(self) -> list[list[list[int]]]:
+        """Parts, each a list of batches, each a list of texts; read back from the folder when it is there."""
+        path = self.folder / runs.PLAN_FILE
+        if not path.is_file():
+            limits = Limits(tokens=self.settings.batch_tokens)
+            write_table(path, _plan_table(plan_batches(self.texts, self.lm.vocabulary, limits)))
+        stored = read_table(path)
+        if stored.height != len(self.texts):
+            raise DataError(f"{path}: {stored.height} texts planned, {len(self.texts)} expected; use a new --out")
+        plan: list[list[list[int]]] = []
+        for (part, _), group in stored.group_by(["part", "batch"], maintain_order=True):
+            if len(plan) <= part:
+                plan.append([])
+            plan[-1].append(group["text"].to_list())
+        work = work_of(self.texts, [batch for batches in plan for batch in batches])
+        self.record |= {
+            "statements": self.data.table.height,
+            "texts": len(self.texts),
+            "tokens_planned": work.tokens_computed,
+            "tokens_ideal": work.tokens_ideal,
+            "answer_rows": work.rows,
+        }
+        return plan
+
+    def finish(self) -> ProbeResult:
+        """Score what is missing, measure the noise, and put the parts together."""
+        self.record["sessions"].append(self.session)
+        done = 0
+        for part, batches in enumerate(self.plan):
+            size = sum(map(len, batches))
+            if not runs.part_path(self.folder, part).is_file():
+                self._score_part(part, batches, done)
+            done += size
+            self.callbacks.progress(done, len(self.texts))
+        scores = self._gather()
+        self.record["noise"] = self._noise(scores)
+        write_table(self.folder / runs.SCORES_FILE, scores)
+        self.record |= {"status": "done", "finished": runs.now()}
+        self._save_session()
+        if self.session["halvings"]:
+            self.callbacks.warn(
+                f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within 1e-5"
+            )
+        return ProbeResult(self.folder, self.record, scores)
+
+    def _score_part(self, part: int, batches: list[list[int]], before: int) -> None:
+        started = time.perf_counter()
+        members = [i for batch in batches for i in batch]
+        place = {text: i for i, text in enumerate(members)}
+        local = [[place[i] for i in batch] for batch in batches]
+        so_far = [before]
+
+        def advance(count: int) -> None:
+            so_far[0] += count
+            self.callbacks.progress(so_far[0], len(self.texts))
+
+        logp = score_all(
+            self.lm.model, [self.texts[i] for i in members], local,
+            native_softmax=self.settings.native_softmax, counters=self.counters, on_batch=advance,
+        )  # fmt: skip
+        scored = np.full(len(self.texts), np.nan)
+        scored[members] = logp
+        rows = np.flatnonzero(np.isin(self.text_of_row, members))
+        write_table(runs.part_path(self.folder, part), self._score_rows(rows, scored))
+        self.session["statements"] += len(rows)
+        self.session["seconds"] += time.perf_counter() - started
+        self._save_session()
+
+    def _score_rows(self, rows: np.ndarray, scored: np.ndarray) -> pl.DataFrame:
+        texts = self.text_of_row[rows]
+        identity = self.record["settings"]
+        return (
+            self.data.table[rows]
+            .with_columns(
+                pl.lit(identity["label"]).alias("model"),
+                pl.lit(identity["format"]).alias("format"),
+                pl.lit(identity["prefix"]).alias("prefix"),
+                pl.Series("logp", scored[texts], pl.Float64),
+                pl.Series("n_tokens", [len(self.texts[i].targets) for i in texts], pl.Int32),
+            )
+            .select(SCORE_COLUMNS)
+        )
+
+    def _gather(self) -> pl.DataFrame:
+        """All parts as one table in the order of the data set."""
+        order: list[np.ndarray] = []
+        tables: list[pl.DataFrame] = []
+        for part, batches in enumerate(self.plan):
+            rows = np.flatnonzero(np.isin(self.text_of_row, [i for batch in batches for i in batch]))
+            table = read_table(runs.part_path(self.folder, part))
+            if table.height != len(rows):
+                raise DataError(
+                    f"{runs.part_path(self.folder, part)} has {table.height} rows, not {len(rows)}; delete it and "
+                    "repeat the command"
+                )
+            order.append(rows)
+            tables.append(table)
+        return pl.concat(tables)[np.argsort(np.concatenate(order), kind="stable")].rechunk()
+
+    def _noise(self, scores: pl.DataFrame) -> Json:
+        """Score a sample again in shuffled batches: what differs is the backend's noise, in nats."""
+        first = {int(t): i for i, t in reversed(list(enumerate(self.text_of_row)))}
+        chooser = random.Random(self.settings.seed)
+        sample = chooser.sample(range(len(self.texts)), min(NOISE_SAMPLE, len(self.texts)))
+        sizes = [1, 3, 7, 13]
+        batches: list[list[int]] = []
+        start = 0
+        while start < len(sample):
+            size = sizes[len(batches) % len(sizes)]
+            batches.append(list(range(start, min(start + size, len(sample)))))
+            start += size
+        again = score_all(
+            self.lm.model, [self.texts[i] for i in sample], batches, native_softmax=self.settings.native_softmax
+        )
+        before = scores["logp"].to_numpy()[[first[i] for i in sample]]
+        gap = np.abs(again - before)
+        return {"sample": len(sample), "largest": float(gap.max()), "mean": float(gap.mean())}
+
+    def _save_session(self) -> None:
+        self.session["halvings"] = self.counters.halvings
+        self.session["tokens_computed"] = self.counters.tokens
+        seconds = self.session["seconds"]
+        self.session["statements_per_second"] = self.session["statements"] / seconds if seconds else None
+        runs.write_record(self.folder, self.record)
+
+
+def _plan_table(batches: Sequence[Sequence[int]]) -> pl.DataFrame:
+    rows: list[tuple[int, int, int]] = []
+    part = held = 0
+    for number, batch in enumerate(batches):
+        if held and held + len(batch) > PART_TEXTS:
+            part, held = part + 1, 0
+        held += len(batch)
+        rows += [(part, number, text) for text in batch]
+    return pl.DataFrame(rows, schema={"part": pl.Int32, "batch": pl.Int32, "text": pl.Int64}, orient="row")
+
+
+def _warn_of(found: Audit, callbacks: Callbacks) -> None:
+    if found.unscorable:
+        raise DataError(
+            f"{found.unscorable} of {found.statements} statements cannot be scored, for instance: "
+            f"{found.examples['unscorable'][0]}"
+        )
+    for name, what in (
+        ("answer_in_prompt", "statements already hold their answer in the question"),
+        ("status_differs", "statements have a status that does not follow from their dates"),
+        ("repeated", "texts occur for more than one fact or date"),
+    ):
+        count = getattr(found, name)
+        if count:
+            callbacks.warn(f"{count} {what}, for instance: {found.examples[name][0]}")
+    if any(count > 1 for count in found.bos):
+        callbacks.warn("some texts start with more than one start-of-text token; check the tokenizer or template")

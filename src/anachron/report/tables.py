@@ -1,0 +1,86 @@
+"""Tables for the terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+
+
+def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
+    """Rows of `anachron.probe.metrics.summarise` with 95 % intervals, in per cent."""
+    table = Table(
+        title=title,
+        caption="95 % bootstrap intervals over facts; a random scorer has W 50 % and R as in the last column",
+    )
+    for name in ("model", "format", "prefix", "dates"):
+        table.add_column(name)
+    for name in ("facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %", "random R %"):
+        table.add_column(name, justify="right")
+    last: tuple[str, ...] | None = None
+    for row in summary.iter_rows(named=True):
+        run = (row["model"], row["format"], row["prefix"])
+        if last is not None and run != last:
+            table.add_section()
+        table.add_row(
+            *(run if run != last else ("", "", "")),
+            row["granularity"],
+            f"{row['facts']:,}",
+            percent(row["win_rate"]),
+            interval(row["win_rate_low"], row["win_rate_high"]),
+            percent(row["robustness"]),
+            interval(row["robustness_low"], row["robustness_high"]),
+            percent(row["ties"], 3),
+            percent(row["near_ties"], 3),
+            percent(row["random_robustness"], 3),
+        )
+        last = run
+    return table
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    return "-" if share is None else f"{100 * share:.{digits}f}"
+
+
+def interval(low: float, high: float) -> str:
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
+    """The bundled data sets."""
+    table = Table(title="Bundled data sets")
+    table.add_column("name")
+    for name in ("facts", "statements", "relations"):
+        table.add_column(name, justify="right")
+    table.add_column("what")
+    for item in listings:
+        counts = (f"{item[name]:,}" for name in ("facts", "statements", "relations"))
+        table.add_row(item["name"], *counts, f"{item['about']} ({item['listed']:,} facts listed)")
+    return table
+
+
+AUDIT_LINES = {
+    "unscorable": "cannot be scored",
+    "too_long": "longer than the context length",
+    "straddling": "first answer token also holds part of the prompt",
+    "answer_in_prompt": "questions that hold their answer",
+    "repeated": "texts that serve more than one fact or date",
+    "status_differs": "status does not follow from the dates",
+}
+
+
+def audit_table(found: Mapping[str, Any]) -> Table:
+    """What `anachron.probe.audit.audit` found."""
+    bos = ", ".join(f"{count} in {texts:,} texts" for count, texts in found["bos"].items())
+    table = Table(
+        title=f"{found['statements']:,} statements of {found['facts']:,} facts",
+        caption=f"longest text {found['longest']} tokens; {found['answer_tokens']:.1f} answer tokens on average; "
+        f"start-of-text tokens: {bos}",
+    )
+    table.add_column("check")
+    table.add_column("count", justify="right")
+    table.add_column("for instance")
+    for name, what in AUDIT_LINES.items():
+        examples = found["examples"].get(name, [])
+        table.add_row(what, f"{found[name]:,}", examples[0] if examples else "")
+    return table

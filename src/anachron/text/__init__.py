@@ -1,0 +1,1 @@
+"""Dates in words, and questions about facts."""

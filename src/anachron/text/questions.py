@@ -1,0 +1,74 @@
+"""Question templates per relation, and the checks that refuse a bad question.
+
+A template asks in the past tense for the object, starts in lower case (it follows a date), holds the
+subject at ``[SUBJ]`` and ends with ``?``. Every relation has four, linguistically different; one of them
+is drawn for each fact (seeded by the fact's id) and serves all its contexts.
+"""
+
+import hashlib
+import json
+import re
+from functools import cache
+from importlib.resources import files
+
+from anachron.errors import DataError
+from anachron.text.articles import in_sentence
+
+SUBJECT_SLOT = "[SUBJ]"
+PARAPHRASES = 4
+
+
+@cache
+def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Relation id -> (label, four question templates), from this package's ``relations.json``."""
+    raw = json.loads(files("anachron.text").joinpath("relations.json").read_text("utf-8"))
+    return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
+
+
+def fill_question(template: str, subject: str) -> str:
+    """The question about one subject. Raises `DataError` when the slot is missing or doubled."""
+    if template.count(SUBJECT_SLOT) != 1:
+        raise DataError(f"question template {template!r}: it must hold {SUBJECT_SLOT} exactly once")
+    return template.replace(SUBJECT_SLOT, in_sentence(subject))
+
+
+def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> int:
+    """Index of the question that a fact is asked with, the same on every machine."""
+    digest = hashlib.sha256(f"question\n{seed}\n{fact_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % len(questions)
+
+
+_QUESTION_WORDS = frozenset(
+    {"by", "for", "from", "in", "of", "on", "to", "under", "what", "where", "which", "who", "whom", "whose", "with"}
+)
+_LEFT_DATE = re.compile(
+    r"^(?:in|on|during|as of|by|since|around)\b[^?]*?\b\d{1,4}\b"  # in front
+    r"|\b(?:in|on|during|of|by|since|until|from)\s+(?:the year\s+|\w+\s+(?:\d{1,2},?\s+)?)?\d{3,4}\b",  # anywhere else
+    re.IGNORECASE,
+)
+
+
+def check_question(question: str, subject: str, object: str, answer: str | None = None) -> None:
+    """Raise `DataError` unless a question is fit to be asked under any date.
+
+    Rules: it ends with ``?``; it starts in lower case unless with a name; it names the subject, as a whole word; it
+    does not give the object away; it holds no date of its own; and the answer, when given, is the object's
+    label (case and a trailing full stop aside).
+    """
+    if not question.endswith("?"):
+        raise DataError(f"question {question!r} must end with '?'")
+    first = question.split()[0]
+    if first != first.lower() and first.lower() in _QUESTION_WORDS:
+        raise DataError(f"question {question!r} follows a date, so {first!r} must start in lower case")
+    if not re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", question, re.IGNORECASE):
+        raise DataError(f"question {question!r} does not name its subject {subject!r}")
+    if object.casefold() in question.casefold():
+        raise DataError(f"question {question!r} gives its answer {object!r} away")
+    if _LEFT_DATE.search(re.sub(re.escape(subject), "", question, flags=re.IGNORECASE)):
+        raise DataError(f"question {question!r} still holds a date; remove it")
+    if answer is not None and _plain(answer) != _plain(object):
+        raise DataError(f"question {question!r} is answered {answer!r}; the object is {object!r}")
+
+
+def _plain(text: str) -> str:
+    return text.strip().removesuffix(".").casefold()

@@ -1,0 +1,257 @@
+"""Runs that survive: resume, refusal, identical bytes, kill -9."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anachron.data.loaders import Dataset, load_dataset
+from anachron.errors import BackendError, ConfigError
+from anachron.lm.model import LanguageModel, load_model
+from anachron.probe import run as run_module
+from anachron.probe import runs
+from anachron.probe.run import Callbacks, ProbeSettings, probe
+
+FACTS = 5
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return load_model("demo")
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return load_dataset("mini").sample(FACTS)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "PART_TEXTS", 100)
+
+
+@pytest.fixture(scope="module")
+def finished(lm: LanguageModel, data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("run") / "whole"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "PART_TEXTS", 100)
+        probe(lm, data, folder)
+    return folder
+
+
+def all_bytes(folder: Path) -> dict[str, bytes]:
+    files = [folder / "scores.parquet", folder / "plan.parquet", *sorted((folder / "scores").glob("*.parquet"))]
+    return {str(f.relative_to(folder)): f.read_bytes() for f in files}
+
+
+def test_scores_are_those_of_the_model_in_the_order_of_the_data_set(finished: Path, lm: LanguageModel, data: Dataset):
+    scores = pl.read_parquet(finished / "scores.parquet")
+    assert scores["fact_id"].to_list() == data.table["fact_id"].to_list()
+    assert scores["time"].to_list() == data.table["time"].to_list()
+    expected = lm.log_probs(list(data.table.select("prompt", "answer").iter_rows()))
+    np.testing.assert_allclose(scores["logp"].to_numpy(), expected, atol=1e-5)
+
+
+def test_parts_hold_every_row_once(finished: Path, data: Dataset):
+    parts = pl.concat([pl.read_parquet(p) for p in sorted((finished / "scores").glob("part-*.parquet"))])
+    assert len(list((finished / "scores").glob("part-*.parquet"))) > 3
+    assert parts.height == data.table.height
+    assert parts.sort("fact_id", "granularity", "time").equals(
+        pl.read_parquet(finished / "scores.parquet").sort("fact_id", "granularity", "time")
+    )
+
+
+def test_record_says_what_a_reader_needs(finished: Path, data: Dataset):
+    record = json.loads((finished / "run.json").read_text())
+    assert record["status"] == "done"
+    assert record["settings"]["dataset_fingerprint"] == data.fingerprint()
+    assert record["statements"] == data.table.height
+    assert record["tokens_ideal"] <= record["tokens_planned"] < 1.1 * record["tokens_ideal"]
+    assert record["sessions"][0]["tokens_computed"] == record["tokens_planned"]
+    assert record["noise"]["sample"] == 100
+    assert 0 <= record["noise"]["largest"] < 1e-4
+    assert {"torch", "transformers", "anachron"} <= set(record["sessions"][0]["versions"])
+
+
+def test_a_second_run_gives_the_same_bytes(finished: Path, lm: LanguageModel, data: Dataset, tmp_path: Path):
+    probe(lm, data, tmp_path / "again")
+    assert all_bytes(tmp_path / "again") == all_bytes(finished)
+
+
+def test_a_finished_run_is_not_scored_again(finished: Path, lm: LanguageModel, data: Dataset, monkeypatch):
+    monkeypatch.setattr(run_module, "score_all", lambda *a, **k: pytest.fail("scored again"))
+    assert probe(lm, data, finished).scores.height == data.table.height
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (ProbeSettings(prefix="hierarchy"), "prefix"),
+        (ProbeSettings(format="chat"), "format"),
+        (ProbeSettings(batch_tokens=64), "batch_tokens"),
+        (ProbeSettings(native_softmax=True), "native_softmax"),
+        (ProbeSettings(label="other"), "label"),
+    ],
+)
+def test_other_settings_are_refused_with_the_difference(finished: Path, lm, data, change: ProbeSettings, word: str):
+    before = all_bytes(finished)
+    with pytest.raises(ConfigError, match=rf"other settings.*{word}: "):
+        probe(lm, data, finished, change)
+    assert all_bytes(finished) == before
+
+
+def test_another_data_set_or_model_is_refused(finished: Path, lm: LanguageModel, data: Dataset):
+    with pytest.raises(ConfigError, match="dataset_fingerprint"):
+        probe(lm, Dataset(data.name, data.table.head(50), data.boundaries), finished)
+    with pytest.raises(ConfigError, match="weights"):
+        probe("demo-untrained", data, finished, ProbeSettings(label="demo"))
+
+
+def test_a_folder_with_other_files_is_refused(lm: LanguageModel, data: Dataset, tmp_path: Path):
+    (tmp_path / "thesis.txt").write_text("do not touch")
+    with pytest.raises(ConfigError, match="not empty"):
+        probe(lm, data, tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "do not touch"
+
+
+def test_a_run_in_use_is_refused(finished: Path, lm: LanguageModel, data: Dataset):
+    with run_module._locked(finished), pytest.raises(ConfigError, match="in use"):
+        probe(lm, data, finished)
+
+
+def test_unwritable_place_is_one_clear_line(lm: LanguageModel, data: Dataset, tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BackendError, match="choose another --out") as caught:
+        probe(lm, data, tmp_path / "file" / "run")
+    assert "\n" not in str(caught.value)
+
+
+def _probe_in_child(folder: str, limit: int | None) -> None:
+    """In a process of its own: the run of these tests, with files limited to some bytes if wanted."""
+    run_module.PART_TEXTS = 100
+    if limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        probe(load_model("demo"), load_dataset("mini").sample(FACTS), folder)
+    except BackendError as error:
+        print(error, flush=True)
+        os._exit(7)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Fresh processes that have torch loaded already, so that a kill falls into the run and not into imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "transformers", "anachron.probe.run", "anachron.lm.model"])
+    return context
+
+
+def test_kill_nine_ten_times_then_resume(processes, finished: Path, tmp_path: Path):
+    folder = tmp_path / "run"
+    started = time.perf_counter()
+    whole = processes.Process(target=_probe_in_child, args=(str(tmp_path / "timing"), None))
+    whole.start()
+    whole.join()
+    assert whole.exitcode == 0
+    seconds = time.perf_counter() - started
+    killed = 0
+    for attempt in range(KILLS):
+        child = processes.Process(target=_probe_in_child, args=(str(folder), None))
+        child.start()
+        child.join(random.uniform(0.1, 1.0) * seconds * (0.3 + 0.07 * attempt))
+        if child.is_alive():
+            os.kill(child.pid, signal.SIGKILL)
+            child.join()
+            killed += 1
+        for part in (folder / "scores").glob("part-*.parquet"):
+            pl.read_parquet(part)  # whatever has its final name is complete
+    last = processes.Process(target=_probe_in_child, args=(str(folder), None))
+    last.start()
+    last.join()
+    assert last.exitcode == 0
+    assert killed >= 3
+    assert all_bytes(folder) == all_bytes(finished)
+
+
+def test_full_disk_keeps_finished_parts_and_resumes(processes, finished: Path, tmp_path: Path):
+    folder = tmp_path / "run"
+    sizes = sorted(p.stat().st_size for p in (finished / "scores").glob("*.parquet"))
+    largest_but_scores = max(*sizes, (finished / "plan.parquet").stat().st_size, (finished / "run.json").stat().st_size)
+    assert largest_but_scores < (finished / "scores.parquet").stat().st_size
+    child = processes.Process(target=_probe_in_child, args=(str(folder), largest_but_scores))
+    child.start()
+    child.join()
+    assert child.exitcode == 7
+    parts = sorted((folder / "scores").glob("part-*.parquet"))
+    assert len(parts) == len(sizes)
+    assert not (folder / "scores.parquet").exists()
+    assert json.loads((folder / "run.json").read_text())["status"] == "running"
+    again = processes.Process(target=_probe_in_child, args=(str(folder), None))
+    again.start()
+    again.join()
+    assert all_bytes(folder) == all_bytes(finished)
+
+
+def test_chat_date_is_frozen_and_said(lm: LanguageModel, data: Dataset, tmp_path: Path):
+    template = lm.tokenizer.chat_template
+    dated = LanguageModel(lm.model, load_model("demo").tokenizer, "demo")
+    dated.tokenizer.chat_template = "{{ bos_token }}{{ strftime_now('%d %b %Y') }}" + template.removeprefix(
+        "{{ bos_token }}"
+    )
+    said: list[str] = []
+    settings = ProbeSettings(format="chat")
+    result = probe(dated, data, tmp_path / "run", settings, callbacks=Callbacks(warn=said.append))
+    assert any("frozen" in line for line in said)
+    assert result.record["template_date"]
+    record = json.loads((tmp_path / "run" / runs.RUN_FILE).read_text())
+    record["template_date"], record["status"] = "2001-02-03", "running"
+    (tmp_path / "run" / runs.RUN_FILE).write_text(json.dumps(record))
+    for file in [
+        *(tmp_path / "run" / "scores").glob("*"),
+        tmp_path / "run" / "scores.parquet",
+        tmp_path / "run" / "plan.parquet",
+    ]:
+        file.unlink()
+    resumed = probe(dated, data, tmp_path / "run", settings)
+    assert resumed.record["template_date"] == "2001-02-03"
+    assert not np.allclose(resumed.scores["logp"].to_numpy(), result.scores["logp"].to_numpy())
+
+
+def test_prefixes_change_scores_and_a_file_is_used_as_it_is(lm: LanguageModel, data: Dataset, tmp_path: Path):
+    (tmp_path / "mine.txt").write_text("Answer well.\n")
+    result = probe(lm, data, tmp_path / "run", ProbeSettings(prefix=str(tmp_path / "mine.txt")))
+    assert result.record["settings"]["prefix_text"] == "Answer well.\n"
+    assert set(result.scores["prefix"]) == {"mine.txt"}
+    prompt, answer = data.table.row(3, named=True)["prompt"], data.table.row(3, named=True)["answer"]
+    assert result.scores["logp"][3] == pytest.approx(lm.log_probs([("Answer well.\n" + prompt, answer)])[0], abs=1e-5)
+
+
+def test_halved_batches_are_said_and_scores_agree(
+    finished: Path, lm: LanguageModel, data: Dataset, tmp_path, monkeypatch
+):
+    import torch
+
+    real, said = lm.model.forward, []
+
+    def small_memory(*args, **kwargs):
+        if kwargs["input_ids"].shape[0] > 9:
+            raise torch.OutOfMemoryError("CUDA out of memory (pretended)")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(lm.model, "forward", small_memory)
+    result = probe(lm, data, tmp_path / "run", callbacks=Callbacks(warn=said.append))
+    assert result.record["sessions"][-1]["halvings"] > 0
+    assert any("halved" in line for line in said)
+    whole = pl.read_parquet(finished / "scores.parquet")["logp"].to_numpy()
+    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-5)

@@ -1,0 +1,82 @@
+"""What the terminal tables show."""
+
+from io import StringIO
+
+import polars as pl
+from rich.console import Console
+
+from anachron.report.tables import audit_table, dataset_table, interval, percent, summary_table
+
+
+def shown(table):
+    """The table as lines of text."""
+    console = Console(file=StringIO(), width=240)
+    console.print(table)
+    return console.file.getvalue().splitlines()
+
+
+def cells(lines, *wanted):
+    """Cells of the first line that holds all the texts wanted."""
+    line = next(line for line in lines if all(text in line for text in wanted))
+    return [cell.strip() for cell in line.replace("┃", "│").strip("│").split("│")]
+
+
+def summary(**values):
+    return {
+        "model": "gpt2", "format": "raw", "prefix": "none", "granularity": "year", "facts": 1234,
+        "win_rate": 0.8, "win_rate_low": 0.75, "win_rate_high": 0.8432, "robustness": 0.17, "robustness_low": 0.1,
+        "robustness_high": 0.25, "ties": 0.00012, "near_ties": None, "random_robustness": 0.00433,
+    } | values  # fmt: skip
+
+
+def test_summary_shows_every_number_in_per_cent():
+    lines = shown(summary_table(pl.DataFrame([summary()])))
+    assert "Win rate W and robustness R" in lines[0]
+    assert cells(lines, "model", "W %") == [
+        "model", "format", "prefix", "dates", "facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %",
+        "random R %",
+    ]  # fmt: skip
+    assert cells(lines, "gpt2") == [
+        "gpt2", "raw", "none", "year", "1,234", "80.0", "75.0 to 84.3", "17.0", "10.0 to 25.0", "0.012", "-", "0.433",
+    ]  # fmt: skip
+
+
+def test_summary_names_each_run_once_and_parts_runs_with_a_line():
+    rows = [summary(), summary(granularity="month", near_ties=0.5), summary(granularity="day"), summary(format="chat")]
+    lines = shown(summary_table(pl.DataFrame(rows, infer_schema_length=None), "Title"))
+    assert lines[0].strip() == "Title"
+    assert sum("gpt2" in line for line in lines) == 2
+    assert cells(lines, "month")[:4] == ["", "", "", "month"]
+    assert cells(lines, "month")[10] == "50.000"
+    assert cells(lines, "chat")[:4] == ["gpt2", "chat", "none", "year"]
+    assert sum(line.startswith("├") for line in lines) == 1
+
+
+def test_percent_and_interval():
+    assert percent(None) == "-"
+    assert percent(0.12345) == "12.3"
+    assert percent(1, 0) == "100"
+    assert interval(0, 1) == "0.0 to 100.0"
+
+
+def test_dataset_table():
+    item = {"name": "mini", "facts": 400, "statements": 12345, "relations": 7, "about": "real facts", "listed": 500}
+    lines = shown(dataset_table([item, item | {"name": "maxi"}]))
+    assert cells(lines, "mini") == ["mini", "400", "12,345", "7", "real facts (500 facts listed)"]
+    assert any("maxi" in line for line in lines)
+
+
+def test_audit_table_shows_counts_and_one_example_of_each():
+    checks = ("unscorable", "too_long", "straddling", "answer_in_prompt", "repeated", "status_differs")
+    found = {name: 1000 + n for n, name in enumerate(checks)}
+    found |= {"statements": 54321, "facts": 99, "longest": 77, "answer_tokens": 2.345, "bos": {0: 5, 2: 1500}}
+    found["examples"] = {name: [f"first {name}", f"second {name}"] for name in checks if name != "too_long"}
+    lines = shown(audit_table(found))
+    text = " ".join(" ".join(lines).split())
+    assert "54,321 statements of 99 facts" in lines[0]
+    assert "longest text 77 tokens; 2.3 answer tokens on average; " in text
+    assert "start-of-text tokens: 0 in 5 texts, 2 in 1,500 texts" in text
+    for n, name in enumerate(checks):
+        example = "" if name == "too_long" else f"first {name}"
+        assert cells(lines, f"1,00{n}")[1:] == [f"1,00{n}", example]
+    assert "second" not in text

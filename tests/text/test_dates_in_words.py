@@ -1,0 +1,64 @@
+"""Dates as they open a statement."""
+
+import pytest
+
+from anachron.core.dates import Date
+from anachron.errors import ConfigError
+from anachron.text.dates import WORDINGS, date_in_words
+
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+
+
+@pytest.mark.parametrize(
+    ("date", "american", "classic"),
+    [
+        ("2011", "In 2011, ", "In 2011, "),
+        ("2011-03", "In March 2011, ", "In March 2011, "),
+        ("2011-03-24", "On March 24, 2011, ", "On 24 March 2011, "),
+        ("2011-12-01", "On December 1, 2011, ", "On 1 December 2011, "),
+        ("0652", "In 652, ", "In 652, "),
+        ("12011-01", "In January 12011, ", "In January 12011, "),
+        ("-0044", "In 44 BCE, ", "In 44 BCE, "),
+        ("-0001", "In 1 BCE, ", "In 1 BCE, "),
+        ("-0044-03", "In March 44 BCE, ", "In March 44 BCE, "),
+        ("-0044-03-15", "On March 15, 44 BCE, ", "On 15 March 44 BCE, "),
+    ],
+)
+def test_both_styles(date: str, american: str, classic: str) -> None:
+    assert date_in_words(Date.parse(date), "american") == american
+    assert date_in_words(Date.parse(date), "classic") == classic
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(MONTHS, 1)))
+def test_every_month_has_its_name(number: int, name: str) -> None:
+    assert date_in_words(Date(1999, number)) == f"In {name} 1999, "
+    assert date_in_words(Date(1999, number, 2), "classic") == f"On 2 {name} 1999, "
+
+
+def test_american_is_the_default() -> None:
+    assert date_in_words(Date(2011, 3, 24)) == date_in_words(Date(2011, 3, 24), "american")
+
+
+def test_both_named_styles_exist() -> None:
+    assert {"american", "classic"} <= set(WORDINGS)
+
+
+@pytest.mark.parametrize("style", ["klingon", "American", ""])
+def test_an_unknown_style_is_refused_with_the_choices(style: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        date_in_words(Date(2011), style)
+    message = str(caught.value)
+    assert repr(style) in message and "american" in message and "classic" in message and "\n" not in message
