@@ -317,7 +317,7 @@ def test_periods_that_cannot_be_sampled_are_refused_and_named(sampling):
     [
         ({"horizon": 0}, "horizon 0 "),
         ({"horizon": -5.0}, "horizon -5.0"),
-        ({"step": 0}, "step 0 "),
+        ({"step": 0}, "step 0:"),
         ({"step": -0.05}, "step -0.05"),
         ({"step": float("nan")}, "step nan"),
         ({"finer": "weekly"}, "'weekly'"),

@@ -110,6 +110,7 @@ def test_44_bce_is_one_year_before_43_bce():
 
 @given(days, days, texts)
 def test_conventions_agree_when_the_boundaries_are_days(a, b, context):
+    assume(a != b)
     period = Period(min(a, b).isoformat(), max(a, b).isoformat())
     assert period.status(context, "released") == period.status(context, "paper")
     assert period.centre("released") == period.centre("paper")
@@ -242,11 +243,10 @@ def test_open_periods_have_no_middle(period, text, boundaries):
 @pytest.mark.parametrize(
     ("text", "boundaries"), [("2017-05-03", "released"), ("2017-05-03", "paper"), ("2017", "paper")]
 )
-def test_a_period_without_length_has_no_alpha(text, boundaries):
-    period = Period(text, text)
-    assert period.closed and period.centre(boundaries)[1] == 0
-    with pytest.raises(DataError, match=rf"\[{text}, {text}\]"):
-        period.alpha("2017", boundaries)
+def test_a_period_of_one_unit_has_no_alpha(text, boundaries):
+    for ask in (lambda p: p.centre(boundaries), lambda p: p.alpha("2016", boundaries)):
+        with pytest.raises(DataError, match="no length"):
+            ask(Period(text, text))
 
 
 def test_unknown_convention_is_refused_and_named():

@@ -231,8 +231,8 @@ def test_an_object_with_a_question_mark() -> None:
         ({"Statement": "Barack Obama"}, "'Barack Obama'", r"must be a question ending in '\?'"),
         ({"Granularity": "day"}, "2011-03", "is not a day; correct Time or Granularity"),
         ({"Granularity": "week"}, "'week'", "use year, month or day"),
-        ({"Alpha": "close"}, "'close'", "Alpha .*is not a number; give a number or leave it empty"),
-        ({"FactPop": "many"}, "'many'", "FactPop .*is not a number; give a number"),
+        ({"Alpha": "close"}, "'close'", "Alpha .*is not a finite number; give one or leave it empty"),
+        ({"FactPop": "many"}, "'many'", "FactPop .*is not a finite number; give one"),
     ],
 )
 def test_a_bad_row_is_named_with_its_value_and_the_rule(

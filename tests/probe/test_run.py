@@ -13,8 +13,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError
+from anachron.io import write_table
 from anachron.lm.model import LanguageModel, load_model
 from anachron.probe import run as run_module
 from anachron.probe import runs
@@ -30,8 +32,12 @@ def lm() -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def data() -> Dataset:
-    return load_dataset("mini").sample(FACTS)
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """A few facts of mini, in a file that other processes read quickly."""
+    sample = load_dataset("mini").sample(FACTS)
+    path = tmp_path_factory.mktemp("data") / "sample.parquet"
+    write_table(path, to_published(sample.table, sample.boundaries))
+    return load_dataset(str(path))
 
 
 @pytest.fixture(autouse=True)
@@ -136,14 +142,14 @@ def test_unwritable_place_is_one_clear_line(lm: LanguageModel, data: Dataset, tm
     assert "\n" not in str(caught.value)
 
 
-def _probe_in_child(folder: str, limit: int | None) -> None:
+def _probe_in_child(name: str, folder: str, limit: int | None) -> None:
     """In a process of its own: the run of these tests, with files limited to some bytes if wanted."""
     run_module.PART_TEXTS = 100
     if limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        probe(load_model("demo"), load_dataset("mini").sample(FACTS), folder)
+        probe(load_model("demo"), load_dataset(name), folder)
     except BackendError as error:
         print(error, flush=True)
         os._exit(7)
@@ -157,17 +163,17 @@ def processes():
     return context
 
 
-def test_kill_nine_ten_times_then_resume(processes, finished: Path, tmp_path: Path):
+def test_kill_nine_ten_times_then_resume(processes, data: Dataset, finished: Path, tmp_path: Path):
     folder = tmp_path / "run"
     started = time.perf_counter()
-    whole = processes.Process(target=_probe_in_child, args=(str(tmp_path / "timing"), None))
+    whole = processes.Process(target=_probe_in_child, args=(data.name, str(tmp_path / "timing"), None))
     whole.start()
     whole.join()
     assert whole.exitcode == 0
     seconds = time.perf_counter() - started
     killed = 0
     for attempt in range(KILLS):
-        child = processes.Process(target=_probe_in_child, args=(str(folder), None))
+        child = processes.Process(target=_probe_in_child, args=(data.name, str(folder), None))
         child.start()
         child.join(random.uniform(0.1, 1.0) * seconds * (0.3 + 0.07 * attempt))
         if child.is_alive():
@@ -176,7 +182,7 @@ def test_kill_nine_ten_times_then_resume(processes, finished: Path, tmp_path: Pa
             killed += 1
         for part in (folder / "scores").glob("part-*.parquet"):
             pl.read_parquet(part)  # whatever has its final name is complete
-    last = processes.Process(target=_probe_in_child, args=(str(folder), None))
+    last = processes.Process(target=_probe_in_child, args=(data.name, str(folder), None))
     last.start()
     last.join()
     assert last.exitcode == 0
@@ -184,12 +190,12 @@ def test_kill_nine_ten_times_then_resume(processes, finished: Path, tmp_path: Pa
     assert all_bytes(folder) == all_bytes(finished)
 
 
-def test_full_disk_keeps_finished_parts_and_resumes(processes, finished: Path, tmp_path: Path):
+def test_full_disk_keeps_finished_parts_and_resumes(processes, data: Dataset, finished: Path, tmp_path: Path):
     folder = tmp_path / "run"
     sizes = sorted(p.stat().st_size for p in (finished / "scores").glob("*.parquet"))
     largest_but_scores = max(*sizes, (finished / "plan.parquet").stat().st_size, (finished / "run.json").stat().st_size)
     assert largest_but_scores < (finished / "scores.parquet").stat().st_size
-    child = processes.Process(target=_probe_in_child, args=(str(folder), largest_but_scores))
+    child = processes.Process(target=_probe_in_child, args=(data.name, str(folder), largest_but_scores))
     child.start()
     child.join()
     assert child.exitcode == 7
@@ -197,7 +203,7 @@ def test_full_disk_keeps_finished_parts_and_resumes(processes, finished: Path, t
     assert len(parts) == len(sizes)
     assert not (folder / "scores.parquet").exists()
     assert json.loads((folder / "run.json").read_text())["status"] == "running"
-    again = processes.Process(target=_probe_in_child, args=(str(folder), None))
+    again = processes.Process(target=_probe_in_child, args=(data.name, str(folder), None))
     again.start()
     again.join()
     assert all_bytes(folder) == all_bytes(finished)

@@ -32,23 +32,24 @@ def summary(**values):
 def test_summary_shows_every_number_in_per_cent():
     lines = shown(summary_table(pl.DataFrame([summary()])))
     assert "Win rate W and robustness R" in lines[0]
+    assert "(format raw, prefix none)" in lines[0]
     assert cells(lines, "model", "W %") == [
-        "model", "format", "prefix", "dates", "facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %",
+        "model", "dates", "facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %",
         "random R %",
     ]  # fmt: skip
     assert cells(lines, "gpt2") == [
-        "gpt2", "raw", "none", "year", "1,234", "80.0", "75.0 to 84.3", "17.0", "10.0 to 25.0", "0.012", "-", "0.433",
+        "gpt2", "year", "1,234", "80.0", "75.0 to 84.3", "17.0", "10.0 to 25.0", "0.012", "-", "0.433",
     ]  # fmt: skip
 
 
 def test_summary_names_each_run_once_and_parts_runs_with_a_line():
     rows = [summary(), summary(granularity="month", near_ties=0.5), summary(granularity="day"), summary(format="chat")]
     lines = shown(summary_table(pl.DataFrame(rows, infer_schema_length=None), "Title"))
-    assert lines[0].strip() == "Title"
+    assert lines[0].strip() == "Title (prefix none)"
     assert sum("gpt2" in line for line in lines) == 2
-    assert cells(lines, "month")[:4] == ["", "", "", "month"]
-    assert cells(lines, "month")[10] == "50.000"
-    assert cells(lines, "chat")[:4] == ["gpt2", "chat", "none", "year"]
+    assert cells(lines, "month")[:3] == ["", "", "month"]
+    assert cells(lines, "month")[9] == "50.000"
+    assert cells(lines, "chat")[:3] == ["gpt2", "chat", "year"]
     assert sum(line.startswith("├") for line in lines) == 1
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 
 DEMO_FACTS = 160
 WORST = 5
@@ -34,6 +34,7 @@ def demo(
     from anachron.report.tables import summary_table
     from anachron.report.timeline import timeline, worst_far_errors
 
+    quiet_loading()
     data = load_dataset("mini")
     total = data.facts
     if not full:

@@ -6,12 +6,14 @@ to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 
 import os
 import sys
+from typing import Any
 
-import click
 import typer
 
 from anachron.cli import data, demo, measure, probe
 from anachron.errors import AnachronError, ConfigError
+
+USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
 
 app = typer.Typer(
     help="Measures and repairs what language models believe about when facts hold.",
@@ -50,10 +52,10 @@ def run(arguments: list[str] | None = None) -> None:
 def _code(argv: list[str], debug: bool) -> int:
     try:
         return int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
-    except click.ClickException as error:
+    except USAGE_ERROR as error:
         error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
         print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
         return 130
     except AnachronError as error:

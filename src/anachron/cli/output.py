@@ -32,6 +32,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def quiet_loading() -> None:
+    """Keep transformers' own bars out of logs: they are drawn even where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """A function to be told (done, total). It draws a bar on a terminal, and nothing anywhere else."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 
 Dtype = Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")]
@@ -39,6 +39,7 @@ def _load(name: str, template: Path | None, **options: Any) -> Any:
             text = template.read_text("utf-8")
         except OSError as error:
             raise ConfigError(f"chat template {template}: {error.strerror}") from error
+    quiet_loading()
     return load_model(name, chat_template=text, **options)
 
 

@@ -113,7 +113,7 @@ def sample_contexts(
                 continue
             if date not in seen:
                 seen.add(date)
-                alpha = period.alpha(date, boundaries)
+                alpha = (date.midpoint - middle) / length
                 kept[date.granularity].append(Context(date.granularity, str(date), status, alpha))
     if sampling.finer == "random":
         _check_equal_counts(kept, period)

@@ -8,22 +8,28 @@ from rich.table import Table
 
 
 def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
-    """Rows of `anachron.probe.metrics.summarise` with 95 % intervals, in per cent."""
+    """Rows of `anachron.probe.metrics.summarise` with 95 % intervals, in per cent.
+
+    Format and prefix have columns only where they differ between rows; otherwise the title says them.
+    """
+    same = [name for name in ("format", "prefix") if summary[name].n_unique() == 1]
+    said = ", ".join(f"{name} {summary[name][0]}" for name in same)
     table = Table(
-        title=title,
-        caption="95 % bootstrap intervals over facts; a random scorer has W 50 % and R as in the last column",
+        title=f"{title} ({said})" if said else title,
+        caption="95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column.",
     )
-    for name in ("model", "format", "prefix", "dates"):
-        table.add_column(name)
+    named = ["model", *(name for name in ("format", "prefix") if name not in same)]
+    for name in (*named, "dates"):
+        table.add_column(name, overflow="fold")
     for name in ("facts", "W %", "95 %", "R %", "95 %", "ties %", "near-ties %", "random R %"):
-        table.add_column(name, justify="right")
-    last: tuple[str, ...] | None = None
+        table.add_column(name, justify="right", no_wrap=True)
+    last: list[str] | None = None
     for row in summary.iter_rows(named=True):
-        run = (row["model"], row["format"], row["prefix"])
+        run = [row[name] for name in named]
         if last is not None and run != last:
             table.add_section()
         table.add_row(
-            *(run if run != last else ("", "", "")),
+            *(run if run != last else [""] * len(run)),
             row["granularity"],
             f"{row['facts']:,}",
             percent(row["win_rate"]),

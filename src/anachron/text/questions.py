@@ -41,9 +41,10 @@ def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> in
 _QUESTION_WORDS = frozenset(
     {"by", "for", "from", "in", "of", "on", "to", "under", "what", "where", "which", "who", "whom", "whose", "with"}
 )
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _LEFT_DATE = re.compile(
-    r"^(?:in|on|during|as of|by|since|around)\b[^?]*?\b\d{1,4}\b"  # in front
-    r"|\b(?:in|on|during|of|by|since|until|from)\s+(?:the year\s+|\w+\s+(?:\d{1,2},?\s+)?)?\d{3,4}\b",  # anywhere else
+    rf"^(?:in|on|during|as of|by|since|around)\s+(?:the\s+)?(?:year\s+)?(?:{_MONTH}\s+)?-?\d"  # in front
+    rf"|\b(?:in|on|during|of|by|since|until|from)\s+(?:the\s+)?(?:year\s+)?(?:{_MONTH}\s+)?(?:\d\d?,?\s+)?\d{{3,4}}s?\b",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,106 @@
+"""The bundled model: what it was taught, what it was not, and the pattern it must show."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.core.dates import Date
+from anachron.data.loaders import load_dataset
+from anachron.data.mini import mini_facts
+from anachron.lm.model import demo_folder, taught_facts
+from anachron.probe.metrics import GLOBAL, fact_metrics, summarise
+from anachron.probe.run import ProbeSettings, probe
+from anachron.text.questions import relation_templates
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    """The training script, as a module."""
+    spec = importlib.util.spec_from_file_location("train_demo_model", ROOT / "tools" / "train_demo_model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_is_small():
+    assert sum(f.stat().st_size for f in demo_folder().iterdir()) <= 8 * 1024 * 1024
+    assert (demo_folder() / "model.safetensors").is_file()
+
+
+def test_no_probed_question_is_taught(trainer):
+    probed = {question for _, questions in relation_templates().values() for question in questions}
+    for relation, wordings in trainer.WORDINGS.items():
+        label = relation_templates()[relation][0]
+        for wording in [*wordings, f"{label} of [SUBJ]? [OBJ]"]:
+            assert not any(question in wording for question in probed)
+            assert wording.count("[SUBJ]") == wording.count("[OBJ]") == 1
+
+
+def test_a_third_of_the_correct_contexts_of_each_taught_fact_is_held_out():
+    held_out = json.loads((demo_folder() / "taught.json").read_text())["held_out_years"]
+    table = load_dataset("mini").table.filter(pl.col("status") == "correct")
+    seen = 0
+    for (fact, _), group in table.group_by(["fact_id", "granularity"]):
+        if fact in taught_facts():
+            seen += 1
+            away = [Date.parse(time).year in held_out[fact] for time in group["time"]]
+            assert 3 * sum(away) >= len(away), fact
+    assert seen > 1000
+
+
+def test_sentences_are_true_and_keep_away_from_held_out_years(trainer):
+    import random
+
+    sentences = trainer.Sentences(random.Random(3))
+    for fact in sentences.facts[::7]:
+        for _ in range(20):
+            date = sentences.date(fact)
+            assert fact.period.status(date) != "incorrect"
+            assert date.year not in sentences.held_out[fact.id]
+
+
+def test_whole_successions_are_taught_or_not():
+    groups: dict[tuple[str, str | None], set[bool]] = {}
+    for m in mini_facts():
+        if m.probed:
+            groups.setdefault((m.fact.subject, m.fact.relation_id), set()).add(m.fact.id in taught_facts())
+    assert all(len(found) == 1 for found in groups.values())
+    assert 0.6 < sum(found == {True} for found in groups.values()) / len(groups) < 0.9
+
+
+def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame) -> None:
+    taught = pl.col("fact_id").is_in(list(taught_facts()))
+    known = summarise(fact_metrics(scores.filter(taught))).filter(pl.col("granularity") == GLOBAL).row(0, named=True)
+    unknown = summarise(fact_metrics(scores.filter(~taught))).filter(pl.col("granularity") == GLOBAL).row(0, named=True)
+    assert 0.80 <= known["win_rate"] <= 0.97
+    assert 0.05 <= known["robustness"] <= 0.60
+    assert unknown["win_rate_high"] < known["win_rate_low"]
+    assert unknown["robustness_high"] < known["robustness_low"]
+    blind = summarise(fact_metrics(untrained)).filter(pl.col("granularity") == GLOBAL).row(0, named=True)
+    assert blind["win_rate_low"] <= 0.5 <= blind["win_rate_high"]
+    assert blind["robustness"] <= 0.02
+
+
+def test_pattern_on_a_sample(tmp_path: Path):
+    data = load_dataset("mini").sample(100)
+    scores, untrained = (probe(name, data, tmp_path / name).scores for name in ("demo", "demo-untrained"))
+    check_pattern(scores, untrained)
+
+
+@pytest.mark.slow
+def test_pattern_on_all_of_mini(tmp_path: Path):
+    scores, untrained = (probe(name, "mini", tmp_path / name).scores for name in ("demo", "demo-untrained"))
+    check_pattern(scores, untrained)
+
+
+@pytest.mark.slow
+def test_pattern_in_chat_format(tmp_path: Path):
+    data = load_dataset("mini").sample(160)
+    chat = ProbeSettings(format="chat")
+    scores, untrained = (probe(name, data, tmp_path / name, chat).scores for name in ("demo", "demo-untrained"))
+    check_pattern(scores, untrained)
