@@ -12,7 +12,7 @@ from anachron.data.loaders import load_dataset
 from anachron.data.mini import mini_facts
 from anachron.lm.model import demo_folder, taught_facts
 from anachron.probe.metrics import GLOBAL, fact_metrics, summarise
-from anachron.probe.run import ProbeSettings, probe
+from anachron.probe.run import ProbeSettings, run_probe
 from anachron.text.questions import relation_templates
 
 ROOT = Path(__file__).parent.parent
@@ -88,13 +88,13 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame) -> None:
 
 def test_pattern_on_a_sample(tmp_path: Path):
     data = load_dataset("mini").sample(100)
-    scores, untrained = (probe(name, data, tmp_path / name).scores for name in ("demo", "demo-untrained"))
+    scores, untrained = (run_probe(name, data, tmp_path / name).scores for name in ("demo", "demo-untrained"))
     check_pattern(scores, untrained)
 
 
 @pytest.mark.slow
 def test_pattern_on_all_of_mini(tmp_path: Path):
-    scores, untrained = (probe(name, "mini", tmp_path / name).scores for name in ("demo", "demo-untrained"))
+    scores, untrained = (run_probe(name, "mini", tmp_path / name).scores for name in ("demo", "demo-untrained"))
     check_pattern(scores, untrained)
 
 
@@ -102,5 +102,5 @@ def test_pattern_on_all_of_mini(tmp_path: Path):
 def test_pattern_in_chat_format(tmp_path: Path):
     data = load_dataset("mini").sample(160)
     chat = ProbeSettings(format="chat")
-    scores, untrained = (probe(name, data, tmp_path / name, chat).scores for name in ("demo", "demo-untrained"))
+    scores, untrained = (run_probe(name, data, tmp_path / name, chat).scores for name in ("demo", "demo-untrained"))
     check_pattern(scores, untrained)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anachron.lm.formats import Format
     from anachron.lm.model import LanguageModel, load_model
     from anachron.probe.metrics import fact_metrics, summarise
-    from anachron.probe.run import probe
+    from anachron.probe.run import ProbeSettings, run_probe
 
 __version__ = _version("anachron")
 
@@ -40,7 +40,8 @@ _HOMES = {
     "load_model": "lm.model",
     "fact_metrics": "probe.metrics",
     "summarise": "probe.metrics",
-    "probe": "probe.run",
+    "ProbeSettings": "probe.run",
+    "run_probe": "probe.run",
 }
 
 __all__ = [
@@ -55,11 +56,12 @@ __all__ = [
     "LanguageModel",
     "ModelError",
     "Period",
+    "ProbeSettings",
     "Sampling",
     "fact_metrics",
     "load_dataset",
     "load_model",
-    "probe",
+    "run_probe",
     "sample_contexts",
     "summarise",
 ]

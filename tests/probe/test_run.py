@@ -20,7 +20,7 @@ from anachron.io import write_table
 from anachron.lm.model import LanguageModel, load_model
 from anachron.probe import run as run_module
 from anachron.probe import runs
-from anachron.probe.run import Callbacks, ProbeSettings, probe
+from anachron.probe.run import Callbacks, ProbeSettings, run_probe
 
 FACTS = 5
 KILLS = 10
@@ -51,7 +51,7 @@ def finished(lm: LanguageModel, data: Dataset, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("run") / "whole"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "PART_TEXTS", 100)
-        probe(lm, data, folder)
+        run_probe(lm, data, folder)
     return folder
 
 
@@ -90,13 +90,13 @@ def test_record_says_what_a_reader_needs(finished: Path, data: Dataset):
 
 
 def test_a_second_run_gives_the_same_bytes(finished: Path, lm: LanguageModel, data: Dataset, tmp_path: Path):
-    probe(lm, data, tmp_path / "again")
+    run_probe(lm, data, tmp_path / "again")
     assert all_bytes(tmp_path / "again") == all_bytes(finished)
 
 
 def test_a_finished_run_is_not_scored_again(finished: Path, lm: LanguageModel, data: Dataset, monkeypatch):
     monkeypatch.setattr(run_module, "score_all", lambda *a, **k: pytest.fail("scored again"))
-    assert probe(lm, data, finished).scores.height == data.table.height
+    assert run_probe(lm, data, finished).scores.height == data.table.height
 
 
 @pytest.mark.parametrize(
@@ -112,33 +112,33 @@ def test_a_finished_run_is_not_scored_again(finished: Path, lm: LanguageModel, d
 def test_other_settings_are_refused_with_the_difference(finished: Path, lm, data, change: ProbeSettings, word: str):
     before = all_bytes(finished)
     with pytest.raises(ConfigError, match=rf"other settings.*{word}: "):
-        probe(lm, data, finished, change)
+        run_probe(lm, data, finished, change)
     assert all_bytes(finished) == before
 
 
 def test_another_data_set_or_model_is_refused(finished: Path, lm: LanguageModel, data: Dataset):
     with pytest.raises(ConfigError, match="dataset_fingerprint"):
-        probe(lm, Dataset(data.name, data.table.head(50), data.boundaries), finished)
+        run_probe(lm, Dataset(data.name, data.table.head(50), data.boundaries), finished)
     with pytest.raises(ConfigError, match="weights"):
-        probe("demo-untrained", data, finished, ProbeSettings(label="demo"))
+        run_probe("demo-untrained", data, finished, ProbeSettings(label="demo"))
 
 
 def test_a_folder_with_other_files_is_refused(lm: LanguageModel, data: Dataset, tmp_path: Path):
     (tmp_path / "thesis.txt").write_text("do not touch")
     with pytest.raises(ConfigError, match="not empty"):
-        probe(lm, data, tmp_path)
+        run_probe(lm, data, tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "do not touch"
 
 
 def test_a_run_in_use_is_refused(finished: Path, lm: LanguageModel, data: Dataset):
     with run_module._locked(finished), pytest.raises(ConfigError, match="in use"):
-        probe(lm, data, finished)
+        run_probe(lm, data, finished)
 
 
 def test_unwritable_place_is_one_clear_line(lm: LanguageModel, data: Dataset, tmp_path: Path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(BackendError, match="choose another --out") as caught:
-        probe(lm, data, tmp_path / "file" / "run")
+        run_probe(lm, data, tmp_path / "file" / "run")
     assert "\n" not in str(caught.value)
 
 
@@ -149,7 +149,7 @@ def _probe_in_child(name: str, folder: str, limit: int | None) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        probe(load_model("demo"), load_dataset(name), folder)
+        run_probe(load_model("demo"), load_dataset(name), folder)
     except BackendError as error:
         print(error, flush=True)
         os._exit(7)
@@ -217,7 +217,7 @@ def test_chat_date_is_frozen_and_said(lm: LanguageModel, data: Dataset, tmp_path
     )
     said: list[str] = []
     settings = ProbeSettings(format="chat")
-    result = probe(dated, data, tmp_path / "run", settings, callbacks=Callbacks(warn=said.append))
+    result = run_probe(dated, data, tmp_path / "run", settings, callbacks=Callbacks(warn=said.append))
     assert any("frozen" in line for line in said)
     assert result.record["template_date"]
     record = json.loads((tmp_path / "run" / runs.RUN_FILE).read_text())
@@ -229,14 +229,14 @@ def test_chat_date_is_frozen_and_said(lm: LanguageModel, data: Dataset, tmp_path
         tmp_path / "run" / "plan.parquet",
     ]:
         file.unlink()
-    resumed = probe(dated, data, tmp_path / "run", settings)
+    resumed = run_probe(dated, data, tmp_path / "run", settings)
     assert resumed.record["template_date"] == "2001-02-03"
     assert not np.allclose(resumed.scores["logp"].to_numpy(), result.scores["logp"].to_numpy())
 
 
 def test_prefixes_change_scores_and_a_file_is_used_as_it_is(lm: LanguageModel, data: Dataset, tmp_path: Path):
     (tmp_path / "mine.txt").write_text("Answer well.\n")
-    result = probe(lm, data, tmp_path / "run", ProbeSettings(prefix=str(tmp_path / "mine.txt")))
+    result = run_probe(lm, data, tmp_path / "run", ProbeSettings(prefix=str(tmp_path / "mine.txt")))
     assert result.record["settings"]["prefix_text"] == "Answer well.\n"
     assert set(result.scores["prefix"]) == {"mine.txt"}
     prompt, answer = data.table.row(3, named=True)["prompt"], data.table.row(3, named=True)["answer"]
@@ -256,7 +256,7 @@ def test_halved_batches_are_said_and_scores_agree(
         return real(*args, **kwargs)
 
     monkeypatch.setattr(lm.model, "forward", small_memory)
-    result = probe(lm, data, tmp_path / "run", callbacks=Callbacks(warn=said.append))
+    result = run_probe(lm, data, tmp_path / "run", callbacks=Callbacks(warn=said.append))
     assert result.record["sessions"][-1]["halvings"] > 0
     assert any("halved" in line for line in said)
     whole = pl.read_parquet(finished / "scores.parquet")["logp"].to_numpy()

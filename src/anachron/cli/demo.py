@@ -28,7 +28,7 @@ def demo(
     from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
     from anachron.probe.analyses.far_errors import lost_matches
     from anachron.probe.metrics import fact_metrics, summarise
-    from anachron.probe.run import Callbacks, probe
+    from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import read_runs
     from anachron.probe.tables import write_tables
     from anachron.report.tables import summary_table
@@ -44,7 +44,7 @@ def demo(
     for name, folder in folders.items():
         lm = load_model(name)
         with progress_bar(name) as progress:
-            result = probe(lm, data, folder, callbacks=Callbacks(warn, progress))
+            result = run_probe(lm, data, folder, callbacks=Callbacks(warn, progress))
         rate = result.record["sessions"][-1]["statements_per_second"]
         say(f"{name}: {result.scores.height:,} statements scored" + (f" at {rate:,.0f} statements/s" if rate else ""))
     scores, noise = read_runs(folders.values())

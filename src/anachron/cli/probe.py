@@ -119,8 +119,7 @@ def probe(
     """
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
-    from anachron.probe.run import Callbacks, ProbeSettings
-    from anachron.probe.run import probe as run_probe
+    from anachron.probe.run import Callbacks, ProbeSettings, run_probe
     from anachron.probe.runs import read_runs
     from anachron.probe.tables import write_tables
     from anachron.report.tables import summary_table

@@ -87,7 +87,7 @@ def prefix_text(prefix: str) -> tuple[str, str]:
         raise ConfigError(f"prefix file {prefix}: not UTF-8 text ({error})") from error
 
 
-def probe(
+def run_probe(
     model: str | LanguageModel,
     dataset: str | Dataset,
     out: Path | str,
