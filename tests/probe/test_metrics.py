@@ -261,13 +261,15 @@ def test_empty_table():
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("logp", nan, r"row 2: logp is nan.*\(1 row broken\)"),
-        ("logp", inf, "row 2: logp is inf"),
-        ("logp", -inf, "row 2: logp is -inf"),
-        ("logp", None, "row 2: logp is None"),
+        ("logp", nan, "row 2: logp nan is no finite number"),
+        ("logp", inf, "row 2: logp inf is no finite number"),
+        ("logp", -inf, "row 2: logp -inf is no finite number"),
+        ("logp", None, "row 2: logp None is no finite number"),
         ("status", "Correct", "row 2: status 'Correct' is unknown; use one of correct, incorrect"),
         ("status", None, "row 2: status None is unknown"),
         ("granularity", "decade", "row 2: granularity 'decade' is unknown; use one of year, month, day"),
+        ("alpha", None, "row 2: alpha None is no finite number; every dated row needs one"),
+        ("prefix", None, "row 2: prefix None is empty; every row needs one"),
         ("granularity", "global", "row 2: granularity 'global' is unknown"),
     ],
 )

@@ -50,12 +50,24 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Float64, strict=False) for name in ("logp", "alpha")),
     )
     for name in FACT_KEYS:
-        _refuse(scores, name, table[name].is_null(), "every row needs one")
-    _refuse(scores, "granularity", ~_in(table, "granularity", GRANULARITIES), f"use one of {', '.join(GRANULARITIES)}")
-    _refuse(scores, "status", ~_in(table, "status", STATUSES), f"use one of {', '.join(STATUSES)}")
-    _refuse(scores, "logp", ~table["logp"].is_finite().fill_null(False), "every score must be a finite number")
+        _refuse(scores, name, table[name].is_null(), "is empty; every row needs one")
+    _refuse(
+        scores,
+        "granularity",
+        ~_in(table, "granularity", GRANULARITIES),
+        f"is unknown; use one of {', '.join(GRANULARITIES)}",
+    )
+    _refuse(scores, "status", ~_in(table, "status", STATUSES), f"is unknown; use one of {', '.join(STATUSES)}")
+    _refuse(
+        scores, "logp", ~table["logp"].is_finite().fill_null(False), "is no finite number; score that statement again"
+    )
     dated = table["status"] != "none"
-    _refuse(scores, "alpha", dated & ~table["alpha"].is_finite().fill_null(False), "every dated row needs a finite one")
+    _refuse(
+        scores,
+        "alpha",
+        dated & ~table["alpha"].is_finite().fill_null(False),
+        "is no finite number; every dated row needs one",
+    )
     twice = table.with_row_index("row", offset=1).filter(pl.struct(*FACT_KEYS, "granularity", "time").is_duplicated())
     if twice.height:
         first = twice.row(0, named=True)
@@ -74,7 +86,7 @@ def _refuse(scores: pl.DataFrame, name: str, bad: pl.Series, rule: str) -> None:
     rows = bad.arg_true()
     if len(rows):
         more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
-        raise DataError(f"row {rows[0] + 1}: {name} {scores[name][int(rows[0])]!r}: {rule}{more}")
+        raise DataError(f"row {rows[0] + 1}: {name} {scores[name][int(rows[0])]!r} {rule}{more}")
 
 
 def count_matches(correct: np.ndarray, incorrect: np.ndarray, noise: float | None) -> tuple[int, int, int, float]:
