@@ -294,3 +294,13 @@ def test_rows_of_another_run_or_fact_are_no_duplicates(key):
     rows = rows_of([2], [1])
     facts = fact_metrics(table(rows + [r | {key: "chat"} for r in rows]))
     assert facts[key].n_unique() == facts.height == 2
+
+
+def test_each_run_has_its_own_noise():
+    rows = rows_of([1.0, 0.5], [0.9, 0.0], model="m") + rows_of([1.0, 0.5], [0.9, 0.0], model="n")
+    scores = table(rows).with_columns(
+        pl.when(pl.col("model") == "m").then(0.15).otherwise(0.55).alias("noise").cast(pl.Float64)
+    )
+    found = {r["model"]: r["near_ties"] for r in fact_metrics(scores).iter_rows(named=True)}
+    assert found == {"m": 1, "n": 3}  # |1 - 0.9| alone; then |0.5 - 0.9| and |0.5 - 0| too
+    assert set(fact_metrics(scores, noise=0.0)["near_ties"]) == {0}

@@ -124,7 +124,7 @@ def test_labels_say_what_differs():
 
 
 def test_labels_that_cannot_be_told_apart_are_refused():
-    with pytest.raises(ConfigError, match=r"two runs are both called 'gpt2'.*--label"):
+    with pytest.raises(ConfigError, match=r"2 runs are all called 'gpt2', raw, prefix none.*--label"):
         unique_labels([record(seed=1), record(seed=2)])
     with pytest.raises(ConfigError, match="'gpt2 float32'"):
         unique_labels([record(), record(dtype="bfloat16"), record(label="gpt2 float32")])
@@ -147,31 +147,35 @@ def test_scores_of_an_unfinished_run(tmp_path):
             read(tmp_path)
 
 
-def test_read_runs_joins_runs_under_their_labels(tmp_path):
+def test_labels_tell_dtypes_apart_across_formats():
+    assert unique_labels([record(), record(dtype="bfloat16", format="chat")]) == ["gpt2 float32", "gpt2 bfloat16"]
+
+
+def test_read_runs_joins_runs_under_their_labels_with_their_noise(tmp_path):
     make_run(tmp_path / "one", scores("as written", -1.0), noise=1e-6)
     make_run(tmp_path / "two", scores("as written", -2.0), noise=3e-5, dtype="bfloat16")
-    table, noise = read_runs([tmp_path])
-    assert table.select("model", "logp").rows() == [("gpt2 float32", -1.0), ("gpt2 bfloat16", -2.0)]
-    assert noise == 3e-5
-    table, noise = read_runs([tmp_path / "two"])
-    assert (table["model"].to_list(), noise) == (["gpt2"], 3e-5)
+    table = read_runs([tmp_path])
+    assert table.select("model", "logp", "noise").rows() == [
+        ("gpt2 float32", -1.0, 1e-6),
+        ("gpt2 bfloat16", -2.0, 3e-5),
+    ]
+    assert read_runs([tmp_path / "two"]).select("model", "noise").rows() == [("gpt2", 3e-5)]
 
 
 def test_read_runs_takes_bare_tables_as_they_are(tmp_path):
     make_run(tmp_path / "run", scores("as written", -1.0, popularity=[2.5]), noise=1e-6)
     write_table(tmp_path / "bare.parquet", pl.concat([scores("x", -3.0), scores("y", -4.0)]))
-    table, noise = read_runs([tmp_path / "bare.parquet", tmp_path / "run"])
-    assert table.select("model", "logp", "popularity").rows() == [
-        ("x", -3.0, None), ("y", -4.0, None), ("gpt2", -1.0, 2.5),
+    table = read_runs([tmp_path / "bare.parquet", tmp_path / "run"])
+    assert table.select("model", "logp", "popularity", "noise").rows() == [
+        ("x", -3.0, None, None), ("y", -4.0, None, None), ("gpt2", -1.0, 2.5, 1e-6),
     ]  # fmt: skip
-    assert noise is None
-    assert read_runs([str(tmp_path / "bare.parquet")])[0]["model"].to_list() == ["x", "y"]
+    assert read_runs([str(tmp_path / "bare.parquet")])["model"].to_list() == ["x", "y"]
 
 
 def test_read_runs_of_a_run_without_a_noise(tmp_path):
     make_run(tmp_path / "one", noise=1e-6)
     make_run(tmp_path / "two", label="other")
-    assert read_runs([tmp_path])[1] is None
+    assert dict(read_runs([tmp_path]).select("model", "noise").rows()) == {"gpt2": 1e-6, "other": None}
 
 
 def test_read_runs_of_a_table_that_is_none(tmp_path):

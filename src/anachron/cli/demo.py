@@ -47,13 +47,13 @@ def demo(
             result = run_probe(lm, data, folder, callbacks=Callbacks(warn, progress))
         rate = result.record["sessions"][-1]["statements_per_second"]
         say(f"{name}: {result.scores.height:,} statements scored" + (f" at {rate:,.0f} statements/s" if rate else ""))
-    scores, noise = read_runs(folders.values())
+    scores = read_runs(folders.values())
     taught = taught_facts()
     scores = _split_taught(scores, taught, DEMO)
-    facts = fact_metrics(scores, noise=noise)
+    facts = fact_metrics(scores)
     summary = summarise(facts)
     tables = out / ("full" if full else "sample") / "metrics"
-    write_tables(scores, tables, noise=noise, resamples=1000, seed=0, inputs=list(folders.values()))
+    write_tables(scores, tables, noise=None, resamples=1000, seed=0, inputs=list(folders.values()))
     if json_:
         print_json({"summary": summary.to_dicts(), "runs": [str(f) for f in folders.values()], "tables": str(tables)})
         return

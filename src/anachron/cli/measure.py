@@ -16,7 +16,7 @@ def metrics(
     scores: Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")],
     out: Annotated[Path, typer.Option(help="Folder for the tables.")],
     noise: Annotated[
-        float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default the runs' own.")
+        float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
     ] = None,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
@@ -30,10 +30,7 @@ def metrics(
     from anachron.probe.tables import write_tables
     from anachron.report.tables import summary_table
 
-    table, measured = read_runs(scores)
-    tables = write_tables(
-        table, out, noise=measured if noise is None else noise, resamples=resamples, seed=seed, inputs=scores
-    )
+    tables = write_tables(read_runs(scores), out, noise=noise, resamples=resamples, seed=seed, inputs=scores)
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes})
     else:

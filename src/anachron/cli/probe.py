@@ -142,8 +142,7 @@ def probe(
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
-    scores, noise = read_runs([out])
-    tables = write_tables(scores, out / "metrics", noise=noise, resamples=resamples, seed=seed, inputs=[out])
+    tables = write_tables(read_runs([out]), out / "metrics", noise=None, resamples=resamples, seed=seed, inputs=[out])
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
     else:

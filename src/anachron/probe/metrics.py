@@ -6,6 +6,7 @@ granularities, W is the mean of theirs and R is 1 when all three are 1.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -108,8 +109,8 @@ def count_matches(correct: np.ndarray, incorrect: np.ndarray, noise: float | Non
 def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.DataFrame:
     """W and R of every fact, at each granularity and ``global``, from a score table.
 
-    noise: largest difference of two scores that means nothing (see `anachron.probe.run`), for ``near_ties``;
-        without it that column is null.
+    noise: largest difference of two scores that means nothing (nats), for ``near_ties``. By default each run's own,
+        from a column ``noise`` as `anachron.probe.runs.read_runs` adds it; ``near_ties`` is null without one.
 
     Returns one row per model, format, prefix, fact and granularity: ``win_rate`` (0 to 1), ``robustness``
     (0 or 1), ``matches``, ``ties`` (lost by the strict rule), ``near_ties``, ``win_rate_half_ties`` and
@@ -117,17 +118,17 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
     there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table.
     Source: paper 002, section 3.1.
     """
-    scores = check_scores(scores)
+    scores = with_noise(check_scores(scores), noise)
     rows: list[tuple[object, ...]] = []
-    for key, groups in _by_fact(scores):
+    for (*key, own), groups in _by_fact(scores):
         found = []
         for granularity in GRANULARITIES:
             correct, incorrect = groups.get(granularity, (np.empty(0), np.empty(0)))
             if correct.size and incorrect.size:
-                won, ties, near, matches = count_matches(correct, incorrect, noise)
+                won, ties, near, matches = count_matches(correct, incorrect, own)
                 chance = random_robustness(correct.size, incorrect.size)
                 found.append((won / matches, float(won == matches), int(matches), ties, near, ties / matches, chance))
-                rows.append((*key, granularity, *_finish(found[-1], noise)))
+                rows.append((*key, granularity, *_finish(found[-1], own)))
         if len(found) == len(GRANULARITIES):
             table = np.array(found)
             together = (
@@ -139,7 +140,7 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
                 float(table[:, 5].mean()),
                 float(table[:, 6].prod()),
             )
-            rows.append((*key, GLOBAL, *_finish(together, noise)))
+            rows.append((*key, GLOBAL, *_finish(together, own)))
     return pl.DataFrame(rows, schema=FACT_SCHEMA, orient="row")
 
 
@@ -148,21 +149,28 @@ def _finish(found: tuple[float, float, int, int, int, float, float], noise: floa
     return win_rate, robustness, matches, ties, None if noise is None else near, win_rate + tie_share / 2, chance
 
 
+def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
+    """The table with a column ``noise``: the one given for all rows, else its own, else null."""
+    if noise is None and "noise" in scores.columns:
+        return scores.with_columns(pl.col("noise").cast(pl.Float64))
+    return scores.with_columns(pl.lit(noise, pl.Float64).alias("noise"))
+
+
 def _by_fact(
     scores: pl.DataFrame,
-) -> Iterator[tuple[tuple[str, ...], dict[str, tuple[np.ndarray, np.ndarray]]]]:
-    """Per fact and run, in order of appearance: granularity -> (correct scores, incorrect scores)."""
+) -> Iterator[tuple[tuple[Any, ...], dict[str, tuple[np.ndarray, np.ndarray]]]]:
+    """Per fact and run (with the run's noise), in order of appearance: granularity -> (correct, incorrect scores)."""
     grouped = (
         scores.lazy()
         .filter(pl.col("status").is_in(["correct", "incorrect"]))
-        .group_by([*FACT_KEYS, "granularity"], maintain_order=True)
+        .group_by([*FACT_KEYS, "noise", "granularity"], maintain_order=True)
         .agg(
             pl.col("logp").filter(pl.col("status") == "correct").cast(pl.Float64).alias("correct"),
             pl.col("logp").filter(pl.col("status") == "incorrect").cast(pl.Float64).alias("incorrect"),
         )
         .collect()
     )
-    facts: dict[tuple[str, ...], dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+    facts: dict[tuple[Any, ...], dict[str, tuple[np.ndarray, np.ndarray]]] = {}
     for *key, granularity, correct, incorrect in grouped.iter_rows():
         facts.setdefault(tuple(key), {})[granularity] = (np.asarray(correct, float), np.asarray(incorrect, float))
     yield from facts.items()

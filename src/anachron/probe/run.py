@@ -146,7 +146,7 @@ def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tupl
         answer_in_user_turn=settings.answer_in_user_turn,
     )
     identity = {
-        "label": settings.label or lm.name.rstrip("/").split("/")[-1],
+        "label": settings.label or Path(lm.name).resolve().name,
         "model": lm.name,
         "revision": lm.revision,
         "weights": lm.fingerprint(),

@@ -101,46 +101,54 @@ def read_scores(folder: Path) -> pl.DataFrame:
     return read_table(folder / SCORES_FILE)
 
 
-def read_runs(paths: Iterable[Path | str]) -> tuple[pl.DataFrame, float | None]:
-    """Scores of one or more runs (or bare score tables) as one table, and the largest of their noises.
+def read_runs(paths: Iterable[Path | str]) -> pl.DataFrame:
+    """Scores of one or more runs (or bare score tables) as one table.
 
-    Two runs of one name that differ in dtype or revision get labels that say so. The noise is ``None`` when a
-    bare score table is among them.
+    Runs of one name that differ in dtype or revision get labels that say so. A column ``noise`` holds what each run
+    measured of its own; it is null for bare tables that have none.
     """
     tables: list[pl.DataFrame] = []
     records: list[Json] = []
     for path in paths:
-        if Path(path).is_file():
+        folders = [] if Path(path).is_file() else find_runs(path)
+        if not folders:
             tables.append(read_table(path))
             records.append({})
-        else:
-            for folder in find_runs(path):
-                tables.append(read_scores(folder))
-                records.append(read_json(folder / RUN_FILE))
+        for folder in folders:
+            record = read_json(folder / RUN_FILE)
+            noise = record.get("noise", {}).get("largest")
+            tables.append(read_scores(folder).with_columns(pl.lit(noise, pl.Float64).alias("noise")))
+            records.append(record)
     if not tables:
         raise DataError("no score table and no run given")
-    tables = [t.with_columns(pl.lit(name).alias("model")) if name else t for t, name in zip(
-        tables, unique_labels(records), strict=True)]  # fmt: skip
-    noises = [record.get("noise", {}).get("largest") for record in records]
-    noise = None if any(n is None for n in noises) else max(noises)
-    return pl.concat(tables, how="diagonal_relaxed"), noise
+    labels = unique_labels(records)
+    named = [
+        table if label is None else table.with_columns(pl.lit(label).alias("model"))
+        for table, label in zip(tables, labels, strict=True)
+    ]
+    return pl.concat(named, how="diagonal_relaxed")
 
 
 def unique_labels(records: Sequence[Json]) -> list[str | None]:
-    """One label a run: its own, plus what tells it from another run of the same label, format and prefix."""
+    """One label a run: its own, and dtype or revision where runs of that label differ in them.
+
+    ``None`` for records without settings (bare tables). Raises `ConfigError` when two runs cannot be told apart.
+    """
     settings = [record.get("settings") for record in records]
-    keys = [None if s is None else (s["label"], s["format"], s["prefix"]) for s in settings]
-    clash = {key for key, times in Counter(keys).items() if key is not None and times > 1}
     labels: list[str | None] = []
-    for key, s in zip(keys, settings, strict=True):
-        if s is None or key not in clash:
-            labels.append(None if s is None else s["label"])
+    for own in settings:
+        if own is None:
+            labels.append(None)
             continue
-        rivals = [other for other, k in zip(settings, keys, strict=True) if k == key and other is not None]
-        telling = [n for n in ("dtype", "revision") if len({str(other[n]) for other in rivals}) > 1]
-        labels.append(" ".join([s["label"], *(str(s[n]) for n in telling)]))
-    named = [(label, *key[1:]) for label, key in zip(labels, keys, strict=True) if key is not None]
-    if len(set(named)) != len(named):
-        twice = next(name for name, times in Counter(named).items() if times > 1)
-        raise ConfigError(f"two runs are both called {twice[0]!r}; give one of them another --label when probing")
+        namesakes = [other for other in settings if other is not None and other["label"] == own["label"]]
+        telling = [n for n in ("dtype", "revision") if len({str(other[n]) for other in namesakes}) > 1]
+        labels.append(" ".join([own["label"], *(str(own[n]) for n in telling)]))
+    keys = Counter(
+        (label, own["format"], own["prefix"]) for label, own in zip(labels, settings, strict=True) if own is not None
+    )
+    for (label, form, prefix), times in keys.items():
+        if times > 1:
+            raise ConfigError(
+                f"{times} runs are all called {label!r}, {form}, prefix {prefix}; probe them with different --label"
+            )
     return labels

@@ -9,7 +9,7 @@ import polars as pl
 from anachron.io import file_fingerprint, versions, write_json, write_table
 from anachron.probe.analyses.far_errors import far_errors
 from anachron.probe.analyses.transfer import transfer
-from anachron.probe.metrics import GLOBAL, check_scores, fact_metrics, summarise, without_matches
+from anachron.probe.metrics import GLOBAL, RUN_KEYS, check_scores, fact_metrics, summarise, with_noise, without_matches
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Tables:
 
 def make_tables(scores: pl.DataFrame, *, noise: float | None, resamples: int, seed: int) -> Tables:
     """Every table of a score table. Raises `DataError` when it is none, or when no fact has matches."""
-    scores = check_scores(scores)
-    facts = fact_metrics(scores, noise=noise)
+    scores = with_noise(check_scores(scores), noise)
+    facts = fact_metrics(scores)
     return Tables(
         facts,
         summarise(facts, resamples=resamples, seed=seed),
         transfer(facts),
         far_errors(scores, facts, resamples=resamples, seed=seed),
-        _notes(scores, facts, noise),
+        _notes(scores, facts),
     )
 
 
@@ -57,12 +57,14 @@ def write_tables(
     return tables
 
 
-def _notes(scores: pl.DataFrame, facts: pl.DataFrame, noise: float | None) -> list[str]:
+def _notes(scores: pl.DataFrame, facts: pl.DataFrame) -> list[str]:
     notes = []
-    if noise is None:
-        notes.append("near-ties are not counted: the noise of these scores is unknown (give --noise)")
-    else:
-        notes.append(f"near-ties: matches decided by at most {noise:.2g} nats, the noise measured for these scores")
+    for model, form, prefix, noise in scores.select(*RUN_KEYS, "noise").unique(maintain_order=True).iter_rows():
+        run = f"{model}, {form}, prefix {prefix}"
+        if noise is None:
+            notes.append(f"{run}: near-ties are not counted, for its noise is unknown (give --noise)")
+        else:
+            notes.append(f"{run}: near-ties are matches decided by at most {noise:.2g} nats, its noise")
     lacking = without_matches(scores).filter((pl.col("no_correct") > 0) | (pl.col("no_incorrect") > 0))
     for row in lacking.iter_rows(named=True):
         notes.append(
