@@ -20,7 +20,7 @@ import transformers
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format, locate
 from anachron.lm.packing import Limits, plan_batches
-from anachron.lm.scoring import Counters, score_all
+from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded, encode, require_offsets
 
 log = logging.getLogger("anachron")
@@ -48,7 +48,14 @@ class LanguageModel:
     def vocabulary(self) -> int:
         """Number of logits a token has."""
         head = self.model.get_output_embeddings()
-        return int(self.model.config.get_text_config().vocab_size if head is None else head.weight.shape[0])
+        if head is None:
+            return int(self.model.config.get_text_config().vocab_size)
+        return int(getattr(head, "out_features", head.weight.shape[0]))
+
+    @property
+    def device(self) -> torch.device:
+        """Where its input goes."""
+        return input_device(self.model)
 
     @property
     def context_length(self) -> int | None:
@@ -206,7 +213,7 @@ def check_causal(model: Any, name: str) -> None:
     changes with the company a text has in its batch (as in mixtures of experts) is measured and allowed for.
     """
     vocabulary = model.config.get_text_config().vocab_size
-    device = model.get_input_embeddings().weight.device
+    device = input_device(model)
     a, b = ([3 % vocabulary] * 3 + [later % vocabulary] * 6 for later in (5, 7))
     with torch.inference_mode():
         alone, together = (

@@ -52,8 +52,9 @@ def _padded(ids: tuple[int, ...], width: int) -> list[int]:
 
 
 def input_device(model: Any) -> torch.device:
-    """Where token ids go: the device of the input embedding."""
-    return model.get_input_embeddings().weight.device
+    """Where token ids go: the device of the input embedding, or of the first weight that is not offloaded."""
+    weights = (model.get_input_embeddings().weight, *model.parameters())
+    return next((w.device for w in weights if w.device.type != "meta"), torch.device("cpu"))
 
 
 def _answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:

@@ -152,7 +152,7 @@ def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tupl
         "weights": lm.fingerprint(),
         "tokenizer": lm.tokenizer_fingerprint(),
         "dtype": lm.dtype,
-        "device": lm.model.device.type,
+        "device": lm.device.type,
         "format": settings.format,
         "prefix": prefix_name,
         "prefix_text": prefix,
@@ -189,7 +189,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.lm, self.data, self.settings, self.folder = lm, data, settings, folder
         self.record, self.callbacks = record, callbacks
-        self.session = runs.new_session(str(lm.model.device))
+        self.session = runs.new_session(str(lm.device))
         self.counters = Counters()
         found = audit(data.table, lm.tokenizer, style=style, boundaries=data.boundaries)
         _warn_of(found, callbacks)
