@@ -6,11 +6,13 @@ last character of the prompt and the first of the answer belongs to the answer.
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from anachron.errors import DataError, ModelError
+
+CHUNK = 4096  # texts tokenised at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +53,20 @@ def require_offsets(tokenizer: Any) -> None:
 
 def tokenise(
     tokenizer: Any, texts: Sequence[str], *, add_special_tokens: bool
-) -> list[tuple[list[int], list[tuple[int, int]]]]:
-    """Token ids and character offsets of each text, never truncated."""
+) -> Iterator[tuple[list[int], list[tuple[int, int]]]]:
+    """Token ids and character offsets of each text, never truncated; a chunk of texts in memory at a time."""
     require_offsets(tokenizer)
-    if not texts:
-        return []
-    batch = tokenizer(
-        list(texts),
-        add_special_tokens=add_special_tokens,
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        truncation=False,
-        padding=False,
-        verbose=False,
-    )
-    return list(zip(batch["input_ids"], batch["offset_mapping"], strict=True))
+    for first in range(0, len(texts), CHUNK):
+        batch = tokenizer(
+            list(texts[first : first + CHUNK]),
+            add_special_tokens=add_special_tokens,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            truncation=False,
+            padding=False,
+            verbose=False,
+        )
+        yield from zip(batch["input_ids"], batch["offset_mapping"], strict=True)
 
 
 def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Encoded:
