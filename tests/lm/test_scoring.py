@@ -12,7 +12,8 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, DataError, ModelError
+from anachron.lm import scoring
 from anachron.lm.formats import Format, locate
 from anachron.lm.model import LanguageModel
 from anachron.lm.packing import Limits
@@ -377,3 +378,10 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory():
     with pytest.raises(RuntimeError, match="shapes do not match"):
         lm.log_probs(PAIRS[:8])
     assert lm.counters.halvings == 0
+
+
+def test_a_head_called_by_keyword_is_refused():
+    head = torch.nn.Linear(2, 3)
+    with scoring._head_on(head, torch.tensor([0]), torch.tensor([0])), pytest.raises(ModelError, match="by keyword"):
+        head(input=torch.zeros(1, 1, 2))
+    assert head(input=torch.zeros(1, 1, 2)).shape == (1, 1, 3)

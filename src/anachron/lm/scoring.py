@@ -78,6 +78,8 @@ def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -
     """Let the head see only the chosen positions of (batch, time, hidden), as (1, positions, hidden)."""
 
     def pick(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        if not arguments:
+            raise ModelError("the output head takes its input by keyword, so answer rows cannot be picked for it")
         hidden = arguments[0]
         chosen = hidden[rows.to(hidden.device), columns.to(hidden.device)]
         return (chosen.unsqueeze(0), *arguments[1:])
