@@ -123,6 +123,12 @@ def test_another_data_set_or_model_is_refused(finished: Path, lm: LanguageModel,
         run_probe("demo-untrained", data, finished, ProbeSettings(label="demo"))
 
 
+def test_a_renamed_data_set_is_the_same_data_set(finished: Path, lm: LanguageModel, data: Dataset):
+    before = all_bytes(finished)
+    run_probe(lm, Dataset("another/name.csv", data.table, data.boundaries), finished)
+    assert all_bytes(finished) == before
+
+
 def test_a_folder_with_other_files_is_refused(lm: LanguageModel, data: Dataset, tmp_path: Path):
     (tmp_path / "thesis.txt").write_text("do not touch")
     with pytest.raises(ConfigError, match="not empty"):

@@ -19,6 +19,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json, read_json, read_table, versions, write_json
 
 RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
+NAMES = frozenset({"model", "dataset"})  # where the two were read from; their fingerprints say what they are
 
 
 def part_path(folder: Path, part: int) -> Path:
@@ -65,7 +66,7 @@ def open_run(folder: Path, settings: Json) -> Json:
     """
     if (folder / RUN_FILE).exists():
         record = read_json(folder / RUN_FILE)
-        found = differences(record.get("settings", {}), settings)
+        found = differences(*({k: v for k, v in s.items() if k not in NAMES} for s in (record["settings"], settings)))
         if found:
             raise ConfigError(
                 f"{folder} holds a run with other settings ({'; '.join(found)}); "
