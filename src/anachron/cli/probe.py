@@ -142,7 +142,7 @@ def probe(
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
-    tables = write_tables(read_runs([out]), out / "metrics", noise=None, resamples=resamples, seed=seed, inputs=[out])
+    tables = write_tables(read_runs(folders), out / "metrics", noise=None, resamples=resamples, seed=seed, inputs=[out])
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
     else:
@@ -157,7 +157,11 @@ def _folders(out: Path, models: list[str]) -> list[Path]:
 
     if len(models) == 1:
         return [out]
+    if (out / "run.json").exists():
+        raise ConfigError(f"{out} is itself a run folder; choose another --out for several models")
     names = [re.sub(r"[^\w.-]+", "_", name.strip("/")) for name in models]
+    if any(name.strip(".") == "" for name in names):
+        raise ConfigError(f"the models {', '.join(models)} cannot all name a folder; give paths instead of . or ..")
     if len(set(names)) != len(names):
         raise ConfigError(f"the models {', '.join(models)} are not all different")
     return [out / name for name in names]

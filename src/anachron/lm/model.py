@@ -98,15 +98,16 @@ class LanguageModel:
         return scores[[place[item] for item in encoded]]
 
     def fingerprint(self) -> str:
-        """SHA-256 over name, shape, dtype and an even sample of at most 65,536 elements of every weight."""
+        """SHA-256 over name, shape, dtype and all bytes of every weight.
+
+        Weights that are offloaded to disk have no bytes in memory: of those only name, shape and dtype count.
+        """
         digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-            if tensor.device.type == "meta" or tensor.numel() == 0:
-                continue
-            flat = tensor.detach().reshape(-1)
-            sample = flat[:: -(-flat.numel() // 65_536)].contiguous().cpu()
-            digest.update(sample.view(torch.uint8).numpy().tobytes())
+            if tensor.device.type != "meta" and tensor.numel():
+                flat = tensor.detach().reshape(-1).contiguous().cpu()
+                digest.update(flat.view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def tokenizer_fingerprint(self) -> str:

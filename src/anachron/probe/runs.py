@@ -19,7 +19,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json, read_json, read_table, versions, write_json
 
 RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
-NAMES = frozenset({"model", "dataset"})  # where the two were read from; their fingerprints say what they are
+NAMES = frozenset({"dataset"})  # where it was read from; its fingerprint says what it is
 
 
 def part_path(folder: Path, part: int) -> Path:
@@ -66,6 +66,8 @@ def open_run(folder: Path, settings: Json) -> Json:
     """
     if (folder / RUN_FILE).exists():
         record = read_json(folder / RUN_FILE)
+        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+            raise DataError(f"{folder / RUN_FILE} is not the record of a run; choose another --out")
         found = differences(*({k: v for k, v in s.items() if k not in NAMES} for s in (record["settings"], settings)))
         if found:
             raise ConfigError(
