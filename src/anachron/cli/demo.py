@@ -67,8 +67,8 @@ def demo(
     for error in errors:
         screen.print(timeline(scores, error))
     for name, folder in folders.items():
-        screen.print(f"run folder of {name}: {folder}")
-    screen.print(f"tables: {tables}")
+        screen.print(f"run folder of {name}: {folder}", markup=False)
+    screen.print(f"tables: {tables}", markup=False)
 
 
 def _split_taught(scores: Any, taught: frozenset[str], trained: str) -> Any:

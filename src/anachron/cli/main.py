@@ -66,6 +66,12 @@ def _code(argv: list[str], debug: bool) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:  # a bug, or an input nobody thought of: say so in one line, and how to see more
+        if debug:
+            raise
+        reason = " ".join(str(error).split())
+        print(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ def _load(name: str, template: Path | None, **options: Any) -> Any:
     if template is not None:
         try:
             text = template.read_text("utf-8")
-        except OSError as error:
-            raise ConfigError(f"chat template {template}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"chat template {template} cannot be read as UTF-8 text: {error}") from error
     quiet_loading()
     return load_model(name, chat_template=text, **options)
 
@@ -160,6 +160,9 @@ def _folders(out: Path, models: list[str]) -> list[Path]:
     if (out / "run.json").exists():
         raise ConfigError(f"{out} is itself a run folder; choose another --out for several models")
     names = [re.sub(r"[^\w.-]+", "_", name.strip("/")) for name in models]
+    labels = [Path(name).resolve().name for name in models]
+    if len(set(labels)) != len(labels):
+        raise ConfigError(f"two of the models are both called {labels!r}; probe them one at a time with --label")
     if any(name.strip(".") == "" for name in names):
         raise ConfigError(f"the models {', '.join(models)} cannot all name a folder; give paths instead of . or ..")
     if len(set(names)) != len(names):

@@ -66,6 +66,12 @@ class LanguageModel:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
         located, add_special_tokens = locate(self.tokenizer, pairs, style)
         encoded = encode(self.tokenizer, located, add_special_tokens=add_special_tokens)
+        known = self.model.get_input_embeddings().weight.shape[0]
+        largest = max((max(item.ids) for item in encoded), default=0)
+        if largest >= known:
+            raise ModelError(
+                f"the tokenizer gives token {largest}, but {self.name} knows only {known}; use the model's own"
+            )
         longest = max((len(item.ids) for item in encoded), default=0)
         if self.context_length is not None and longest > self.context_length + 1:
             where = next(i for i, item in enumerate(encoded) if len(item.ids) == longest)

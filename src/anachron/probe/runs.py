@@ -129,7 +129,20 @@ def read_runs(paths: Iterable[Path | str]) -> pl.DataFrame:
         table if label is None else table.with_columns(pl.lit(label).alias("model"))
         for table, label in zip(tables, labels, strict=True)
     ]
+    _refuse_shared_keys(named)
     return pl.concat(named, how="diagonal_relaxed")
+
+
+def _refuse_shared_keys(tables: Sequence[pl.DataFrame]) -> None:
+    """Raise `ConfigError` when two sources hold scores of one model, format and prefix: they must not be merged."""
+    keys = ["model", "format", "prefix"]
+    seen: set[tuple[str, ...]] = set()
+    for table in tables:
+        if set(keys) <= set(table.columns):
+            own = set(table.select(keys).unique().iter_rows())
+            for model, form, prefix in sorted(seen & own, key=str):
+                raise ConfigError(f"two sources hold scores of {model!r}, {form}, prefix {prefix}; rename one of them")
+            seen |= own
 
 
 def unique_labels(records: Sequence[Json]) -> list[str | None]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -15,7 +16,7 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
     same = [name for name in ("format", "prefix") if summary[name].n_unique() == 1]
     said = ", ".join(f"{name} {summary[name][0]}" for name in same)
     table = Table(
-        title=f"{title} ({said})" if said else title,
+        title=escape(f"{title} ({said})" if said else title),
         caption="95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column.",
     )
     named = ["model", *(name for name in ("format", "prefix") if name not in same)]
@@ -25,7 +26,7 @@ def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness
         table.add_column(name, justify="right", no_wrap=True)
     last: list[str] | None = None
     for row in summary.iter_rows(named=True):
-        run = [row[name] for name in named]
+        run = [escape(row[name]) for name in named]
         if last is not None and run != last:
             table.add_section()
         table.add_row(
@@ -88,5 +89,5 @@ def audit_table(found: Mapping[str, Any]) -> Table:
     table.add_column("for instance")
     for name, what in AUDIT_LINES.items():
         examples = found["examples"].get(name, [])
-        table.add_row(what, f"{found[name]:,}", examples[0] if examples else "")
+        table.add_row(what, f"{found[name]:,}", escape(examples[0]) if examples else "")
     return table
