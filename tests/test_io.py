@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
     file_fingerprint,
@@ -162,7 +162,7 @@ def test_unknown_endings_are_refused_both_ways(tmp_path: Path, name: str) -> Non
     (tmp_path / name).write_text("x")
     with pytest.raises(DataError, match=r"unknown ending .*\.parquet"):
         read_table(tmp_path / name)
-    with pytest.raises(DataError, match=r"unknown ending .*\.parquet"):
+    with pytest.raises(ConfigError, match=r"unknown ending .*\.parquet"):
         write_table(tmp_path / name, TABLE)
     assert (tmp_path / name).read_text() == "x"
 

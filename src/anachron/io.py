@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, ConfigError, DataError
 
 Json = dict[str, Any]
 
@@ -89,18 +89,25 @@ def read_jsonl(path: Path | str) -> list[Json]:
     return rows
 
 
+WRITERS: dict[str, Callable[[pl.DataFrame, BytesIO], Any]] = {
+    ".parquet": lambda t, b: t.write_parquet(b, compression="zstd"),
+    ".csv": lambda t, b: t.write_csv(b),
+    ".jsonl": lambda t, b: t.write_ndjson(b),
+}
+
+
+def check_ending(path: Path | str) -> str:
+    """The ending of a table to be written. Raises `ConfigError` for one that no writer knows."""
+    ending = Path(path).suffix
+    if ending not in WRITERS:
+        raise ConfigError(f"{path}: unknown ending {ending!r}; use {', '.join(WRITERS)}")
+    return ending
+
+
 def write_table(path: Path | str, table: pl.DataFrame) -> None:
     """Write a table in the format its ending names: .parquet, .csv or .jsonl."""
-    writers: dict[str, Callable[[pl.DataFrame, BytesIO], Any]] = {
-        ".parquet": lambda t, b: t.write_parquet(b, compression="zstd"),
-        ".csv": lambda t, b: t.write_csv(b),
-        ".jsonl": lambda t, b: t.write_ndjson(b),
-    }
-    ending = Path(path).suffix
-    if ending not in writers:
-        raise DataError(f"{path}: unknown ending {ending!r}; use {', '.join(writers)}")
     buffer = BytesIO()
-    writers[ending](table, buffer)
+    WRITERS[check_ending(path)](table, buffer)
     write_bytes(path, buffer.getvalue())
 
 

@@ -1,16 +1,21 @@
 """Mistakes a reviewer found once, kept from coming back."""
 
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
 import torch
+from accelerate import cpu_offload, disk_offload
 
 from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import load_dataset
-from anachron.lm.model import load_model
+from anachron.errors import ModelError
+from anachron.io import file_fingerprint
+from anachron.lm.model import demo_folder, load_model
+from anachron.probe.run import prefix_text
 
 
 @pytest.fixture
@@ -33,8 +38,89 @@ def test_several_models_into_a_run_folder_are_refused(small: Path, tmp_path: Pat
     assert _code(["probe", "demo", "--dataset", str(small), "--out", run, "--label", "x[/b]"], False) == 0
     assert "x[/b]" in capsys.readouterr().out
     assert _code(["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", run], False) == 2
-    assert _code(["probe", "a/final", "b/final", "--dataset", str(small), "--out", run + "2"], False) == 2
-    assert "--label" in capsys.readouterr().err
+    assert "itself a run folder" in capsys.readouterr().err
+
+
+def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
+    for parent in "ab":
+        shutil.copytree(demo_folder(), tmp_path / parent / "final")
+    models = [str(tmp_path / parent / "final") for parent in "ab"]
+    out = str(tmp_path / "runs")
+    assert _code(["probe", *models, "--dataset", str(small), "--out", out, "--json"], False) == 0
+    assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"a/final", "b/final"}
+
+
+def test_a_refused_command_leaves_no_run_behind(small: Path, tmp_path: Path, capsys):
+    (tmp_path / "long.txt").write_text("word " * 5000)
+    command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")]
+    assert _code([*command, "--prefix", str(tmp_path / "long.txt")], False) == 1
+    assert "shorten the prompt or the prefix" in capsys.readouterr().err
+    assert _code(command, False) == 0
+
+
+def test_a_prefix_file_does_not_pass_for_a_built_in(tmp_path: Path):
+    (tmp_path / "hierarchy").write_text("Mine.")
+    assert prefix_text(str(tmp_path / "hierarchy")) == (str(tmp_path / "hierarchy"), "Mine.")
+    (tmp_path / "mine.txt").write_text("Mine.")
+    assert prefix_text(str(tmp_path / "mine.txt")) == ("mine.txt", "Mine.")
+
+
+def test_score_looks_at_its_output_first(tmp_path: Path, capsys):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"prompt": "Who?", "answer": "Paris"}\n')
+    before = pairs.read_bytes()
+    for out, words in ((pairs, "is the input itself"), (tmp_path / "scores.xlsx", "unknown ending '.xlsx'")):
+        assert _code(["score", "no/model", "--input", str(pairs), "--out", str(out)], False) == 2
+        assert words in capsys.readouterr().err
+    assert pairs.read_bytes() == before
+    assert _code(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv"), "--json"], False) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "pairs": 1, "model": "demo", "dtype": "float32", "scores": str(tmp_path / "s.csv"),
+    }  # fmt: skip
+
+
+def test_half_a_character_is_refused(tmp_path: Path, capsys):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"prompt": "Who?", "answer": "Paris"}\n{"prompt": "Who \\ud83d?", "answer": "Paris"}\n')
+    assert _code(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv")], False) == 1
+    assert "row 2: prompt 'Who \\ud83d?' holds half a character" in capsys.readouterr().err
+
+
+def test_a_chat_template_that_is_no_text(small: Path, tmp_path: Path, capsys):
+    (tmp_path / "template.jinja").write_bytes(b"\xff\xfe{{")
+    command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run"), "--format", "chat"]
+    assert _code([*command, "--chat-template", str(tmp_path / "template.jinja")], False) == 2
+    assert "cannot be read as UTF-8" in capsys.readouterr().err
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused():
+    lm = load_model("demo")
+    lm.tokenizer.add_tokens(["Paris"])
+    with pytest.raises(
+        ModelError, match=r"the tokenizer gives token \d+, but demo knows only \d+; use the model's own"
+    ):
+        lm.log_probs([("Where?", "Paris")])
+
+
+def test_offloaded_weights_are_fingerprinted_in_full(tmp_path: Path):
+    whole = load_model("demo").fingerprint()
+    for offload in (cpu_offload, lambda model, device: disk_offload(model, tmp_path / "weights", device)):
+        lm = load_model("demo")
+        offload(lm.model, torch.device("cpu"))
+        assert any(parameter.device.type == "meta" for parameter in lm.model.parameters())
+        assert lm.fingerprint() == whole
+    with torch.no_grad():
+        lm = load_model("demo")
+        lm.model.get_input_embeddings().weight[5, 1] += 1
+    cpu_offload(lm.model, torch.device("cpu"))
+    assert lm.fingerprint() != whole
+
+
+def test_manifest_of_tables_fingerprints_the_scores(small: Path, tmp_path: Path):
+    assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
+    scores = tmp_path / "run" / "scores.parquet"
+    manifest = json.loads((tmp_path / "run" / "metrics" / "manifest.json").read_text())
+    assert manifest["inputs"] == {str(scores): file_fingerprint(scores)}
 
 
 def test_an_older_run_beside_is_left_out(small: Path, tmp_path: Path, capsys):

@@ -11,7 +11,7 @@ import pytest
 
 from anachron.core.facts import Fact, fact_id
 from anachron.core.periods import Period
-from anachron.data.columns import PUBLISHED, REQUIRED, STATEMENT_SCHEMA, from_published, to_published
+from anachron.data.columns import PUBLISHED, REQUIRED, STATEMENT_SCHEMA, _dates, from_published, to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
@@ -333,6 +333,7 @@ def test_a_sample_keeps_whole_facts_and_is_fixed(mini: Dataset) -> None:
         ("a.parquet", b"", "cannot read"),
         ("a.txt", b"Time\n2011\n", r"unknown ending '\.txt'; use \.parquet, \.csv"),
         ("a.csv", b"", "cannot read"),
+        ("a.csv", b"\x89PNG\x00\x01garbage", "lacks the columns SubjectLabel"),
         ("a.jsonl", b"{broken", "cannot read"),
         ("a.csv", None, "no such file"),
         ("a.parquet", None, "no such file"),
@@ -367,6 +368,33 @@ def test_a_folder_is_read_by_the_hub_library(tmp_path: Path) -> None:
     back = load_dataset(str(tmp_path / "folder"))
     assert back.boundaries == "released"
     assert back.table.equals(TABLE)
+
+
+def test_a_folder_without_data_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "notes.txt").write_text("nothing")
+    with pytest.raises(ConfigError, match="a folder without data files"):
+        load_dataset(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["Time", "Statement", "Alpha", "FactPop"])
+def test_a_column_of_lists_is_refused(name: str) -> None:
+    raw = to_published(TABLE, "released").with_columns(pl.concat_list(name).alias(name))
+    with pytest.raises(DataError, match=rf"row 1: {name} .* is a List\(.*one text or number a row"):
+        from_published(raw)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("1881.0", "1881"), ("-44.0", "-0044"), ("1881-05-08 00:00:00+00:00", "1881-05-08"), ("12011", "12011")],
+)
+def test_dates_as_libraries_write_them(written: str, meant: str) -> None:
+    assert str(_dates([written], "Time")[0]) == meant
+
+
+def test_a_time_stamp_is_no_year() -> None:
+    with pytest.raises(DataError, match=r"row 2: Time '1232409600' .*time stamp"):
+        _dates(["2011", "1232409600"], "Time")
 
 
 @pytest.mark.usefixtures("hub")

@@ -171,12 +171,27 @@ def test_without_a_given_day_it_is_today():
     assert before <= ChatTemplate(chat_lm(DATED).tokenizer).today <= date.today().isoformat()
 
 
+def test_a_date_format_may_stand_in_a_variable():
+    by_variable = DATED.replace("strftime_now('%d %b %Y')", "strftime_now(pattern)")
+    style = Format(kind="chat", template_date="2001-02-03")
+    named = "{% set pattern = '%d %b %Y' %}" + by_variable
+    assert text_of(chat_lm(named), "Who?", "Paris", style) == "<s>Today is 03 Feb 2001. Who?: Paris: "
+    for pattern in ("'%d' ~ '%Y'", "messages[0].role"):
+        with pytest.raises(ModelError, match="not written out in the template"):
+            text_of(chat_lm(f"{{% set pattern = {pattern} %}}" + by_variable), "Who?", "Paris", style)
+
+
 # Templates that cannot be used
 
 
 def test_a_missing_template_is_an_error_with_the_way_out():
     with pytest.raises(ModelError, match="--chat-template"):
         score(chat_lm(None), QUESTION, "Paris")
+
+
+def test_several_templates_without_a_default_are_refused():
+    with pytest.raises(ModelError, match=r"'rag', 'tool_use' and none called 'default'.*--chat-template"):
+        score(chat_lm({"rag": PLAIN, "tool_use": PLAIN}), QUESTION, "Paris")
 
 
 REJECTING = (

@@ -5,13 +5,14 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from anachron.core.periods import Period
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.errors import ModelError
 from anachron.lm.formats import Format
 from anachron.probe.audit import audit
 
 QUESTION = "who was the mayor of Springfield?"
-CHECKS = ("unscorable", "too_long", "straddling", "answer_in_prompt", "repeated", "status_differs")
+CHECKS = ("unscorable", "too_long", "straddling", "answer_in_prompt", "repeated", "status_differs", "alpha_differs")
 
 
 def byte_level(model, bos=0, **options):
@@ -48,10 +49,12 @@ def merging(*merges):
 
 
 def statement(prompt, answer="Quimby", **values):
-    return {
+    row = {
         "fact_id": "f", "subject_label": "Springfield", "object_label": answer, "start": "1990", "end": "1995",
-        "granularity": "year", "time": "1991", "status": "correct", "alpha": 0.0, "prompt": prompt, "answer": answer,
+        "granularity": "year", "time": "1991", "status": "correct", "prompt": prompt, "answer": answer,
     } | values  # fmt: skip
+    by_dates = None if row["time"] is None else Period(row["start"], row["end"]).alpha(row["time"])
+    return {"alpha": by_dates} | row
 
 
 def statements(*rows):
@@ -123,11 +126,21 @@ def test_status_that_does_not_follow_from_the_dates():
     ]
 
 
+def test_alpha_that_does_not_follow_from_the_dates():
+    near, far = (statement(f"In 1993, {QUESTION}", time="1993", alpha=0.1 + by) for by in (0.0, 0.3))
+    by_dates = Period("1990", "1995").alpha("1993")
+    found = audit(statements(near | {"alpha": by_dates + 0.009}, far | {"alpha": by_dates + 0.011}), trained())
+    assert found.alpha_differs == 1
+    assert found.examples["alpha_differs"] == [
+        f"Springfield, Quimby [1990, 1995]: 1993 has {by_dates + 0.011}, by its dates {by_dates:.3f}"
+    ]
+
+
 def test_status_follows_the_boundary_convention():
     table = statements(*clean())
     assert counts(audit(table, trained(), boundaries="released")) == {}
     found = audit(table, trained(), boundaries="paper")
-    assert counts(found) == {"status_differs": 1}
+    assert counts(found) == {"status_differs": 1, "alpha_differs": 3}  # coarse boundaries have another middle
     assert "1990 is correct, by its dates transitional" in found.examples["status_differs"][0]
 
 

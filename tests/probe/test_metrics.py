@@ -270,6 +270,9 @@ def test_empty_table():
         ("granularity", "decade", "row 2: granularity 'decade' is unknown; use one of year, month, day"),
         ("alpha", None, "row 2: alpha None is no finite number; every dated row needs one"),
         ("prefix", None, "row 2: prefix None is empty; every row needs one"),
+        ("format", "html", "row 2: format 'html' is unknown; use one of raw, chat"),
+        ("noise", "little", "row 2: noise 'little' is no number from 0 on"),
+        ("noise", "-0.5", "row 2: noise '-0.5' is no number from 0 on"),
         ("granularity", "global", "row 2: granularity 'global' is unknown"),
     ],
 )

@@ -65,7 +65,7 @@ def test_scores_are_those_of_the_model_in_the_order_of_the_data_set(finished: Pa
     assert scores["fact_id"].to_list() == data.table["fact_id"].to_list()
     assert scores["time"].to_list() == data.table["time"].to_list()
     expected = lm.log_probs(list(data.table.select("prompt", "answer").iter_rows()))
-    np.testing.assert_allclose(scores["logp"].to_numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(scores["logp"].to_numpy(), expected, atol=1e-5, rtol=1e-6)
 
 
 def test_parts_hold_every_row_once(finished: Path, data: Dataset):
@@ -178,21 +178,23 @@ def test_kill_nine_ten_times_then_resume(processes, data: Dataset, finished: Pat
     assert whole.exitcode == 0
     seconds = time.perf_counter() - started
     killed = 0
-    for attempt in range(KILLS):
+    while killed < KILLS:
         child = processes.Process(target=_probe_in_child, args=(data.name, str(folder), None))
         child.start()
-        child.join(random.uniform(0.1, 1.0) * seconds * (0.3 + 0.07 * attempt))
+        child.join(random.uniform(0.05, 0.9) * seconds)
         if child.is_alive():
             os.kill(child.pid, signal.SIGKILL)
             child.join()
             killed += 1
         for part in (folder / "scores").glob("part-*.parquet"):
             pl.read_parquet(part)  # whatever has its final name is complete
+        if child.exitcode == 0:  # it came to its end before the next kill: right as it is, and another run is begun
+            assert all_bytes(folder) == all_bytes(finished)
+            folder = tmp_path / f"run-{killed}-{random.random()}"
     last = processes.Process(target=_probe_in_child, args=(data.name, str(folder), None))
     last.start()
     last.join()
     assert last.exitcode == 0
-    assert killed >= 3
     assert all_bytes(folder) == all_bytes(finished)
 
 
@@ -266,4 +268,4 @@ def test_halved_batches_are_said_and_scores_agree(
     assert result.record["sessions"][-1]["halvings"] > 0
     assert any("halved" in line for line in said)
     whole = pl.read_parquet(finished / "scores.parquet")["logp"].to_numpy()
-    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-5)
+    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-5, rtol=1e-6)

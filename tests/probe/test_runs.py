@@ -7,6 +7,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import read_json, write_json, write_table
 from anachron.probe.runs import (
     differences,
+    distinct_names,
     find_runs,
     open_run,
     part_path,
@@ -88,6 +89,13 @@ def test_foreign_files_are_refused(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", [[], {}, {"settings": 3}, "run"])
+def test_a_record_that_is_none_is_refused(tmp_path, content):
+    write_json(tmp_path / "run.json", content)
+    with pytest.raises(DataError, match=r"run\.json is not the record of a run; choose another --out"):
+        open_run(tmp_path, SETTINGS)
+
+
 @pytest.mark.parametrize("left", [".plan.parquet.7.abcd.tmp", ".run.json.7.abcd.tmp"])
 def test_a_run_killed_at_its_start_is_no_foreign_folder(tmp_path, left):
     (tmp_path / ".lock").touch()
@@ -128,6 +136,15 @@ def test_labels_that_cannot_be_told_apart_are_refused():
         unique_labels([record(seed=1), record(seed=2)])
     with pytest.raises(ConfigError, match="'gpt2 float32'"):
         unique_labels([record(), record(dtype="bfloat16"), record(label="gpt2 float32")])
+
+
+def test_labels_of_models_with_one_name_show_more_of_their_paths():
+    records = [record(label="final", model="a/final"), record(label="final", model="b/final"), record()]
+    assert unique_labels(records) == ["a/final", "b/final", "gpt2"]
+    assert distinct_names(["x/a/final", "y/a/final"]) == ["x/a/final", "y/a/final"]
+    assert distinct_names(["org/gpt2", "demo"]) == ["gpt2", "demo"]
+    with pytest.raises(ConfigError, match="'mine'"):
+        unique_labels([record(label="mine", model="a/final"), record(label="mine", model="b/final")])
 
 
 def test_find_runs_at_and_below_a_folder(tmp_path):

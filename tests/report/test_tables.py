@@ -68,7 +68,7 @@ def test_dataset_table():
 
 
 def test_audit_table_shows_counts_and_one_example_of_each():
-    checks = ("unscorable", "too_long", "straddling", "answer_in_prompt", "repeated", "status_differs")
+    checks = ("unscorable", "too_long", "straddling", "answer_in_prompt", "repeated", "status_differs", "alpha_differs")
     found = {name: 1000 + n for n, name in enumerate(checks)}
     found |= {"statements": 54321, "facts": 99, "longest": 77, "answer_tokens": 2.345, "bos": {0: 5, 2: 1500}}
     found["examples"] = {name: [f"first {name}", f"second {name}"] for name in checks if name != "too_long"}

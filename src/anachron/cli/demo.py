@@ -27,7 +27,6 @@ def demo(
     from anachron.data.loaders import load_dataset
     from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
     from anachron.probe.analyses.far_errors import lost_matches
-    from anachron.probe.metrics import fact_metrics, summarise
     from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import read_runs
     from anachron.probe.tables import write_tables
@@ -50,16 +49,16 @@ def demo(
     scores = read_runs(folders.values())
     taught = taught_facts()
     scores = _split_taught(scores, taught, DEMO)
-    facts = fact_metrics(scores)
-    summary = summarise(facts)
     tables = out / ("full" if full else "sample") / "metrics"
-    write_tables(scores, tables, noise=None, resamples=1000, seed=0, inputs=list(folders.values()))
+    made = write_tables(scores, tables, noise=None, resamples=1000, seed=0, inputs=list(folders.values()))
     if json_:
-        print_json({"summary": summary.to_dicts(), "runs": [str(f) for f in folders.values()], "tables": str(tables)})
+        print_json(
+            {"summary": made.summary.to_dicts(), "runs": [str(f) for f in folders.values()], "tables": str(tables)}
+        )
         return
     screen = stdout()
-    screen.print(summary_table(summary, "What the demo model believes about time"))
-    errors = worst_far_errors(scores, facts, lost_matches(scores, facts), WORST)
+    screen.print(summary_table(made.summary, "What the demo model believes about time"))
+    errors = worst_far_errors(scores, made.facts, lost_matches(scores, made.facts), WORST)
     screen.print(
         f"\n[bold]The {len(errors)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
     )

@@ -60,16 +60,22 @@ def score(
     all_occurrences: AllOccurrences = False,
     answer_in_user_turn: InUserTurn = False,
     native_softmax: NativeSoftmax = False,
+    json_: JsonFlag = False,
 ) -> None:
     """log Pr(answer | prompt) for any pairs, in input order.
 
     Example: anachron score gpt2 --input pairs.jsonl --out scores.parquet
     """
+    from anachron.errors import ConfigError
+    from anachron.io import check_ending
     from anachron.lm.formats import Format
     from anachron.lm.packing import Limits
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import prefix_text
 
+    check_ending(out)
+    if out.resolve() == input.resolve():
+        raise ConfigError(f"--out {out} is the input itself; choose another file for the scores")
     pairs = read_pairs(input)
     style = Format(
         format,  # type: ignore[arg-type]
@@ -83,6 +89,8 @@ def score(
     )  # fmt: skip
     table = score_pairs(lm, pairs, input, out, style, Limits(tokens=batch_tokens), native_softmax)
     say(f"{table.height:,} pairs scored by {lm.name} ({lm.dtype}), written to {out}")
+    if json_:
+        print_json({"pairs": table.height, "model": lm.name, "dtype": lm.dtype, "scores": str(out)})
 
 
 def probe(
@@ -120,7 +128,7 @@ def probe(
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
     from anachron.probe.run import Callbacks, ProbeSettings, run_probe
-    from anachron.probe.runs import read_runs
+    from anachron.probe.runs import distinct_names, read_runs
     from anachron.probe.tables import write_tables
     from anachron.report.tables import summary_table
 
@@ -130,10 +138,11 @@ def probe(
         raise ConfigError("--label names one model; leave it out when probing several")
     folders = _folders(out, model)
     data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
-    settings = ProbeSettings(
-        format, prefix, label, batch_tokens, all_occurrences, answer_in_user_turn, native_softmax, seed
-    )
-    for name, folder in zip(model, folders, strict=True):
+    labels = [label] if len(model) == 1 else distinct_names(model)
+    for name, own_label, folder in zip(model, labels, folders, strict=True):
+        settings = ProbeSettings(
+            format, prefix, own_label, batch_tokens, all_occurrences, answer_in_user_turn, native_softmax, seed
+        )
         lm = _load(
             name, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
             tokenizer=tokenizer, trust_remote_code=trust_remote_code,
@@ -142,7 +151,9 @@ def probe(
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
-    tables = write_tables(read_runs(folders), out / "metrics", noise=None, resamples=resamples, seed=seed, inputs=[out])
+    tables = write_tables(
+        read_runs(folders), out / "metrics", noise=None, resamples=resamples, seed=seed, inputs=folders
+    )
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
     else:
@@ -160,9 +171,6 @@ def _folders(out: Path, models: list[str]) -> list[Path]:
     if (out / "run.json").exists():
         raise ConfigError(f"{out} is itself a run folder; choose another --out for several models")
     names = [re.sub(r"[^\w.-]+", "_", name.strip("/")) for name in models]
-    labels = [Path(name).resolve().name for name in models]
-    if len(set(labels)) != len(labels):
-        raise ConfigError(f"two of the models are both called {labels!r}; probe them one at a time with --label")
     if any(name.strip(".") == "" for name in names):
         raise ConfigError(f"the models {', '.join(models)} cannot all name a folder; give paths instead of . or ..")
     if len(set(names)) != len(names):

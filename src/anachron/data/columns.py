@@ -42,6 +42,10 @@ _GRANULARITIES: dict[str, Granularity] = {
     "year": "year", "y": "year", "month": "month", "ym": "month", "m": "month", "day": "day", "ymd": "day", "d": "day",
 }  # fmt: skip
 _NO_TIME = {"", "none", "nan", "nat", "null"}
+# What pandas and Arrow put behind a day (midnight), and behind a year that stands in a column of floats.
+_MIDNIGHT = re.compile(r"[T ]00:00:00(\.0+)?(Z|[+-]00:?00)?$")
+_FLOAT_YEAR = re.compile(r"([+-]?\d+)\.0")
+_LAST_YEAR = 999_999
 
 
 def to_published(table: pl.DataFrame, boundaries: Boundaries) -> pl.DataFrame:
@@ -73,6 +77,8 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
             f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
             f"{', '.join(REQUIRED)} (the published TimeStress columns)"
         )
+    if raw.height == 0:
+        raise DataError("the data set has no rows")
     convention = _convention(raw, boundaries)
     text = {name: _texts(raw, name) for name in PUBLISHED if name in raw.columns}
     count = raw.height
@@ -147,18 +153,21 @@ def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:
 
 
 def _texts(raw: pl.DataFrame, name: str) -> list[str | None]:
-    values = raw[name].cast(pl.String, strict=False).to_list()
-    return [None if v is None else v.strip() for v in values]
+    column = raw[name]
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        first = column.head(1).to_list()[0]
+        raise DataError(f"row 1: {name} {first!r} is a {column.dtype}; the column must hold one text or number a row")
+    return [None if v is None else v.strip() for v in column.cast(pl.String, strict=False).to_list()]
 
 
 def _numbers(raw: pl.DataFrame, name: str, *, whole: bool = False) -> list[float | None]:
     if name not in raw.columns:
         return [None] * raw.height
-    values = raw[name].cast(pl.String, strict=False).to_list()
+    values = _texts(raw, name)
     numbers: list[float | None] = []
     for row, value in enumerate(values, 1):
         try:
-            number = None if value is None or value.strip().casefold() in _NO_TIME else float(value)
+            number = None if value is None or value.casefold() in _NO_TIME else float(value)
         except ValueError:
             number = math.inf
         if number is not None and (math.isinf(number) or (whole and not number.is_integer())):
@@ -181,10 +190,14 @@ def _dates(values: Sequence[str | None], column: str) -> list[Date | None]:
     for row, value in enumerate(values, 1):
         if value not in parsed and value is not None:
             try:
-                # pandas and Arrow write a day with a midnight behind it
-                parsed[value] = Date.parse(re.sub(r"[T ]00:00:00(\.0+)?Z?$", "", value))
+                parsed[value] = date = Date.parse(_FLOAT_YEAR.sub(r"\1", _MIDNIGHT.sub("", value)))
             except DataError as error:
                 raise DataError(f"row {row}: {column} {error}") from None
+            if abs(date.year) > _LAST_YEAR:
+                raise DataError(
+                    f"row {row}: {column} {value!r} would be the year {date.year}; is it a time stamp? Write YYYY, "
+                    "YYYY-MM or YYYY-MM-DD"
+                )
         dates.append(parsed[value])
     return dates
 

@@ -54,6 +54,9 @@ BUNDLED = {
 }
 
 
+_DATA_ENDINGS = (".parquet", ".csv", ".jsonl", ".json", ".arrow")
+
+
 def load_dataset(
     name: str, *, boundaries: Boundaries | None = None, split: str | None = None, revision: str | None = None
 ) -> Dataset:
@@ -75,8 +78,6 @@ def load_dataset(
         raw = read_table(path)
     else:
         raw = _from_hub(name, split, revision)
-    if raw.height == 0:
-        raise DataError(f"{name}: the data set has no rows")
     try:
         table, convention = from_published(raw, boundaries)
     except DataError as error:
@@ -85,6 +86,11 @@ def load_dataset(
 
 
 def _from_hub(name: str, split: str | None, revision: str | None) -> pl.DataFrame:
+    folder = Path(name)
+    if folder.is_dir() and not any(p.suffix in _DATA_ENDINGS for depth in ("*", "*/*") for p in folder.glob(depth)):
+        raise ConfigError(
+            f"{name} is a folder without data files ({', '.join(_DATA_ENDINGS)}); name a file or data set"
+        )
     try:
         import datasets
     except ImportError as error:

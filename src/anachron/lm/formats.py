@@ -129,7 +129,14 @@ class ChatTemplate:
         self._tokenizer = tokenizer
         day = date.fromisoformat(today) if today else date.today()
         self.today = day.isoformat()
-        template = tokenizer.get_chat_template()
+        try:
+            template = tokenizer.get_chat_template()
+        except ValueError as error:
+            names = ", ".join(map(repr, tokenizer.chat_template))
+            raise ModelError(
+                f"the tokenizer has the chat templates {names} and none called 'default'; choose one and pass it with "
+                "--chat-template FILE"
+            ) from error
         self._template = with_date(template, day)
         text = self._render(_USER_HOLE, _ASSISTANT_HOLE)
         if text.count(_USER_HOLE) != 1 or text.count(_ASSISTANT_HOLE) != 1:
@@ -160,10 +167,14 @@ class ChatTemplate:
 def with_date(template: str, day: date) -> str:
     """A chat template in which ``strftime_now`` knows only one day, by a macro of that name put in front.
 
-    The formats are read from the template's own calls; one that is put together while rendering is an error there.
+    The formats are those written out in the template; one that is put together while rendering is an error there.
     """
-    formats = [found[2] for found in re.finditer(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)", template)]
     if "strftime_now" not in template:
         return template
-    known = json.dumps({pattern: day.strftime(pattern) for pattern in formats}, ensure_ascii=False)
-    return f"{{%- macro strftime_now(format) -%}}{{{{ {known}[format] }}}}{{%- endmacro -%}}{template}"
+    formats = {found[2] for found in re.finditer(r"(['\"])([^'\"]*%[^'\"]*)\1", template)}
+    known = json.dumps({pattern: day.strftime(pattern) for pattern in sorted(formats)}, ensure_ascii=False)
+    refuse = "raise_exception('strftime_now: the date format ' ~ format ~ ' is not written out in the template')"
+    return (
+        f"{{%- macro strftime_now(format) -%}}{{%- set known = {known} -%}}"
+        f"{{{{ known[format] if format in known else {refuse} }}}}{{%- endmacro -%}}{template}"
+    )

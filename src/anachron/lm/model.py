@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from accelerate.utils import align_module_device
 
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format, locate
@@ -104,16 +105,17 @@ class LanguageModel:
         return scores[[place[item] for item in encoded]]
 
     def fingerprint(self) -> str:
-        """SHA-256 over name, shape, dtype and all bytes of every weight.
-
-        Weights that are offloaded to disk have no bytes in memory: of those only name, shape and dtype count.
-        """
+        """SHA-256 over name, shape, dtype and all bytes of every weight, wherever it lies (offloaded ones too)."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-            if tensor.device.type != "meta" and tensor.numel():
-                flat = tensor.detach().reshape(-1).contiguous().cpu()
-                digest.update(flat.view(torch.uint8).numpy().data)
+            module, _, leaf = name.rpartition(".")
+            owner = self.model.get_submodule(module)
+            with align_module_device(owner):  # brings in what is offloaded, for as long as it is read
+                present = getattr(owner, leaf) if tensor.device.type == "meta" else tensor
+                if present.numel():
+                    flat = present.detach().reshape(-1).contiguous().cpu()
+                    digest.update(flat.view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def tokenizer_fingerprint(self) -> str:
@@ -181,10 +183,11 @@ def load_model(
     if chat_template is not None:
         loaded_tokenizer.chat_template = chat_template
     model = _load_weights(name, dtype, device_map, revision, trust_remote_code)
-    if device_map is None:
+    placed = device_map is not None or (device is None and getattr(model, "is_quantized", False))
+    if not placed:
         try:
             model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        except (RuntimeError, AssertionError) as error:
+        except (RuntimeError, AssertionError, ValueError) as error:
             raise ModelError(f"cannot put {name} on device {device!r}: {_first_line(error)}") from error
     model.eval()
     check_causal(model, name)

@@ -13,6 +13,7 @@ from anachron.lm.formats import Format, check_pair, locate
 from anachron.lm.spans import Located, cut, tokenise
 
 EXAMPLES = 3
+ALPHA_TOLERANCE = 0.01
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Audit:
     answer_in_prompt: questions (distinct ones) that hold their answer.
     too_long: texts that do not fit into the context length.
     repeated: texts (distinct ones) that serve more than one fact or date.
+    alpha_differs: a dated statement's alpha is off by more than 0.01 from what its dates give.
     status_differs: the status does not follow from the dates, under the data set's boundary convention.
     unscorable: texts that cannot be scored, with the reason in the examples.
     """
@@ -38,6 +40,7 @@ class Audit:
     too_long: int = 0
     repeated: int = 0
     status_differs: int = 0
+    alpha_differs: int = 0
     unscorable: int = 0
     examples: dict[str, list[str]] = field(default_factory=dict)
 
@@ -123,9 +126,16 @@ def _straddles(item: Located, offsets: Sequence[tuple[int, int]]) -> bool:
 
 def _check_statuses(found: Audit, table: pl.DataFrame, boundaries: Boundaries) -> None:
     dated = table.filter(pl.col("status").is_in(["correct", "incorrect", "transitional"]))
-    columns = ["start", "end", "time", "status", "subject_label", "object_label"]
-    for start, end, time, status, subject, object_ in dated.select(columns).iter_rows():
-        expected = Period(start, end).status(time, boundaries)
+    columns = ["start", "end", "time", "status", "alpha", "subject_label", "object_label"]
+    for start, end, time, status, alpha, subject, object_ in dated.select(columns).iter_rows():
+        period = Period(start, end)
+        by_dates = period.alpha(time, boundaries)
+        if abs(alpha - by_dates) > ALPHA_TOLERANCE:
+            found.note(
+                "alpha_differs",
+                f"{subject}, {object_} [{start}, {end}]: {time} has {alpha}, by its dates {by_dates:.3f}",
+            )
+        expected = period.status(time, boundaries)
         if expected != status:
             found.note(
                 "status_differs", f"{subject}, {object_} [{start}, {end}]: {time} is {status}, by its dates {expected}"

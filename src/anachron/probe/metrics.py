@@ -19,6 +19,7 @@ from anachron.probe.statistics import RESAMPLES, bootstrap_mean, random_robustne
 RUN_KEYS = ["model", "format", "prefix"]
 FACT_KEYS = [*RUN_KEYS, "fact_id"]
 GLOBAL = "global"
+FORMATS = ("raw", "chat")
 SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
 
 FACT_SCHEMA = {
@@ -58,6 +59,7 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
         ~_in(table, "granularity", GRANULARITIES),
         f"is unknown; use one of {', '.join(GRANULARITIES)}",
     )
+    _refuse(scores, "format", ~_in(table, "format", FORMATS), f"is unknown; use one of {', '.join(FORMATS)}")
     _refuse(scores, "status", ~_in(table, "status", STATUSES), f"is unknown; use one of {', '.join(STATUSES)}")
     _refuse(
         scores, "logp", ~table["logp"].is_finite().fill_null(False), "is no finite number; score that statement again"
@@ -152,7 +154,10 @@ def _finish(found: tuple[float, float, int, int, int, float, float], noise: floa
 def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
     """The table with a column ``noise``: the one given for all rows, else its own, else null."""
     if noise is None and "noise" in scores.columns:
-        return scores.with_columns(pl.col("noise").cast(pl.Float64))
+        own = scores["noise"].cast(pl.Float64, strict=False)
+        usable = own.is_finite() & (own >= 0)
+        _refuse(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
+        return scores.with_columns(own)
     return scores.with_columns(pl.lit(noise, pl.Float64).alias("noise"))
 
 

@@ -38,6 +38,10 @@ def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None
         return None
     if not isinstance(value, str):
         raise DataError(f"{path}, row {row}: {name} is {value!r}; it must be a text")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise DataError(
+            f"{path}, row {row}: {name} {value!a} holds half a character (a lone surrogate); write it whole"
+        )
     return value
 
 

@@ -82,9 +82,10 @@ def prefix_text(prefix: str) -> tuple[str, str]:
     if not path.is_file():
         raise ConfigError(f"prefix {prefix!r} is neither a file nor one of {', '.join(PREFIXES)}")
     try:
-        return path.name, path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"prefix file {prefix}: not UTF-8 text ({error})") from error
+    return (prefix if path.name in PREFIXES else path.name), text
 
 
 def run_probe(
@@ -115,7 +116,6 @@ def run_probe(
         style = _freeze_date(lm, style, record, callbacks)
         if record["status"] == "done" and (folder / runs.SCORES_FILE).is_file():
             return ProbeResult(folder, record, runs.read_scores(folder))
-        runs.write_record(folder, record)
         return _Run(lm, data, settings, folder, record, style, callbacks).finish()
 
 
@@ -199,6 +199,7 @@ class _Run:
         self.texts = list(dict.fromkeys(encoded))
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
+        runs.write_record(folder, record)  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
 
     def _plan(self) -> list[list[list[int]]]:
@@ -242,7 +243,8 @@ class _Run:
         self._save_session()
         if self.session["halvings"]:
             self.callbacks.warn(
-                f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within 1e-5"
+                f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
+                "that the run measured"
             )
         return ProbeResult(self.folder, self.record, scores)
 
@@ -345,8 +347,10 @@ def _warn_of(found: Audit, callbacks: Callbacks) -> None:
             f"{found.examples['unscorable'][0]}"
         )
     for name, what in (
+        ("straddling", "answers start inside a token that also holds the end of the question"),
         ("answer_in_prompt", "statements already hold their answer in the question"),
         ("status_differs", "statements have a status that does not follow from their dates"),
+        ("alpha_differs", "statements have an Alpha that does not follow from their dates"),
         ("repeated", "texts occur for more than one fact or date"),
     ):
         count = getattr(found, name)

@@ -97,6 +97,11 @@ def find_runs(path: Path | str) -> list[Path]:
     return found
 
 
+def score_files(path: Path | str) -> list[Path]:
+    """The score tables that a path stands for: itself, or those of the runs at or below it."""
+    return [Path(path)] if Path(path).is_file() else [folder / SCORES_FILE for folder in find_runs(path)]
+
+
 def read_scores(folder: Path) -> pl.DataFrame:
     """The score table of a finished run. Raises `DataError` for an unfinished one."""
     if not (folder / SCORES_FILE).is_file():
@@ -145,8 +150,18 @@ def _refuse_shared_keys(tables: Sequence[pl.DataFrame]) -> None:
             seen |= own
 
 
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """The last part of each path or hub name, with as many parts before it as tell the names apart."""
+    parts = [Path(name).resolve().parts for name in names]
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        ends = ["/".join(part[-length:]) for part in parts]
+        if len(set(ends)) == len(set(parts)):
+            return ends
+    return list(names)
+
+
 def unique_labels(records: Sequence[Json]) -> list[str | None]:
-    """One label a run: its own, and dtype or revision where runs of that label differ in them.
+    """One label a run: its own, or where runs of that label differ, with more of the model's path, dtype and revision.
 
     ``None`` for records without settings (bare tables). Raises `ConfigError` when two runs cannot be told apart.
     """
@@ -158,7 +173,10 @@ def unique_labels(records: Sequence[Json]) -> list[str | None]:
             continue
         namesakes = [other for other in settings if other is not None and other["label"] == own["label"]]
         telling = [n for n in ("dtype", "revision") if len({str(other[n]) for other in namesakes}) > 1]
-        labels.append(" ".join([own["label"], *(str(own[n]) for n in telling)]))
+        models = sorted({str(other.get("model")) for other in namesakes})
+        named_by_path = all(own["label"] == Path(name).resolve().name for name in models)
+        label = dict(zip(models, distinct_names(models), strict=True))[str(own.get("model"))] if named_by_path else None
+        labels.append(" ".join([label or own["label"], *(str(own[n]) for n in telling)]))
     keys = Counter(
         (label, own["format"], own["prefix"]) for label, own in zip(labels, settings, strict=True) if own is not None
     )

@@ -10,6 +10,7 @@ from anachron.io import file_fingerprint, versions, write_json, write_table
 from anachron.probe.analyses.far_errors import far_errors
 from anachron.probe.analyses.transfer import transfer
 from anachron.probe.metrics import GLOBAL, RUN_KEYS, check_scores, fact_metrics, summarise, with_noise, without_matches
+from anachron.probe.runs import score_files
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def write_tables(
     write_table(out / "far_errors.csv", tables.far_errors)
     manifest = {
         "command": "metrics",
-        "inputs": {str(path): file_fingerprint(path) if path.is_file() else None for path in inputs},
+        "inputs": {str(file): file_fingerprint(file) for path in inputs for file in score_files(path)},
         "parameters": {"noise": noise, "resamples": resamples, "seed": seed},
         "counts": {"scores": scores.height, "facts": scores["fact_id"].n_unique()},
         "notes": tables.notes,

@@ -73,6 +73,7 @@ AUDIT_LINES = {
     "answer_in_prompt": "questions that hold their answer",
     "repeated": "texts that serve more than one fact or date",
     "status_differs": "status does not follow from the dates",
+    "alpha_differs": "alpha does not follow from the dates",
 }
 
 
