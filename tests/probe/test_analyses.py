@@ -3,13 +3,13 @@
 from math import sqrt
 from random import Random
 
+import numpy as np
 import polars as pl
 import pytest
 
 from anachron.probe.analyses.far_errors import far_errors, lost_matches
 from anachron.probe.analyses.transfer import transfer
 from anachron.probe.metrics import fact_metrics
-from anachron.probe.statistics import bootstrap_mean
 
 GRANULARITIES = ("year", "month", "day")
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
@@ -41,6 +41,11 @@ def synthetic(seed, facts=40):
                     })  # fmt: skip
     random.shuffle(rows)
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def errors_of(scores, **options):
+    facts = fact_metrics(scores)
+    return far_errors(lost_matches(scores, facts), facts, **options)
 
 
 def score(random, model, status, strong):
@@ -85,10 +90,24 @@ def plain_wilson(x, n):
     return (middle - reach) / (2 * (n + Z**2)), (middle + reach) / (2 * (n + Z**2))
 
 
+def plain_bootstrap(all_lost, far, resamples=200, seed=6):
+    """Facts in order of appearance are drawn with replacement; each brings all its (model, fact) shares."""
+    by_fact = {}
+    for (model, fact), lost in all_lost.items():
+        by_fact.setdefault(fact, []).append(far[model, fact] / lost)
+    facts = list(by_fact.values())
+    random = np.random.Generator(np.random.PCG64(seed))
+    means = []
+    for draw in random.integers(0, len(facts), (resamples, len(facts))):
+        shares = [share for i in draw for share in facts[i]]
+        means.append(sum(shares) / len(shares))
+    return tuple(np.quantile(means, [0.025, 0.975]))
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_far_errors_equal_the_loop(seed):
     scores = synthetic(seed)
-    table = far_errors(scores, fact_metrics(scores), resamples=200, seed=6)
+    table = errors_of(scores, resamples=200, seed=6)
     got = {(r["model"], r["format"], r["threshold"], r["alpha"], r["average"]): r for r in table.iter_rows(named=True)}
     assert len(got) == table.height == (len(RUNS) + 2) * 4 * 4 * 2
     losses = looped_losses(scores)
@@ -109,9 +128,7 @@ def test_far_errors_equal_the_loop(seed):
                     continue
                 shares = [far[key] / all_lost[key] for key in all_lost]
                 assert mean["share"] == pytest.approx(sum(shares) / len(shares), abs=1e-12)
-                assert (mean["low"], mean["high"]) == pytest.approx(
-                    bootstrap_mean(shares, resamples=200, seed=6), abs=1e-12
-                )
+                assert (mean["low"], mean["high"]) == pytest.approx(plain_bootstrap(all_lost, far), abs=1e-12)
                 x, n = sum(far.values()), sum(all_lost.values())
                 assert pooled["share"] == pytest.approx(x / n, abs=1e-12)
                 assert (pooled["low"], pooled["high"]) == pytest.approx(plain_wilson(x, n), abs=1e-9)
@@ -121,7 +138,7 @@ def test_far_errors_equal_the_loop(seed):
 
 def test_far_errors_of_models_that_never_lose_are_null():
     scores = synthetic(0).filter(pl.col("model") == "perfect")
-    table = far_errors(scores, fact_metrics(scores))
+    table = errors_of(scores)
     assert set(table["model"]) == {"perfect", "pooled"}
     assert table["facts"].unique().to_list() == [0]
     assert table["share"].null_count() == table["low"].null_count() == table["high"].null_count() == table.height
@@ -136,7 +153,7 @@ def test_far_errors_count_the_threshold_and_the_distance_themselves():
         }
         for n, (status, alpha, logp) in enumerate(rows)
     ])  # fmt: skip
-    table = far_errors(scores, fact_metrics(scores)).filter(pl.col("model") == "m", pl.col("average") == "facts")
+    table = errors_of(scores).filter(pl.col("model") == "m", pl.col("average") == "facts")
     assert {(r["threshold"], r["alpha"]): r["share"] for r in table.iter_rows(named=True) if r["facts"]} == {
         (0.90, 1.0): 1.0, (0.90, 2.0): 1.0, (0.90, 3.0): 0.0, (0.90, 4.0): 0.0,
     }  # fmt: skip

@@ -26,10 +26,10 @@ def demo(
     """
     from anachron.data.loaders import load_dataset
     from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
-    from anachron.probe.analyses.far_errors import lost_matches
     from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import read_runs
-    from anachron.probe.tables import write_tables
+    from anachron.probe.study import make_study
+    from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
     from anachron.report.timeline import timeline, worst_far_errors
 
@@ -50,7 +50,8 @@ def demo(
     taught = taught_facts()
     scores = _split_taught(scores, taught, DEMO)
     tables = out / ("full" if full else "sample") / "metrics"
-    made = write_tables(scores, tables, noise=None, resamples=1000, seed=0, inputs=list(folders.values()))
+    study = make_study([scores], seed=0)
+    made = write_tables(study, tables, parameters={"seed": 0}, inputs=list(folders.values()))
     if json_:
         print_json(
             {"summary": made.summary.to_dicts(), "runs": [str(f) for f in folders.values()], "tables": str(tables)}
@@ -58,7 +59,7 @@ def demo(
         return
     screen = stdout()
     screen.print(summary_table(made.summary, "What the demo model believes about time"))
-    errors = worst_far_errors(scores, made.facts, lost_matches(scores, made.facts), WORST)
+    errors = worst_far_errors(scores, made.facts, study.lost, WORST)
     screen.print(
         f"\n[bold]The {len(errors)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
     )

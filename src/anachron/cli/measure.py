@@ -1,40 +1,81 @@
 """The command ``metrics``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from anachron.cli.output import print_json, say, stdout
+
+Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
+Noise = Annotated[
+    float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
+]
+Models = Annotated[
+    Path | None, typer.Option(help="Table of model, family, parameters, instruct, base; overrides what runs recorded.")
+]
+Common = Annotated[bool, typer.Option("--common-facts", help="Compare runs of different data sets on shared facts.")]
+Baseline = Annotated[str | None, typer.Option(help="Model that the others are compared with; by default the first.")]
+Top = Annotated[int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")]
+Present = Annotated[int, typer.Option(help="Year that distances from the present are counted from.")]
+Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
+Seed = Annotated[int, typer.Option(help="Of the bootstrap.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(metrics)
 
 
+def open_study(paths: list[Path], **options: Any) -> tuple[Any, dict[str, Any]]:
+    """The study of some runs and score tables, and the parameters that a manifest records."""
+    from anachron.probe.models import merge_models, read_models, recorded_models
+    from anachron.probe.runs import find_sources, read_sources
+    from anachron.probe.study import make_study
+
+    given, common = options.pop("models"), options.pop("common_facts")
+    sources = find_sources(paths)
+    models = recorded_models((s.label, s.record) for s in sources if s.label is not None and s.record is not None)
+    if given is not None:
+        models = merge_models(models, read_models(given))
+    sharing = "common" if common else "refuse" if len(sources) > 1 else "keep"
+    study = make_study(read_sources(sources), models=models, sharing=sharing, **options)  # type: ignore[arg-type]
+    return study, {**options, "sharing": sharing, "models": None if given is None else str(given)}
+
+
 def metrics(
-    scores: Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")],
+    scores: Sources,
     out: Annotated[Path, typer.Option(help="Folder for the tables.")],
-    noise: Annotated[
-        float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
-    ] = None,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    noise: Noise = None,
+    models: Models = None,
+    common_facts: Common = False,
+    baseline: Baseline = None,
+    top: Top = 5,
+    present: Present = 2021,
+    resamples: Resamples = 1000,
+    seed: Seed = 0,
+    json_: JsonFlag = False,
 ) -> None:
     """Per-fact win rate and robustness, and every table they allow, from any score table.
 
+    Tables come as Parquet and CSV, and for print as Markdown and LaTeX.
+
     Example: anachron metrics runs/gpt2 --out tables
     """
-    from anachron.probe.runs import read_runs
-    from anachron.probe.tables import write_tables
+    from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
 
-    tables = write_tables(read_runs(scores), out, noise=noise, resamples=resamples, seed=seed, inputs=scores)
+    study, parameters = open_study(
+        scores, noise=noise, models=models, common_facts=common_facts, baseline=baseline, top=top, present=present,
+        resamples=resamples, seed=seed,
+    )  # fmt: skip
+    tables = write_tables(study, out, parameters=parameters, inputs=scores)
     if json_:
-        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes})
-    else:
-        stdout().print(summary_table(tables.summary))
-        for note in tables.notes:
-            say(note)
-        say(f"tables written to {out}")
+        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "left_out": dict(tables.left_out)})
+        return
+    stdout().print(summary_table(tables.summary))
+    for note in tables.notes:
+        say(note)
+    for name, reason in tables.left_out.items():
+        say(f"left out: {name}, for {reason}")
+    say(f"{len(tables.tables)} tables written to {out}")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anachron.cli.measure import open_study
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 
 Dtype = Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")]
@@ -128,8 +129,8 @@ def probe(
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
     from anachron.probe.run import Callbacks, ProbeSettings, run_probe
-    from anachron.probe.runs import distinct_names, read_runs
-    from anachron.probe.tables import write_tables
+    from anachron.probe.runs import distinct_names
+    from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
 
     if backend != "transformers":
@@ -151,9 +152,8 @@ def probe(
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
-    tables = write_tables(
-        read_runs(folders), out / "metrics", noise=None, resamples=resamples, seed=seed, inputs=folders
-    )
+    study, parameters = open_study(folders, models=None, common_facts=False, resamples=resamples, seed=seed)
+    tables = write_tables(study, out / "metrics", parameters=parameters, inputs=folders)
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
     else:

@@ -63,6 +63,10 @@ class LanguageModel:
         """Most tokens that fit, where the model's configuration says it."""
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
+    def about(self) -> dict[str, Any]:
+        """``family`` and number of ``parameters``, from the model's configuration and weights."""
+        return {"family": self.model.config.model_type, "parameters": int(self.model.num_parameters())}
+
     def encode(self, pairs: Sequence[tuple[str, str, str | None]], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
         located, add_special_tokens = locate(self.tokenizer, pairs, style)

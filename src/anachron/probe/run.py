@@ -1,5 +1,7 @@
 """A probe run: every statement of a data set scored by one model, into a folder that survives being killed."""
 
+import os
+import platform
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,10 +12,11 @@ from pathlib import Path
 import filelock
 import numpy as np
 import polars as pl
+import torch
 
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import Json, read_table, write_table
+from anachron.io import Json, read_table, versions, write_table
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.model import LanguageModel, load_model
 from anachron.lm.packing import Limits, plan_batches, work_of
@@ -180,6 +183,29 @@ def _freeze_date(lm: LanguageModel, style: Format, record: Json, callbacks: Call
     return Format(style.kind, style.prefix, template.today, style.all_occurrences, style.answer_in_user_turn)
 
 
+def _hardware(device: str) -> Json:
+    """What the scores were computed on."""
+    found: Json = {
+        "device": device,
+        "machine": platform.machine(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    if device.startswith("cuda"):
+        found["gpu"] = torch.cuda.get_device_name(device)
+    return found
+
+
+def _new_session(device: str) -> Json:
+    return {
+        "started": runs.now(),
+        "versions": versions(),
+        "hardware": _hardware(device),
+        "statements": 0,
+        "seconds": 0.0,
+    }
+
+
 class _Run:
     """The state of one run while it goes on."""
 
@@ -189,7 +215,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.lm, self.data, self.settings, self.folder = lm, data, settings, folder
         self.record, self.callbacks = record, callbacks
-        self.session = runs.new_session(str(lm.device))
+        self.session = _new_session(str(lm.device))
         self.counters = Counters()
         found = audit(data.table, lm.tokenizer, style=style, boundaries=data.boundaries)
         _warn_of(found, callbacks)
@@ -199,6 +225,7 @@ class _Run:
         self.texts = list(dict.fromkeys(encoded))
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
+        record["model"] = lm.about()
         runs.write_record(folder, record)  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
 

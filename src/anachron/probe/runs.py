@@ -5,10 +5,9 @@ A run folder holds ``run.json`` (settings, model, data set, versions, hardware, 
 done, ``scores.parquet`` (all parts in the order of the data set).
 """
 
-import os
-import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, read_json, read_table, versions, write_json
+from anachron.io import Json, read_json, read_table, write_json
 
 RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
 NAMES = frozenset({"dataset"})  # where it was read from; its fingerprint says what it is
@@ -28,21 +27,6 @@ def part_path(folder: Path, part: int) -> Path:
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def hardware(device: str) -> Json:
-    """What the scores were computed on."""
-    found: Json = {
-        "device": device,
-        "machine": platform.machine(),
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-    }
-    if device.startswith("cuda"):
-        import torch
-
-        found["gpu"] = torch.cuda.get_device_name(device)
-    return found
 
 
 def differences(old: Json, new: Json) -> list[str]:
@@ -80,10 +64,6 @@ def open_run(folder: Path, settings: Json) -> Json:
     return {"status": "running", "settings": settings, "started": now(), "sessions": []}
 
 
-def new_session(device: str) -> Json:
-    return {"started": now(), "versions": versions(), "hardware": hardware(device), "statements": 0, "seconds": 0.0}
-
-
 def write_record(folder: Path, record: Json) -> None:
     write_json(folder / RUN_FILE, record)
 
@@ -102,52 +82,76 @@ def score_files(path: Path | str) -> list[Path]:
     return [Path(path)] if Path(path).is_file() else [folder / SCORES_FILE for folder in find_runs(path)]
 
 
-def read_scores(folder: Path) -> pl.DataFrame:
-    """The score table of a finished run. Raises `DataError` for an unfinished one."""
+def finished_scores(folder: Path) -> Path:
+    """Where the score table of a finished run is. Raises `DataError` for an unfinished one."""
     if not (folder / SCORES_FILE).is_file():
         raise DataError(f"{folder}: the run is not finished; repeat its probe command to resume it")
-    return read_table(folder / SCORES_FILE)
+    return folder / SCORES_FILE
 
 
-def read_runs(paths: Iterable[Path | str]) -> pl.DataFrame:
-    """Scores of one or more runs (or bare score tables) as one table.
+def read_scores(folder: Path) -> pl.DataFrame:
+    """The score table of a finished run. Raises `DataError` for an unfinished one."""
+    return read_table(finished_scores(folder))
 
-    Runs of one name that differ in dtype or revision get labels that say so. A column ``noise`` holds what each run
-    measured of its own; it is null for bare tables that have none.
+
+@dataclass(frozen=True)
+class Source:
+    """A score table: that of a run under the label that is its own among others, or a bare one (without a record)."""
+
+    file: Path
+    label: str | None = None
+    record: Json | None = None
+
+    def read(self) -> pl.DataFrame:
+        """Its scores, with the label as ``model`` and, of a run, the ``noise`` that it measured."""
+        table = read_table(self.file)
+        if self.label is None or self.record is None:
+            return table
+        noise = self.record.get("noise", {}).get("largest")
+        return table.with_columns(pl.lit(self.label).alias("model"), pl.lit(noise, pl.Float64).alias("noise"))
+
+
+def find_sources(paths: Iterable[Path | str]) -> list[Source]:
+    """Score tables, run folders and folders of run folders, with labels that tell the runs apart.
+
+    Runs of one name that differ in model, dtype or revision get labels that say so. Raises `DataError` where there is
+    no finished run, `ConfigError` when two runs cannot be told apart.
     """
-    tables: list[pl.DataFrame] = []
+    files: list[Path] = []
     records: list[Json] = []
-    for path in paths:
-        folders = [] if Path(path).is_file() else find_runs(path)
-        if not folders:
-            tables.append(read_table(path))
-            records.append({})
-        for folder in folders:
-            record = read_json(folder / RUN_FILE)
-            noise = record.get("noise", {}).get("largest")
-            tables.append(read_scores(folder).with_columns(pl.lit(noise, pl.Float64).alias("noise")))
-            records.append(record)
-    if not tables:
+    for path in map(Path, paths):
+        for folder in [] if path.is_file() else find_runs(path):
+            finished_scores(folder)
+            records.append(read_json(folder / RUN_FILE))
+        files += score_files(path)
+        records += [{}] * (len(files) - len(records))
+    if not files:
         raise DataError("no score table and no run given")
     labels = unique_labels(records)
-    named = [
-        table if label is None else table.with_columns(pl.lit(label).alias("model"))
-        for table, label in zip(tables, labels, strict=True)
-    ]
-    _refuse_shared_keys(named)
-    return pl.concat(named, how="diagonal_relaxed")
+    return [Source(f, label, r or None) for f, label, r in zip(files, labels, records, strict=True)]
 
 
-def _refuse_shared_keys(tables: Sequence[pl.DataFrame]) -> None:
-    """Raise `ConfigError` when two sources hold scores of one model, format and prefix: they must not be merged."""
+def read_sources(sources: Iterable[Source]) -> Iterator[pl.DataFrame]:
+    """Each score table in turn. Raises `ConfigError` when two hold scores of one model, format and prefix."""
     keys = ["model", "format", "prefix"]
     seen: set[tuple[str, ...]] = set()
-    for table in tables:
+    for source in sources:
+        table = source.read()
         if set(keys) <= set(table.columns):
             own = set(table.select(keys).unique().iter_rows())
             for model, form, prefix in sorted(seen & own, key=str):
                 raise ConfigError(f"two sources hold scores of {model!r}, {form}, prefix {prefix}; rename one of them")
             seen |= own
+        yield table
+
+
+def read_runs(paths: Iterable[Path | str]) -> pl.DataFrame:
+    """Scores of one or more runs (or bare score tables) as one table.
+
+    A column ``noise`` holds what each run measured of its own; it is null for bare tables that have none. See
+    `find_sources` for the labels and the errors.
+    """
+    return pl.concat(list(read_sources(find_sources(paths))), how="diagonal_relaxed")
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

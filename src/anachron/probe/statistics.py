@@ -1,10 +1,11 @@
-"""Intervals, and the random baseline.
+"""Intervals, tests and coefficients, and the random baseline.
 
 Facts are resampled, never statements: contexts of a fact depend on each other.
 """
 
-from collections.abc import Sequence
-from math import lgamma, nan
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import erfc, lgamma, nan, sqrt
 
 import numpy as np
 
@@ -35,6 +36,124 @@ def bootstrap_mean(
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def bootstrap_ratio(
+    sums: np.ndarray, counts: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Percentile bootstrap intervals of ratios of totals over facts, for many columns at once.
+
+    sums, counts: shape (facts, columns). Each resample draws facts with replacement and takes, column by column, the
+    total of ``sums`` over the total of ``counts``. With counts of 1 it is `bootstrap_mean`. Returns low and high, shape
+    (columns,), NaN in a column without counts. Resamples in which a column has no counts say nothing about it.
+    """
+    sums, counts = np.asarray(sums, float), np.asarray(counts, float)
+    if not len(sums):
+        return np.full(sums.shape[1], nan), np.full(sums.shape[1], nan)
+    with np.errstate(invalid="ignore"):
+        ratios = np.concatenate(
+            [(drawn @ sums) / (drawn @ counts) for drawn in _times_drawn(len(sums), resamples, seed)]
+        )
+    some = counts.sum(axis=0) > 0
+    ends = np.full((2, sums.shape[1]), nan)
+    tail = (1 - confidence) / 2
+    ends[:, some] = np.nanquantile(ratios[:, some], [tail, 1 - tail], axis=0)
+    return ends[0], ends[1]
+
+
+def _times_drawn(facts: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """How often each resample drew each fact, some resamples at a time: shape (resamples, facts)."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    chunk = max(1, 4_000_000 // facts)
+    for first in range(0, resamples, chunk):
+        size = min(chunk, resamples - first)
+        drawn = random.integers(0, facts, (size, facts)) + facts * np.arange(size)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=size * facts).reshape(size, facts).astype(float)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Mean difference of two runs over the same facts, with its bootstrap interval and two-sided p."""
+
+    facts: int
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+def paired_bootstrap(
+    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES,
+    seed: int = 0, confidence: float = CONFIDENCE,
+) -> Paired:  # fmt: skip
+    """Mean of ``after - before`` over facts, its percentile interval, and the p of no difference.
+
+    p is twice the share of resampled means on the other side of zero (at least 1 of ``resamples + 1``, at most 1).
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 13 and 16.
+    """
+    gaps = np.asarray(after, float) - np.asarray(before, float)
+    if not gaps.size:
+        return Paired(0, nan, nan, nan, nan)
+    means = np.concatenate([drawn @ gaps for drawn in _times_drawn(gaps.size, resamples, seed)]) / gaps.size
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
+    return Paired(gaps.size, float(gaps.mean()), float(low), float(high), min(1.0, 2 * (beyond + 1) / (resamples + 1)))
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Exact two-sided p that facts gained and lost are equally likely (McNemar's test by the binomial); 1 of none."""
+    if gained + lost == 0:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(gained, gained + lost, 0.5).pvalue)
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Pearson's r over n pairs; p as if the pairs were independent, and p that allows for clusters (facts)."""
+
+    n: int
+    r: float
+    p: float
+    p_clustered: float
+
+
+def pearson(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, clusters: np.ndarray) -> Correlation:
+    """Pearson's r with its p, and with the p of the slope by cluster-robust standard errors.
+
+    clusters: one label a pair; pairs of one cluster (the same fact under several models) may depend on each other.
+    The clustered p is that of ordinary least squares with the sandwich estimator, small-sample factor
+    G/(G-1) (n-1)/(n-2), against the normal distribution (as statsmodels' ``cov_type="cluster"``). NaN where x or y
+    does not vary, or with fewer than three pairs or two clusters.
+    """
+    a, b = np.asarray(x, float), np.asarray(y, float)
+    if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return Correlation(a.size, nan, nan, nan)
+    from scipy.stats import pearsonr
+
+    found = pearsonr(a, b)
+    return Correlation(a.size, float(found.statistic), float(found.pvalue), _clustered_p(a, b, np.asarray(clusters)))
+
+
+def _clustered_p(x: np.ndarray, y: np.ndarray, clusters: np.ndarray) -> float:
+    _, group = np.unique(clusters, return_inverse=True)
+    groups, n = int(group.max()) + 1, x.size
+    if groups < 2:
+        return nan
+    centred = x - x.mean()
+    slope = float(centred @ (y - y.mean()) / (centred @ centred))
+    residual = (y - y.mean()) - slope * centred
+    scores = np.bincount(group, weights=centred * residual)
+    variance = groups / (groups - 1) * (n - 1) / (n - 2) * float(scores @ scores) / float(centred @ centred) ** 2
+    return erfc(abs(slope) / sqrt(2 * variance)) if variance > 0 else 0.0
+
+
+def matthews(both: int, first_only: int, second_only: int, neither: int) -> float:
+    """Matthews correlation of two yes/no judgements from their four counts; NaN where one of them never varies."""
+    margins = (both + first_only) * (both + second_only) * (neither + first_only) * (neither + second_only)
+    return (both * neither - first_only * second_only) / sqrt(margins) if margins else nan
 
 
 def wilson(successes: int, trials: int, *, correction: bool, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -1,10 +1,14 @@
 """Errors on easy contexts, far from the period (paper 002, table in figure 4 and figure 7)."""
 
+from collections.abc import Sequence
+from math import nan
+
+import numpy as np
 import polars as pl
 
 from anachron.probe.analyses.transfer import POOLED
 from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean, wilson
+from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, wilson
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
 DISTANCES = (1.0, 2.0, 3.0, 4.0)
@@ -29,48 +33,73 @@ def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def far_errors(scores: pl.DataFrame, facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+def far_errors(
+    lost: pl.DataFrame,
+    facts: pl.DataFrame,
+    pool: pl.DataFrame | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> pl.DataFrame:
     """Share of lost year matches whose incorrect context lies at least 1, 2, 3 or 4 periods away.
 
+    lost: from `lost_matches`. facts: from `fact_metrics`, says which runs there are. pool: ``model, format, prefix`` of
+    the runs that are pooled; by default all.
+
     Only facts that seem known: threshold <= W < 1 at year granularity. ``average`` says how the share is
-    taken: ``facts`` is the mean over facts of each fact's own share, with a bootstrap interval (the papers'
-    default); ``matches`` is the share of all lost matches together, with Wilson's interval. ``facts`` counts
-    the facts. Returns ``model, format, prefix, threshold, alpha, average, facts, share, low, high``;
-    shares are null where no fact qualifies.
+    taken: ``facts`` is the mean over facts (over model and fact where pooled) of each one's own share, with a bootstrap
+    interval that resamples facts (the papers' default); ``matches`` is the share of all lost matches together, with
+    Wilson's interval. ``facts`` counts the facts (pairs of model and fact where pooled). Returns ``model, format,
+    prefix, threshold, alpha, average, facts, share, low, high``; shares are null where no fact qualifies.
     """
-    lost = lost_matches(scores, facts)
-    pooled = lost.with_columns(pl.lit(POOLED).alias("model"))
     runs = facts.select(RUN_KEYS).unique(maintain_order=True)
-    runs = pl.concat([runs, runs.with_columns(pl.lit(POOLED).alias("model")).unique(maintain_order=True)])
-    both = pl.concat([lost.with_columns(pl.col("model").alias("of")), pooled.with_columns(lost["model"].alias("of"))])
+    chosen = runs if pool is None else runs.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
+    pooled = lost.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left").with_columns(
+        pl.col("model").alias("of"), pl.lit(POOLED).alias("model")
+    )
+    both = pl.concat([lost.with_columns(pl.col("model").alias("of")), pooled.select([*lost.columns, "of"])])
     rows = []
-    for key in runs.iter_rows():
+    for key in [
+        *runs.iter_rows(),
+        *chosen.with_columns(pl.lit(POOLED).alias("model")).unique(maintain_order=True).rows(),
+    ]:
         run = both.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
+        far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
+        shares = run.group_by(["of", "fact_id"], maintain_order=True).agg(
+            pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
+        )
         for threshold in THRESHOLDS:
-            near = run.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
-            for distance in DISTANCES:
-                shares = (
-                    near.group_by(["of", "fact_id"], maintain_order=True)
-                    .agg(
-                        pl.col("lost").filter(pl.col("alpha").abs() >= distance).sum().alias("far"),
-                        pl.col("lost").sum().alias("all"),
-                    )
-                    .with_columns((pl.col("far") / pl.col("all")).alias("share"))
-                )
+            near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
+            ends = _intervals(near, resamples, seed)
+            for number, distance in enumerate(DISTANCES):
                 base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
-                rows += _both_averages(base, shares, resamples, seed)
+                own = near.select("all", pl.col(f"far {distance}").alias("far"))
+                rows += _both_averages(base, own, (ends[0][number], ends[1][number]))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _both_averages(base: dict[str, object], shares: pl.DataFrame, resamples: int, seed: int) -> list[dict[str, object]]:
+def _intervals(near: pl.DataFrame, resamples: int, seed: int) -> tuple[Sequence[float], Sequence[float]]:
+    """Bootstrap intervals of the mean share at each distance; all pairs of a drawn fact are drawn with it."""
+    if not near.height:
+        return (nan,) * len(DISTANCES), (nan,) * len(DISTANCES)
+    by_fact = near.group_by("fact_id", maintain_order=True).agg(
+        *((pl.col(f"far {d}") / pl.col("all")).sum() for d in DISTANCES), pl.len().alias("n")
+    )
+    sums = by_fact.select(f"far {d}" for d in DISTANCES).to_numpy()
+    counts = np.repeat(by_fact["n"].to_numpy()[:, None], len(DISTANCES), axis=1)
+    low, high = bootstrap_ratio(sums, counts, resamples=resamples, seed=seed)
+    return list(map(float, low)), list(map(float, high))
+
+
+def _both_averages(base: dict[str, object], shares: pl.DataFrame, ends: tuple[float, float]) -> list[dict[str, object]]:
     facts = shares.height
     if not facts:
         nothing = {"facts": 0, "share": None, "low": None, "high": None}
         return [{**base, "average": "facts", **nothing}, {**base, "average": "matches", **nothing}]
-    low, high = bootstrap_mean(shares["share"].to_numpy(), resamples=resamples, seed=seed)
+    share = shares.select((pl.col("far") / pl.col("all")).mean()).item()
     far, lost = int(shares["far"].sum()), int(shares["all"].sum())
-    p_low, p_high = wilson(far, lost, correction=False)
+    low, high = wilson(far, lost, correction=False)
     return [
-        {**base, "average": "facts", "facts": facts, "share": shares["share"].mean(), "low": low, "high": high},
-        {**base, "average": "matches", "facts": facts, "share": far / lost, "low": p_low, "high": p_high},
+        {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1]},
+        {**base, "average": "matches", "facts": facts, "share": far / lost, "low": low, "high": high},
     ]

@@ -9,8 +9,10 @@ from anachron.probe.statistics import wilson
 POOLED = "pooled"
 
 
-def transfer(facts: pl.DataFrame) -> pl.DataFrame:
-    """P(known at a | known at b) for the three granularities, per model and pooled over all models given.
+def transfer(facts: pl.DataFrame, pool: pl.DataFrame | None = None) -> pl.DataFrame:
+    """P(known at a | known at b) for the three granularities, per model and pooled over the models of ``pool``.
+
+    pool: ``model, format, prefix`` of the runs that are pooled; by default all.
 
     A fact is known at a granularity when its robustness there is 1. Returns ``model, format, prefix, a, b,
     known_both, known_b, rate, low, high``; ``rate`` is null where nothing is known at b. The interval is
@@ -21,7 +23,8 @@ def transfer(facts: pl.DataFrame) -> pl.DataFrame:
         .pivot("granularity", index=FACT_KEYS, values="robustness", maintain_order=True)
         .with_columns([pl.lit(None, pl.Float64).alias(g) for g in GRANULARITIES if g not in facts["granularity"]])
     )
-    pooled = wide.with_columns(pl.lit(POOLED).alias("model"))
+    chosen = wide if pool is None else wide.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
+    pooled = chosen.with_columns(pl.lit(POOLED).alias("model"))
     rows = []
     for key, group in pl.concat([wide, pooled]).group_by(RUN_KEYS, maintain_order=True):
         for b in GRANULARITIES:
@@ -42,3 +45,18 @@ def transfer(facts: pl.DataFrame) -> pl.DataFrame:
                     }
                 )
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def mean_transfer(table: pl.DataFrame) -> pl.DataFrame:
+    """Mean rate off the diagonal of each model's 3 x 3 transfer (paper 002, figure 6 and 10).
+
+    table: from `transfer`. Columns ``model, format, prefix, rate`` (null where any of the six rates is) and
+    ``lowest, highest`` of the six.
+    """
+    off = table.filter(pl.col("a") != pl.col("b"))
+    complete = pl.col("rate").null_count() == 0
+    return off.group_by(RUN_KEYS, maintain_order=True).agg(
+        pl.when(complete).then(pl.col("rate").mean()).alias("rate"),
+        pl.col("rate").min().alias("lowest"),
+        pl.col("rate").max().alias("highest"),
+    )

@@ -1,0 +1,241 @@
+"""Every table of a study: what it is called, where it comes from, what it needs, and how it is made.
+
+This is the one place where an analysis is registered. `metrics`, `report` and the page read it; the figure of an
+analysis has its name in `anachron.report.figures`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from anachron.probe.analyses import comparison, contexts, factors
+from anachron.probe.analyses.agreement import agreement
+from anachron.probe.analyses.alpha import alpha_profile
+from anachron.probe.analyses.far_errors import far_errors
+from anachron.probe.analyses.transfer import mean_transfer, transfer
+from anachron.probe.metrics import summarise
+from anachron.probe.study import Study
+
+Need = Callable[[Study], str | None]  # why a study does not allow an analysis, or None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One row of the catalogue.
+
+    name: of its files. title: what it shows, in a line. source: where the papers have it. needs: see `missing`.
+    compute: the tidy table. large: one row a fact or more, so written as data only, not for print.
+    """
+
+    name: str
+    title: str
+    source: str
+    compute: Callable[[Study], pl.DataFrame]
+    needs: tuple[Need, ...] = ()
+    large: bool = False
+
+    def missing(self, study: Study) -> str | None:
+        """Why a study does not allow this table; ``None`` when it does."""
+        return next((reason for need in self.needs if (reason := need(study)) is not None), None)
+
+
+def _all_granularities(study: Study) -> str | None:
+    return None if study.together.height else "no fact has matches at year, month and day"
+
+
+def _years(study: Study) -> str | None:
+    found = study.facts.filter(pl.col("granularity") == "year").height
+    return None if found else "no fact has matches at year granularity"
+
+
+def _both_formats(study: Study) -> str | None:
+    keys = comparison.run_keys(study.facts)
+    return None if comparison.format_pairs(keys) else "no model has both raw and chat scores"
+
+
+def _prefixes(study: Study) -> str | None:
+    keys = comparison.run_keys(study.facts)
+    return None if comparison.prefix_pairs(keys) else "no model has scores with a prefix and without"
+
+
+def _several_models(study: Study) -> str | None:
+    shared = study.together.group_by("format", "prefix").agg(pl.col("model").n_unique())
+    return None if (shared["model"] > 1).any() else "there is one model only"
+
+
+def _sizes(study: Study) -> str | None:
+    known = study.models["parameters"].is_not_null().any()
+    return None if known else "no model's number of parameters is known (give --models)"
+
+
+def _families(study: Study) -> str | None:
+    found = factors.size_to_perfection(_sizes_table(study)).height
+    return None if found else "no family has two models of different and known size (give --models)"
+
+
+def _pairs_of_base_and_instruct(study: Study) -> str | None:
+    found = comparison.base_and_instruct(study.facts, study.models).height
+    return None if found else "no instruct model is here with its base model in raw format (give --models)"
+
+
+def _about(*columns: str) -> Need:
+    def need(study: Study) -> str | None:
+        lacking = [name for name in columns if not study.knows(name)]
+        return f"the score tables do not say {', '.join(lacking)}" if lacking else None
+
+    return need
+
+
+def _any_factor(study: Study) -> str | None:
+    found = factors.factors(study.about, study.present).height
+    return None if found else "the score tables do not say popularity, start, end or other_objects"
+
+
+def _far_errors_to_show(study: Study) -> str | None:
+    found = contexts.timelines(study.runs, study.about, study.lost).height
+    return None if found else "no fact with 0.9 <= W < 1 lost a match at least one period away"
+
+
+def _sizes_table(study: Study) -> pl.DataFrame:
+    return factors.sizes(summarise(study.facts, resamples=study.resamples, seed=study.seed), study.models)
+
+
+def _comparison(study: Study) -> pl.DataFrame:
+    baseline = study.baseline or study.runs[0]["model"][0]
+    pairs = comparison.baseline_pairs(comparison.run_keys(study.facts), baseline)
+    return comparison.compare(study.facts, pairs, resamples=study.resamples, seed=study.seed)
+
+
+def _compared(
+    pairs: Callable[..., list[tuple[comparison.RunKey, comparison.RunKey]]],
+) -> Callable[[Study], pl.DataFrame]:
+    def compute(study: Study) -> pl.DataFrame:
+        chosen = pairs(comparison.run_keys(study.facts))
+        return comparison.compare(study.facts, chosen, resamples=study.resamples, seed=study.seed)
+
+    return compute
+
+
+def _transfer(study: Study) -> pl.DataFrame:
+    return transfer(study.facts, study.most_robust)
+
+
+def _values(study: Study) -> pl.DataFrame:
+    return factors.factors(study.about, study.present)
+
+
+ANALYSES: tuple[Analysis, ...] = (
+    Analysis("facts", "Win rate W and robustness R of every fact", "002, section 3.1", lambda s: s.facts, large=True),
+    Analysis(
+        "summary", "Mean W and R of each model, by granularity", "002, figures 2 and 12; 001, figures 2 and 4",
+        lambda s: summarise(s.facts, resamples=s.resamples, seed=s.seed),
+    ),
+    Analysis(
+        "alpha", "Log-probability of the answer by relative distance from the period", "002, figure 3; 001, figure 3",
+        lambda s: alpha_profile(s.alpha_sums, resamples=s.resamples, seed=s.seed), (_years,),
+    ),
+    Analysis(
+        "alpha_fine", "The same in fine bins, for the three granularities", "002, figure 15",
+        lambda s: alpha_profile(s.alpha_sums, fine=True, resamples=s.resamples, seed=s.seed),
+    ),
+    Analysis(
+        "far_errors", "Share of lost matches far from the period, on facts that seem known", "002, figures 4 and 7",
+        lambda s: far_errors(s.lost, s.facts, s.most_robust, resamples=s.resamples, seed=s.seed), (_years,),
+    ),
+    Analysis(
+        "formats", "Raw text against chat", "002, figure 5; 001, figure 5",
+        _compared(comparison.format_pairs), (_both_formats,),
+    ),
+    Analysis(
+        "transfer", "Known at one granularity given known at another", "002, figures 6, 9 and 10",
+        _transfer, (_all_granularities,),
+    ),
+    Analysis(
+        "transfer_mean", "Mean transfer between two granularities, with each prefix", "002, figures 6 and 10",
+        lambda s: mean_transfer(_transfer(s)), (_all_granularities,),
+    ),
+    Analysis(
+        "agreement", "How often two granularities agree on a wrong date, by distance", "002, figure 8",
+        lambda s: agreement(s.aligned, resamples=s.resamples, seed=s.seed), (_all_granularities, lambda s: _aligned(s)),
+    ),
+    Analysis(
+        "prefixes", "W and R with a prefix against without", "002, figure 10; 001, section 4.6",
+        _compared(comparison.prefix_pairs), (_prefixes,),
+    ),
+    Analysis(
+        "granularity_variance", "Variance of R between granularities, with a prefix over without", "001, figure 6",
+        lambda s: comparison.granularity_variance(s.facts, resamples=s.resamples, seed=s.seed), (_prefixes,),
+    ),
+    Analysis(
+        "sizes", "W and R against the number of parameters", "002, figure 11; 001, figure 7",
+        _sizes_table, (_all_granularities, _sizes),
+    ),
+    Analysis(
+        "size_to_perfection", "Size at which each family would reach R = 1", "001, figure 7",
+        lambda s: factors.size_to_perfection(_sizes_table(s)), (_all_granularities, _sizes, _families),
+    ),
+    Analysis(
+        "base_and_instruct", "Facts that instruct models win, tie and lose against their base", "001, figure 9",
+        lambda s: comparison.base_and_instruct(s.facts, s.models), (_all_granularities, _pairs_of_base_and_instruct),
+    ),
+    Analysis(
+        "correlations", "What W and R go with: Pearson's r", "002, figures 13 and 18, section 4.2; 001, figure 8",
+        lambda s: factors.correlations(_values(s), s.together, s.most_robust), (_all_granularities, _any_factor),
+    ),
+    Analysis(
+        "factor_bins", "W and R by popularity, distance, duration and other objects", "002, figures 13 and 18",
+        lambda s: factors.factor_bins(_values(s), s.of_top(s.together), resamples=s.resamples, seed=s.seed),
+        (_all_granularities, _any_factor),
+    ),
+    Analysis(
+        "relations", "R of each relation, the highest first", "002, figure 16",
+        lambda s: factors.relations(s.about, s.together, resamples=s.resamples, seed=s.seed),
+        (_all_granularities, _about("relation_label")),
+    ),
+    Analysis(
+        "overlap", "Facts that two models know robustly", "002, section 4.2",
+        lambda s: comparison.overlap(s.facts, comparison.run_keys(s.together)), (_all_granularities, _several_models),
+    ),
+    Analysis(
+        "shared_knowledge", "Facts that all of the models know robustly", "002, section 4.2",
+        lambda s: comparison.shared_knowledge(s.facts, comparison.run_keys(s.together), s.most_robust.rows()),
+        (_all_granularities, _several_models),
+    ),
+    Analysis(
+        "comparison", "Every model against the baseline, on the same facts", "beyond the papers",
+        _comparison, (_all_granularities, _several_models),
+    ),
+    Analysis(
+        "margins", "Facts whose every match is won by more than a margin", "beyond the papers",
+        lambda s: contexts.robust_with_margin(s.map(contexts.margins)),
+    ),
+    Analysis(
+        "timelines", "Facts that seem known, with errors far from their period, year by year", "002, figure 17",
+        lambda s: contexts.timelines(s.runs, s.about, s.lost), (_years, _far_errors_to_show), large=True,
+    ),
+    Analysis(
+        "years", "Years asked about", "002, figure 14", lambda s: contexts.years(contexts.all_contexts(s.runs)),
+    ),
+    Analysis(
+        "dataset", "The data set in numbers", "002, section 3.2; 001, table 2",
+        lambda s: contexts.dataset_statistics(contexts.all_contexts(s.runs), s.about),
+    ),
+)  # fmt: skip
+
+
+def _aligned(study: Study) -> str | None:
+    return None if study.aligned.height else "no fact of the most robust models is known at any granularity"
+
+
+def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
+    """Every table that a study allows, by name, and the reasons of those that it does not."""
+    tables: dict[str, pl.DataFrame] = {}
+    left_out: dict[str, str] = {}
+    for analysis in ANALYSES:
+        reason = analysis.missing(study)
+        if reason is None:
+            tables[analysis.name] = analysis.compute(study)
+        else:
+            left_out[analysis.name] = reason
+    return tables, left_out

@@ -1,0 +1,196 @@
+"""What the analyses work on: the scores of all runs, what is known of their facts, and of their models.
+
+A study keeps each run (model, format, prefix) as a table of its own, so an analysis of millions of statements
+needs memory for the one run that it is looking at.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import polars as pl
+
+from anachron.errors import ConfigError, DataError
+from anachron.probe.analyses.agreement import aligned
+from anachron.probe.analyses.alpha import alpha_sums
+from anachron.probe.analyses.far_errors import lost_matches
+from anachron.probe.metrics import GLOBAL, RUN_KEYS, SCORE_COLUMNS, check_scores, fact_metrics, with_noise
+from anachron.probe.models import describe_models
+from anachron.probe.statistics import RESAMPLES
+
+TOP = 5
+ABOUT = {
+    "start": pl.String, "end": pl.String, "relation_id": pl.String, "relation_label": pl.String,
+    "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
+    "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
+}  # fmt: skip
+Sharing = Literal["refuse", "common", "keep"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs to be analysed together.
+
+    runs: one checked score table a run, with the columns of `SCORE_COLUMNS` and ``noise``.
+    about: one row a fact: ``fact_id`` and the columns of `ABOUT`, null where unknown.
+    models: one row a model: ``model, family, parameters, instruct, base``; see `anachron.probe.models`.
+    facts: W and R, from `anachron.probe.metrics.fact_metrics`.
+    top: how many of the most robust models the pooled rows are taken over.
+    present: the year that distances from the present are counted from (2021 in paper 002).
+    baseline: the model that others are compared with; by default the first.
+    """
+
+    runs: tuple[pl.DataFrame, ...]
+    about: pl.DataFrame
+    models: pl.DataFrame
+    facts: pl.DataFrame
+    resamples: int = RESAMPLES
+    seed: int = 0
+    top: int = TOP
+    present: int = 2021
+    baseline: str | None = None
+
+    @cached_property
+    def lost(self) -> pl.DataFrame:
+        """Lost year matches of every run; see `anachron.probe.analyses.far_errors.lost_matches`."""
+        return self.map(lambda run: lost_matches(run, self.facts))
+
+    @cached_property
+    def alpha_sums(self) -> pl.DataFrame:
+        """Totals by fact and bin of alpha; see `anachron.probe.analyses.alpha.alpha_sums`."""
+        return self.map(alpha_sums)
+
+    @cached_property
+    def aligned(self) -> pl.DataFrame:
+        """Aligned incorrect contexts of the most robust models; see `anachron.probe.analyses.agreement.aligned`."""
+        return self.of_top(self.map(lambda run: aligned(run, self.facts)))
+
+    @cached_property
+    def together(self) -> pl.DataFrame:
+        """The global rows of ``facts``."""
+        return self.facts.filter(pl.col("granularity") == GLOBAL)
+
+    @cached_property
+    def most_robust(self) -> pl.DataFrame:
+        """``model, format, prefix`` of the ``top`` most robust models (global R, then W) of each format and prefix."""
+        ranked = self.together.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("robustness", "win_rate").mean())
+        order = ranked.sort(["robustness", "win_rate", "model"], descending=[True, True, False])
+        return order.group_by(["format", "prefix"], maintain_order=True).head(self.top).select(RUN_KEYS)
+
+    def map(self, compute: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
+        """What ``compute`` makes of each run, one below the other."""
+        return pl.concat([compute(run) for run in self.runs])
+
+    def of_top(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a table that belong to one of the most robust models."""
+        return table.join(self.most_robust, on=RUN_KEYS, how="semi", maintain_order="left")
+
+    def distinct(self, column: str) -> list[Any]:
+        """Values of a column of the score tables that is constant in each run, in order of appearance."""
+        return list(dict.fromkeys(run[column][0] for run in self.runs))
+
+    def knows(self, *columns: str) -> bool:
+        """Whether any fact has a value in each of these columns of ``about``."""
+        return all(self.about[name].is_not_null().any() for name in columns)
+
+
+def make_study(
+    tables: Iterable[pl.DataFrame],
+    *,
+    noise: float | None = None,
+    sharing: Sharing = "keep",
+    models: pl.DataFrame | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    top: int = TOP,
+    present: int = 2021,
+    baseline: str | None = None,
+) -> Study:
+    """Check score tables and put them together.
+
+    noise: see `anachron.probe.metrics.fact_metrics`.
+    sharing: what to do with runs that were not asked the same contexts of the same facts: ``refuse`` them, compare
+        on the ``common`` facts, or ``keep`` all (each paired analysis then takes the facts that its two runs have).
+    models: what is known of the models, by `anachron.probe.models.read_models` or from the runs' records.
+
+    Raises `DataError` for a broken table or two tables that contradict each other, `ConfigError` for runs that do
+    not share their contexts and for an unknown baseline.
+    """
+    runs: list[pl.DataFrame] = []
+    known: list[pl.DataFrame] = []
+    for table in tables:
+        checked = with_noise(check_scores(table), noise)
+        known.append(_about(checked))
+        slim = checked.select(*SCORE_COLUMNS, "noise")
+        runs += slim.partition_by(RUN_KEYS, maintain_order=True) if slim.select(RUN_KEYS).n_unique() > 1 else [slim]
+    if not runs:
+        raise DataError("no score table and no run given")
+    if sharing != "keep" and len(runs) > 1:
+        runs = _shared(runs, sharing)
+    about = _one_row_a_fact(pl.concat(known))
+    facts = pl.concat([fact_metrics(run) for run in runs])
+    labels = list(dict.fromkeys(run["model"][0] for run in runs))
+    if baseline is not None and baseline not in labels:
+        raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
+    ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
+    about = about.join(ids, on="fact_id", how="semi", maintain_order="left")
+    described = describe_models(labels, models)
+    return Study(tuple(runs), about, described, facts, resamples, seed, top, present, baseline)
+
+
+def with_runs(study: Study, runs: Sequence[pl.DataFrame]) -> Study:
+    """The same study of other runs (some of them, or relabelled ones)."""
+    labels = list(dict.fromkeys(run["model"][0] for run in runs))
+    facts = pl.concat([fact_metrics(run) for run in runs])
+    return replace(study, runs=tuple(runs), facts=facts, models=describe_models(labels, study.models))
+
+
+def _about(table: pl.DataFrame) -> pl.DataFrame:
+    """What one score table says of its facts; numbers are read from text, as CSV has them."""
+    columns = [
+        pl.col(name).cast(kind, strict=False) if name in table.columns else pl.lit(None, kind).alias(name)
+        for name, kind in ABOUT.items()
+    ]
+    return table.select("fact_id", *columns).unique(maintain_order=True)
+
+
+def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
+    """Raises `DataError` when two rows contradict each other; a value wins over none."""
+    merged = known.group_by("fact_id", maintain_order=True).agg(
+        *(pl.col(name).drop_nulls().first() for name in ABOUT),
+        *(pl.col(name).drop_nulls().n_unique().alias(f"{name} values") for name in ABOUT),
+    )
+    for name in ABOUT:
+        clash = merged.filter(pl.col(f"{name} values") > 1)
+        if clash.height:
+            fact = clash["fact_id"][0]
+            values = known.filter(pl.col("fact_id") == fact)[name].drop_nulls().unique().sort().to_list()
+            raise DataError(
+                f"fact {fact} has more than one {name}: {', '.join(map(repr, values))}; are these different data sets?"
+            )
+    return merged.select("fact_id", *ABOUT)
+
+
+def _shared(runs: Sequence[pl.DataFrame], sharing: Sharing) -> list[pl.DataFrame]:
+    """The runs, on the facts that all of them were asked in the same contexts."""
+    signatures = [_signature(run).with_columns(pl.lit(i).alias("run")) for i, run in enumerate(runs)]
+    counted = pl.concat(signatures).group_by("fact_id", "signature").agg(pl.col("run").n_unique())
+    common = counted.filter(pl.col("run") == len(runs)).select("fact_id")
+    everything = counted["fact_id"].n_unique()
+    if common.height == everything:
+        return list(runs)
+    if sharing == "refuse":
+        raise ConfigError(
+            f"the runs do not share their data set: of {everything} facts, only {common.height} were asked in the same "
+            "contexts in every run; probe the same data set, or compare on the common facts with --common-facts"
+        )
+    if common.height == 0:
+        raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
+    return [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
+
+
+def _signature(run: pl.DataFrame) -> pl.DataFrame:
+    """One number a fact that depends on its contexts, whatever their order."""
+    row = pl.struct("granularity", "time", "status").hash(seed=0)
+    return run.select("fact_id", row.alias("signature")).group_by("fact_id").agg(pl.col("signature").sum())

@@ -1,0 +1,131 @@
+"""The tables of a study as files: Parquet and CSV to compute with, Markdown and LaTeX to print."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from anachron.io import Json, file_fingerprint, versions, write_bytes, write_json, write_table
+from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
+from anachron.probe.metrics import GLOBAL, RUN_KEYS, without_matches
+from anachron.probe.runs import score_files
+from anachron.probe.study import Study
+
+PRINTED_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Written:
+    """The tables that were written, by name, what a reader must know about them, and what was left out and why."""
+
+    tables: Mapping[str, pl.DataFrame]
+    notes: list[str]
+    left_out: Mapping[str, str]
+
+    @property
+    def facts(self) -> pl.DataFrame:
+        return self.tables["facts"]
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        return self.tables["summary"]
+
+
+def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Sequence[Path]) -> Written:
+    """Write every table that a study allows into a folder, with a manifest.
+
+    ``NAME.parquet`` and ``NAME.csv``, and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print.
+    """
+    tables, left_out = make_tables(study)
+    notes = study_notes(study)
+    for analysis in ANALYSES:
+        if analysis.name in tables:
+            _write(analysis, tables[analysis.name], out)
+    manifest = {
+        "command": "metrics",
+        "inputs": {str(file): file_fingerprint(file) for path in inputs for file in score_files(path)},
+        "parameters": parameters,
+        "counts": {
+            "runs": len(study.runs),
+            "scores": sum(run.height for run in study.runs),
+            "facts": study.about.height,
+            **{f"{name} rows": table.height for name, table in tables.items()},
+        },
+        "notes": notes,
+        "left_out": left_out,
+        "versions": versions(),
+    }
+    write_json(out / "manifest.json", manifest)
+    return Written(tables, notes, left_out)
+
+
+def _write(analysis: Analysis, table: pl.DataFrame, out: Path) -> None:
+    write_table(out / f"{analysis.name}.parquet", table)
+    write_table(out / f"{analysis.name}.csv", table)
+    if not analysis.large and table.height <= PRINTED_ROWS:
+        write_bytes(out / "markdown" / f"{analysis.name}.md", markdown(analysis, table).encode())
+        write_bytes(out / "latex" / f"{analysis.name}.tex", latex(analysis, table).encode())
+
+
+def markdown(analysis: Analysis, table: pl.DataFrame) -> str:
+    """A table with its title and source, as GitHub's Markdown."""
+    from tabulate import tabulate
+
+    cells = [[text.replace("|", "\\|") for text in row] for row in _printed(table)]
+    body = tabulate(cells, table.columns, tablefmt="github", disable_numparse=True)
+    return f"## {analysis.title}\n\n{body}\n\nSource: {analysis.source}.\n"
+
+
+def latex(analysis: Analysis, table: pl.DataFrame) -> str:
+    """A table float with a caption and a label, for LaTeX with the package booktabs."""
+    from tabulate import tabulate
+
+    numeric = [dtype.is_numeric() for dtype in table.dtypes]
+    body = tabulate(
+        _printed(table), table.columns, tablefmt="latex_booktabs", disable_numparse=True,
+        colalign=["right" if n else "left" for n in numeric] if table.height else None,
+    )  # fmt: skip
+    caption = analysis.title.replace("&", r"\&").replace("%", r"\%")
+    label = analysis.name.replace("_", "-")
+    return f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n{body}\n\\end{{table}}\n"
+
+
+def _printed(table: pl.DataFrame) -> list[list[str]]:
+    """Cells as text: probabilities and scores to three decimals, p values as papers print them, nothing as a dash."""
+    columns = [[_cell(name, value) for value in table[name]] for name in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None or value != value:  # null or NaN
+        return "-"
+    if isinstance(value, float):
+        if name == "p" or name.endswith(("_p", "p_clustered")):
+            return "<0.001" if value < 0.001 else f"{value:.3f}"
+        return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
+    return str(value)
+
+
+def study_notes(study: Study) -> list[str]:
+    """What a reader of the tables must know: how near-ties were counted, and facts without W and R."""
+    notes = []
+    for run in study.runs:
+        name = f"{run['model'][0]}, {run['format'][0]}, prefix {run['prefix'][0]}"
+        noise = run["noise"][0]
+        if noise is None:
+            notes.append(f"{name}: near-ties are not counted, for its noise is unknown (give --noise)")
+        else:
+            notes.append(f"{name}: near-ties are matches decided by at most {noise:.2g} nats, its noise")
+        lacking = without_matches(run).filter((pl.col("no_correct") > 0) | (pl.col("no_incorrect") > 0))
+        for row in lacking.iter_rows(named=True):
+            notes.append(
+                f"{name}, {row['granularity']}: without W and R are {row['no_correct']} facts that have no correct "
+                f"context and {row['no_incorrect']} without an incorrect one"
+            )
+    asked = study.facts.select(RUN_KEYS).unique().height
+    if asked < len(study.runs):
+        notes.append(f"{len(study.runs) - asked} of {len(study.runs)} runs have no fact with matches")
+    if GLOBAL not in study.facts["granularity"]:
+        notes.append("no fact has matches at year, month and day, so there is no global row")
+    return notes
