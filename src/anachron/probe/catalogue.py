@@ -49,6 +49,11 @@ def _years(study: Study) -> str | None:
     return None if found else "no fact has matches at year granularity"
 
 
+def _year_contexts(study: Study) -> str | None:
+    found = any(((run["granularity"] == "year") & (run["status"] != "none")).any() for run in study.runs)
+    return None if found else "no date is a year"
+
+
 def _both_formats(study: Study) -> str | None:
     keys = comparison.run_keys(study.facts)
     return None if comparison.format_pairs(keys) else "no model has both raw and chat scores"
@@ -133,11 +138,11 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "alpha", "Log-probability of the answer by relative distance from the period", "002, figure 3; 001, figure 3",
-        lambda s: alpha_profile(s.alpha_sums, resamples=s.resamples, seed=s.seed), (_years,),
+        lambda s: alpha_profile(s.runs, resamples=s.resamples, seed=s.seed), (_years,),
     ),
     Analysis(
         "alpha_fine", "The same in fine bins, for the three granularities", "002, figure 15",
-        lambda s: alpha_profile(s.alpha_sums, fine=True, resamples=s.resamples, seed=s.seed),
+        lambda s: alpha_profile(s.runs, fine=True, resamples=s.resamples, seed=s.seed),
     ),
     Analysis(
         "far_errors", "Share of lost matches far from the period, on facts that seem known", "002, figures 4 and 7",
@@ -216,6 +221,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "years", "Years asked about", "002, figure 14", lambda s: contexts.years(contexts.all_contexts(s.runs)),
+        (_year_contexts,),
     ),
     Analysis(
         "dataset", "The data set in numbers", "002, section 3.2; 001, table 2",
@@ -235,7 +241,7 @@ def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
     for analysis in ANALYSES:
         reason = analysis.missing(study)
         if reason is None:
-            tables[analysis.name] = analysis.compute(study)
+            tables[analysis.name] = analysis.compute(study).cast({pl.Categorical: pl.String})
         else:
             left_out[analysis.name] = reason
     return tables, left_out

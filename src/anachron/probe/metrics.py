@@ -120,7 +120,11 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
     there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table.
     Source: paper 002, section 3.1.
     """
-    scores = with_noise(check_scores(scores), noise)
+    return metrics_of_checked(with_noise(check_scores(scores), noise))
+
+
+def metrics_of_checked(scores: pl.DataFrame) -> pl.DataFrame:
+    """`fact_metrics` of a table that `check_scores` and `with_noise` made."""
     rows: list[tuple[object, ...]] = []
     for (*key, own), groups in _by_fact(scores):
         found = []

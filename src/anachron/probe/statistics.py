@@ -5,12 +5,14 @@ Facts are resampled, never statements: contexts of a fact depend on each other.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import erfc, lgamma, nan, sqrt
 
 import numpy as np
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+CHUNK = 4_000_000  # draws counted at a time: 32 MB
 
 
 def bootstrap_mean(
@@ -27,12 +29,7 @@ def bootstrap_mean(
     data = np.asarray(values, dtype=np.float64)
     if data.size == 0:
         return nan, nan
-    random = np.random.Generator(np.random.PCG64(seed))
-    means = np.empty(resamples)
-    chunk = max(1, 4_000_000 // data.size)
-    for first in range(0, resamples, chunk):
-        size = min(chunk, resamples - first)
-        means[first : first + size] = data[random.integers(0, data.size, (size, data.size))].mean(axis=1)
+    means = np.concatenate([drawn @ data for drawn in _times_drawn(data.size, resamples, seed)]) / data.size
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
@@ -50,25 +47,41 @@ def bootstrap_ratio(
     sums, counts = np.asarray(sums, float), np.asarray(counts, float)
     if not len(sums):
         return np.full(sums.shape[1], nan), np.full(sums.shape[1], nan)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.concatenate(
             [(drawn @ sums) / (drawn @ counts) for drawn in _times_drawn(len(sums), resamples, seed)]
         )
     some = counts.sum(axis=0) > 0
     ends = np.full((2, sums.shape[1]), nan)
     tail = (1 - confidence) / 2
-    ends[:, some] = np.nanquantile(ratios[:, some], [tail, 1 - tail], axis=0)
+    largest = np.finfo(float).max  # stands for infinity, between which quantiles cannot interpolate
+    ends[:, some] = np.nanquantile(np.minimum(ratios[:, some], largest), [tail, 1 - tail], axis=0)
+    ends[ends > largest / 1e6] = np.inf
     return ends[0], ends[1]
 
 
 def _times_drawn(facts: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
     """How often each resample drew each fact, some resamples at a time: shape (resamples, facts)."""
+    size = max(1, CHUNK // facts)
+    if resamples <= size:
+        yield _drawn_at_once(facts, resamples, seed)
+        return
     random = np.random.Generator(np.random.PCG64(seed))
-    chunk = max(1, 4_000_000 // facts)
-    for first in range(0, resamples, chunk):
-        size = min(chunk, resamples - first)
-        drawn = random.integers(0, facts, (size, facts)) + facts * np.arange(size)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * facts).reshape(size, facts).astype(float)
+    for first in range(0, resamples, size):
+        yield _count_draws(random, facts, min(size, resamples - first))
+
+
+@lru_cache(maxsize=8)
+def _drawn_at_once(facts: int, resamples: int, seed: int) -> np.ndarray:
+    """Kept, as a study resamples the same number of facts hundreds of times."""
+    drawn = _count_draws(np.random.Generator(np.random.PCG64(seed)), facts, resamples)
+    drawn.flags.writeable = False
+    return drawn
+
+
+def _count_draws(random: np.random.Generator, facts: int, resamples: int) -> np.ndarray:
+    drawn = random.integers(0, facts, (resamples, facts)) + facts * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * facts).reshape(resamples, facts).astype(float)
 
 
 @dataclass(frozen=True, slots=True)

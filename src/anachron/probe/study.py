@@ -5,7 +5,7 @@ needs memory for the one run that it is looking at.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,9 +13,16 @@ import polars as pl
 
 from anachron.errors import ConfigError, DataError
 from anachron.probe.analyses.agreement import aligned
-from anachron.probe.analyses.alpha import alpha_sums
 from anachron.probe.analyses.far_errors import lost_matches
-from anachron.probe.metrics import GLOBAL, RUN_KEYS, SCORE_COLUMNS, check_scores, fact_metrics, with_noise
+from anachron.probe.metrics import (
+    FACT_KEYS,
+    GLOBAL,
+    RUN_KEYS,
+    SCORE_COLUMNS,
+    check_scores,
+    metrics_of_checked,
+    with_noise,
+)
 from anachron.probe.models import describe_models
 from anachron.probe.statistics import RESAMPLES
 
@@ -25,6 +32,9 @@ ABOUT = {
     "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
     "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
 }  # fmt: skip
+# Texts that repeat are kept as numbers: a study of the papers' size has twenty million rows.
+COMPACT: Any = dict.fromkeys([*FACT_KEYS, "granularity", "time", "status"], pl.Categorical())
+COMPACT_KEYS: Any = {name: COMPACT[name] for name in FACT_KEYS}
 Sharing = Literal["refuse", "common", "keep"]
 
 
@@ -57,14 +67,11 @@ class Study:
         return self.map(lambda run: lost_matches(run, self.facts))
 
     @cached_property
-    def alpha_sums(self) -> pl.DataFrame:
-        """Totals by fact and bin of alpha; see `anachron.probe.analyses.alpha.alpha_sums`."""
-        return self.map(alpha_sums)
-
-    @cached_property
     def aligned(self) -> pl.DataFrame:
         """Aligned incorrect contexts of the most robust models; see `anachron.probe.analyses.agreement.aligned`."""
-        return self.of_top(self.map(lambda run: aligned(run, self.facts)))
+        top = set(self.most_robust.iter_rows())
+        chosen = [run for run in self.runs if tuple(run.select(RUN_KEYS).row(0)) in top]
+        return pl.concat([aligned(run, self.facts) for run in chosen])
 
     @cached_property
     def together(self) -> pl.DataFrame:
@@ -122,14 +129,15 @@ def make_study(
     for table in tables:
         checked = with_noise(check_scores(table), noise)
         known.append(_about(checked))
-        slim = checked.select(*SCORE_COLUMNS, "noise")
+        slim = checked.select(*SCORE_COLUMNS, "noise").cast(COMPACT)
         runs += slim.partition_by(RUN_KEYS, maintain_order=True) if slim.select(RUN_KEYS).n_unique() > 1 else [slim]
     if not runs:
         raise DataError("no score table and no run given")
     if sharing != "keep" and len(runs) > 1:
         runs = _shared(runs, sharing)
     about = _one_row_a_fact(pl.concat(known))
-    facts = pl.concat([fact_metrics(run) for run in runs])
+    facts = pl.concat([metrics_of_checked(run) for run in runs]).cast(COMPACT_KEYS)
+    about = about.with_columns(pl.col("fact_id").cast(COMPACT["fact_id"]))
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
     if baseline is not None and baseline not in labels:
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
@@ -137,13 +145,6 @@ def make_study(
     about = about.join(ids, on="fact_id", how="semi", maintain_order="left")
     described = describe_models(labels, models)
     return Study(tuple(runs), about, described, facts, resamples, seed, top, present, baseline)
-
-
-def with_runs(study: Study, runs: Sequence[pl.DataFrame]) -> Study:
-    """The same study of other runs (some of them, or relabelled ones)."""
-    labels = list(dict.fromkeys(run["model"][0] for run in runs))
-    facts = pl.concat([fact_metrics(run) for run in runs])
-    return replace(study, runs=tuple(runs), facts=facts, models=describe_models(labels, study.models))
 
 
 def _about(table: pl.DataFrame) -> pl.DataFrame:

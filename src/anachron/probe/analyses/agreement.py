@@ -29,7 +29,8 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         run.filter(pl.col("status") == "incorrect")
         .join(weakest, on=["fact_id", "granularity"], maintain_order="left")
         .with_columns(
-            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"), (pl.col("logp") < pl.col("weakest")).alias("held")
+            pl.col("time").cast(pl.String).str.extract(r"^(-?\d+)").alias("of_year"),
+            (pl.col("logp") < pl.col("weakest")).alias("held"),
         )
         .with_columns(pl.len().over("fact_id", "granularity", "of_year").alias("times"))
         .filter(pl.col("times") == 1)

@@ -1,8 +1,12 @@
 """How likely the answer is, by the date's relative distance from the period (paper 002, figures 3 and 15)."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
+from anachron.core.dates import GRANULARITIES
 from anachron.probe.analyses.transfer import POOLED
 from anachron.probe.metrics import RUN_KEYS
 from anachron.probe.statistics import RESAMPLES, bootstrap_ratio
@@ -12,8 +16,9 @@ COARSE = (
     "<= -5", "(-5, -3]", "(-3, -1]", "(-1, -0.5)", "-0.5", "(-0.5, -0.25]", "(-0.25, 0]", "(0, 0.25]", "(0.25, 0.5)",
     "0.5", "(0.5, 1]", "(1, 3]", "(3, 5]", "> 5",
 )  # fmt: skip
-FINE = 0.1
-BIN_KEYS = ["granularity", "status", "bin", "alpha"]
+MIDDLES = (-5.5, -4.0, -2.0, -0.75, -0.5, -0.375, -0.125, 0.125, 0.375, 0.5, 0.75, 2.0, 4.0, 5.5)
+STATUSES = ("correct", "incorrect", "transitional")
+FINE_BINS = 100  # of a tenth each, from -5 to 5
 
 
 def coarse_bin(alpha: pl.Expr) -> pl.Expr:
@@ -25,93 +30,109 @@ def coarse_bin(alpha: pl.Expr) -> pl.Expr:
     )  # fmt: skip
 
 
-def alpha_sums(run: pl.DataFrame) -> pl.DataFrame:
-    """Totals of one run by fact and bin, the coarse bins (years, by status) and the fine ones (all granularities).
+@dataclass
+class Sums:
+    """Totals by fact and column (a bin, and a status or granularity): arrays of shape (facts, columns)."""
 
-    Transitional contexts count at -0.5 or 0.5, whichever is nearer. ``lift`` is the score minus that of the statement
-    without a date (the prior) of the same fact and granularity, where there is one.
-    Returns RUN_KEYS, fact_id, granularity, status (null in fine bins), bin (its name), alpha (where it is drawn),
-    ``n, logp, with_prior, lift`` as totals.
-    """
+    logp: np.ndarray
+    statements: np.ndarray
+    lift: np.ndarray
+    with_prior: np.ndarray
+
+    def add(self, other: "Sums") -> None:
+        for name in ("logp", "statements", "lift", "with_prior"):
+            getattr(self, name).__iadd__(getattr(other, name))
+
+
+def columns_of(fine: bool) -> pl.DataFrame:
+    """What each column of `Sums` is: ``granularity, status, bin, alpha`` (where the bin is drawn)."""
+    if fine:
+        uppers = [n - FINE_BINS // 2 + 1 for n in range(FINE_BINS)]
+        rows = [(g, None, f"({(u - 1) / 10}, {u / 10}]", (2 * u - 1) / 20) for g in GRANULARITIES for u in uppers]
+    else:
+        rows = [("year", s, name, at) for s in STATUSES for name, at in zip(COARSE, MIDDLES, strict=True)]  # type: ignore[misc]
+    schema = {"granularity": pl.String, "status": pl.String, "bin": pl.String, "alpha": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def alpha_sums(run: pl.DataFrame, order: pl.DataFrame, *, fine: bool = False) -> Sums:
+    """Totals of one run. order: ``fact_id`` and its ``row``; see `alpha_profile` for the rest."""
     priors = run.filter(pl.col("status") == "none").select("fact_id", "granularity", pl.col("logp").alias("prior"))
+    clamped = pl.when(pl.col("alpha") >= 0).then(0.5).otherwise(-0.5)
     dated = (
-        run.filter(pl.col("status").is_in(["correct", "incorrect", "transitional"]))
+        run.filter(pl.col("status").is_in(list(STATUSES)))
+        .with_columns(pl.when(pl.col("status") == "transitional").then(clamped).otherwise("alpha").alias("alpha"))
         .join(priors, on=["fact_id", "granularity"], how="left", maintain_order="left")
-        .with_columns(
-            pl.when(pl.col("status") == "transitional")
-            .then(pl.when(pl.col("alpha") >= 0).then(0.5).otherwise(-0.5))
-            .otherwise("alpha")
-            .alias("alpha"),
-            (pl.col("logp") - pl.col("prior")).alias("lift"),
-        )
+        .join(order, on="fact_id", maintain_order="left")
     )
-    coarse = dated.filter(pl.col("granularity") == "year").with_columns(coarse_bin(pl.col("alpha")).alias("index"))
-    middle = (-5.5, -4, -2, -0.75, -0.5, -0.375, -0.125, 0.125, 0.375, 0.5, 0.75, 2, 4, 5.5)
-    coarse = coarse.with_columns(
-        pl.col("index").replace_strict(dict(enumerate(COARSE)), return_dtype=pl.String).alias("bin"),
-        pl.col("index").replace_strict(dict(enumerate(middle)), return_dtype=pl.Float64).alias("alpha"),
-    )
-    upper = (pl.col("alpha") / FINE).round(6).ceil().cast(pl.Int64)
-    fine = (
-        dated.filter(pl.col("alpha").is_between(-5, 5, closed="right"))
-        .with_columns(upper.alias("index"))
-        .with_columns(
-            pl.format("({}, {}]", ((pl.col("index") - 1) * FINE).round(1), (pl.col("index") * FINE).round(1)).alias(
-                "bin"
-            ),
-            ((pl.col("index") - 0.5) * FINE).round(2).alias("alpha"),
-            pl.lit(None, pl.String).alias("status"),
-        )
-    )
-    keys = [*RUN_KEYS, "fact_id", *BIN_KEYS]
-    totals = (
-        pl.len().cast(pl.Float64).alias("n"),
-        pl.col("logp").sum(),
-        pl.col("lift").is_not_null().sum().cast(pl.Float64).alias("with_prior"),
-        pl.col("lift").sum(),
-    )
-    return pl.concat([table.group_by(keys, maintain_order=True).agg(*totals) for table in (coarse, fine)])
+    if fine:
+        upper = (pl.col("alpha") * 10).round(5).ceil().cast(pl.Int64)
+        dated = dated.filter((pl.col("alpha") > -5) & (pl.col("alpha") <= 5))
+        of_kind, kinds = pl.col("granularity"), GRANULARITIES
+        within, bins = upper + FINE_BINS // 2 - 1, FINE_BINS
+    else:
+        dated = dated.filter(pl.col("granularity") == "year")
+        of_kind, kinds, within, bins = pl.col("status"), STATUSES, coarse_bin(pl.col("alpha")), len(COARSE)  # type: ignore[assignment]
+    kind = of_kind.cast(pl.String).replace_strict({k: i for i, k in enumerate(kinds)}, return_dtype=pl.Int64)
+    columns = len(kinds) * bins
+    lift = pl.col("logp") - pl.col("prior")
+    cells = dated.select(
+        (pl.col("row") * columns + kind * bins + within).alias("cell"), "logp",
+        lift.fill_null(0.0).alias("lift"), lift.is_not_null().cast(pl.Float64).alias("with_prior"),
+    )  # fmt: skip
+    where, shape = cells["cell"].to_numpy(), (order.height, columns)
+
+    def total(weights: np.ndarray | None) -> np.ndarray:
+        return np.bincount(where, weights, order.height * columns).reshape(shape).astype(float)
+
+    logp, lifts, priors_there = (cells[name].to_numpy() for name in ("logp", "lift", "with_prior"))
+    return Sums(total(logp), total(None), total(lifts), total(priors_there))
 
 
-def alpha_profile(sums: pl.DataFrame, *, fine: bool = False, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+def alpha_profile(
+    runs: Sequence[pl.DataFrame], *, fine: bool = False, resamples: int = RESAMPLES, seed: int = 0
+) -> pl.DataFrame:
     """Mean log-probability (nats) of the answer in each bin of alpha, per run and pooled over all models.
 
-    sums: from `alpha_sums`. The mean is over statements; the interval resamples facts. ``lift`` is the mean of the
-    score minus the fact's prior, null where there is no prior. Rows: RUN_KEYS, granularity, status, bin, alpha,
-    statements, facts, logp, low, high, lift. Source: paper 002, figure 3 (and 15 for the fine bins).
+    Coarse bins: year contexts, by status. Fine ones: a tenth wide, for each granularity. Transitional contexts count at
+    -0.5 or 0.5, whichever is nearer. The mean is over statements; the interval resamples facts. ``lift`` is the mean of
+    the score minus that of the fact's statement without a date (its prior), null where there is none. Rows: RUN_KEYS,
+    granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: paper 002,
+    figure 3 (15 for the fine bins).
     """
-    chosen = sums.filter(pl.col("status").is_null() if fine else pl.col("status").is_not_null())
-    pooled = (
-        chosen.with_columns(pl.lit(POOLED).alias("model"))
-        .group_by([*RUN_KEYS, "fact_id", *BIN_KEYS], maintain_order=True)
-        .agg(pl.col("n", "logp", "with_prior", "lift").sum())
-    )
+    facts = pl.concat([run.select("fact_id").unique(maintain_order=True) for run in runs]).unique(maintain_order=True)
+    order = facts.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+    columns = columns_of(fine)
+    pooled: dict[tuple[str, ...], Sums] = {}
     tables = []
-    for source in (chosen, pooled):
-        for _, run in source.group_by(RUN_KEYS, maintain_order=True):
-            tables.append(_profile(run, resamples, seed))
+    for run in runs:
+        key = tuple(str(run[name][0]) for name in RUN_KEYS)
+        sums = alpha_sums(run, order, fine=fine)
+        tables.append(_profile(key, columns, sums, resamples, seed))
+        if (POOLED, *key[1:]) in pooled:
+            pooled[(POOLED, *key[1:])].add(sums)
+        else:
+            pooled[(POOLED, *key[1:])] = sums
+    tables += [_profile(key, columns, sums, resamples, seed) for key, sums in pooled.items()]
     return pl.concat(tables)
 
 
-def _profile(run: pl.DataFrame, resamples: int, seed: int) -> pl.DataFrame:
-    bins = (
-        run.group_by([*RUN_KEYS, *BIN_KEYS], maintain_order=True)
-        .agg(
-            pl.col("n").sum().cast(pl.Int64).alias("statements"),
-            pl.len().alias("facts"),
-            (pl.col("logp").sum() / pl.col("n").sum()),
-            pl.when(pl.col("with_prior").sum() > 0).then(pl.col("lift").sum() / pl.col("with_prior").sum()),
-        )
-        .sort("granularity", "alpha", "status", maintain_order=True)
+def _profile(key: tuple[str, ...], columns: pl.DataFrame, sums: Sums, resamples: int, seed: int) -> pl.DataFrame:
+    some = np.flatnonzero(sums.statements.sum(axis=0))
+    asked = sums.statements.sum(axis=1) > 0
+    logp, statements = sums.logp[asked][:, some], sums.statements[asked][:, some]
+    low, high = bootstrap_ratio(logp, statements, resamples=resamples, seed=seed)
+    priors = sums.with_prior[:, some].sum(axis=0)
+    lift = sums.lift[:, some].sum(axis=0) / np.where(priors > 0, priors, np.nan)
+    table = columns[some].with_columns(
+        *(pl.lit(value).alias(name) for name, value in zip(RUN_KEYS, key, strict=True)),
+        pl.Series("statements", statements.sum(axis=0).astype(np.int64)),
+        pl.Series("facts", (statements > 0).sum(axis=0)),
+        pl.Series("logp", logp.sum(axis=0) / statements.sum(axis=0)),
+        pl.Series("low", low),
+        pl.Series("high", high),
+        pl.Series("lift", lift).fill_nan(None),
     )
-    place = bins.select(BIN_KEYS).with_row_index("column")
-    cells = run.join(place, on=BIN_KEYS, nulls_equal=True).with_columns(
-        pl.col("fact_id").rank("dense").cast(pl.Int64).alias("row") - 1
+    return table.select(*RUN_KEYS, *columns.columns, "statements", "facts", "logp", "low", "high", "lift").sort(
+        "granularity", "alpha", "status", maintain_order=True
     )
-    rows, columns = cells["row"].to_numpy(), cells["column"].to_numpy()
-    sums, counts = (np.zeros((int(rows.max()) + 1, bins.height)) for _ in range(2))
-    sums[rows, columns] = cells["logp"].to_numpy()
-    counts[rows, columns] = cells["n"].to_numpy()
-    low, high = bootstrap_ratio(sums, counts, resamples=resamples, seed=seed)
-    with_ends = bins.with_columns(pl.Series("low", low), pl.Series("high", high))
-    return with_ends.select(*RUN_KEYS, *BIN_KEYS, "statements", "facts", "logp", "low", "high", "lift")

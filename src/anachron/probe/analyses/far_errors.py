@@ -6,7 +6,7 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from anachron.probe.analyses.transfer import POOLED
+from anachron.probe.analyses.transfer import as_pooled
 from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, wilson
 
@@ -54,27 +54,22 @@ def far_errors(
     """
     runs = facts.select(RUN_KEYS).unique(maintain_order=True)
     chosen = runs if pool is None else runs.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
-    pooled = lost.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left").with_columns(
-        pl.col("model").alias("of"), pl.lit(POOLED).alias("model")
+    far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
+    own = lost.group_by(FACT_KEYS, maintain_order=True).agg(
+        pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
     )
-    both = pl.concat([lost.with_columns(pl.col("model").alias("of")), pooled.select([*lost.columns, "of"])])
+    pooled = as_pooled(own.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
+    together = as_pooled(chosen).unique(maintain_order=True)
     rows = []
-    for key in [
-        *runs.iter_rows(),
-        *chosen.with_columns(pl.lit(POOLED).alias("model")).unique(maintain_order=True).rows(),
-    ]:
-        run = both.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
-        far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
-        shares = run.group_by(["of", "fact_id"], maintain_order=True).agg(
-            pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
-        )
+    for key, all_shares in [*((k, own) for k in runs.iter_rows()), *((k, pooled) for k in together.iter_rows())]:
+        shares = all_shares.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
         for threshold in THRESHOLDS:
             near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
             ends = _intervals(near, resamples, seed)
             for number, distance in enumerate(DISTANCES):
                 base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
-                own = near.select("all", pl.col(f"far {distance}").alias("far"))
-                rows += _both_averages(base, own, (ends[0][number], ends[1][number]))
+                of_distance = near.select("all", pl.col(f"far {distance}").alias("far"))
+                rows += _both_averages(base, of_distance, (ends[0][number], ends[1][number]))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

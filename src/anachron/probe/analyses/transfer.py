@@ -24,7 +24,7 @@ def transfer(facts: pl.DataFrame, pool: pl.DataFrame | None = None) -> pl.DataFr
         .with_columns([pl.lit(None, pl.Float64).alias(g) for g in GRANULARITIES if g not in facts["granularity"]])
     )
     chosen = wide if pool is None else wide.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
-    pooled = chosen.with_columns(pl.lit(POOLED).alias("model"))
+    pooled = as_pooled(chosen)
     rows = []
     for key, group in pl.concat([wide, pooled]).group_by(RUN_KEYS, maintain_order=True):
         for b in GRANULARITIES:
@@ -45,6 +45,11 @@ def transfer(facts: pl.DataFrame, pool: pl.DataFrame | None = None) -> pl.DataFr
                     }
                 )
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def as_pooled(table: pl.DataFrame) -> pl.DataFrame:
+    """The same rows under the one name of all models together."""
+    return table.with_columns(pl.lit(POOLED).cast(table.schema["model"]).alias("model"))
 
 
 def mean_transfer(table: pl.DataFrame) -> pl.DataFrame:
