@@ -340,6 +340,28 @@ def test_a_dip_elsewhere_does_not_hide_the_period():
     assert (row["believed"], row["believed_start"], row["believed_end"], row["overlap"]) == (True, "1960", "1969", 1)
 
 
+def test_two_peaks_at_the_ends_are_no_period_between_them():
+    """Nothing between the ends is above the mean, so only a stretch at an end can be believed, and no dip is taken."""
+    scores = [20.0, -30.0, *[0.0] * 5, 19.0]
+    fit = {name: values[0] for name, values in fit_steps(np.array([scores])).items()}
+    assert (fit["bic_gain"], fit["first"], fit["stop"]) == pytest.approx(plain_fit(scores)[:3])
+    assert fit["inside"] > fit["outside"]
+
+
+def test_a_period_believed_elsewhere_does_not_overlap():
+    years = range(1900, 1960)
+    row = only(told(years, wavering(-1 if 1910 <= y < 1916 else -4 for y in years)), fact("1940", "1949-12"))
+    assert (row["start_error_days"], row["end_error_days"]) == (-(30 * 365 + 7), -(34 * 365 + 9))
+    assert row["overlap"] == 0
+
+
+def test_equally_good_stretches_are_told_apart_by_a_rule():
+    """Up, down, up, down: each year that stands alone explains as much, whatever the rounding."""
+    shape = np.array([-1.0, 1.0] * 15 + [-1.0])
+    fit = fit_steps(shape + 0.1 * np.arange(-300, 300)[:, None])
+    assert set(zip(fit["first"].tolist(), fit["stop"].tolist(), strict=True)) == {(1, 31)}
+
+
 def test_scores_that_only_waver_are_no_belief():
     years = range(1900, 1930)
     row = only(told(years, wavering(-5 for _ in years)), fact("1910", "1915"))
@@ -373,13 +395,13 @@ def test_an_exact_step_has_a_finite_gain():
     assert (row["inside"], row["outside"], row["overlap"]) == pytest.approx((-1, -4, 1))
 
 
-@pytest.mark.parametrize("contexts", range(1, MIN_CONTEXTS + 1))
+@pytest.mark.parametrize("contexts", [1, 2, 3, 4, 5, 6])
 def test_few_contexts_are_not_fitted(contexts):
     years = range(2000, 2000 + contexts)
     row = only(told(years, [-1.0] + [-9.0] * (contexts - 1)), fact("2000", "2001"))
     assert row["contexts"] == contexts
     assert row["resolution_days"] == (None if contexts == 1 else pytest.approx(365.5, abs=0.5))
-    if contexts < MIN_CONTEXTS:
+    if contexts < 6:
         assert not row["believed"]
         assert row["inside"] is row["outside"] is row["bic_gain"] is None
     else:
@@ -422,17 +444,27 @@ def test_a_time_that_is_no_date_is_refused():
 
 
 def test_summary_equals_the_loop():
-    scores, about = mixed_table(12)
-    table = believed_periods(scores, about)
+    random = Random(8)
+    rows = []
+    for model in ["m"] * 40 + ["k"] * 31 + ["nothing"] * 4:
+        kept = model != "nothing" and random.random() < 0.6
+        rows.append(dict.fromkeys(BELIEVED_SCHEMA) | {
+            "model": model, "format": "raw", "prefix": "none", "fact_id": str(len(rows)), "believed": kept,
+            "resolution_days": random.choice([365.0, 731.0]) if kept else 9000.0,
+            "start_error_days": random.choice([None, random.randint(-5000, 5000)]) if kept else None,
+            "end_error_days": random.choice([None, random.randint(-5000, 5000)]) if kept else None,
+            "overlap": random.choice([None, random.random()]) if kept else None,
+        })  # fmt: skip
+    table = pl.DataFrame(rows, schema=BELIEVED_SCHEMA)
     summary = believed_summary(table, resamples=150, seed=9)
-    assert summary["model"].to_list() == ["m", "k"]
+    assert summary["model"].to_list() == ["m", "k", "nothing"]
     for row in summary.iter_rows(named=True):
         facts = [r for r in table.iter_rows(named=True) if r["model"] == row["model"]]
         kept = [r for r in facts if r["believed"]]
         assert (row["facts"], row["believed"]) == (len(facts), pytest.approx(len(kept) / len(facts)))
         shares = [float(r["believed"]) for r in facts]
         assert (row["believed_low"], row["believed_high"]) == bootstrap_mean(shares, resamples=150, seed=9)
-        assert row["resolution_days"] == median(r["resolution_days"] for r in kept)
+        assert row["resolution_days"] == (median(r["resolution_days"] for r in kept) if kept else None)
         for count, name in (("starts", "start_error_days"), ("ends", "end_error_days")):
             errors = [abs(r[name]) for r in kept if r[name] is not None]
             assert (row[count], row[name]) == (len(errors), median(errors) if errors else None)
