@@ -7,8 +7,8 @@ Only steps up are considered. Scores of a model that knows a period often dip so
 be the stronger step; it says nothing of when the fact holds, so it must not hide the period.
 
 What belief does not mean: knowledge. BIC takes the scores of a fact as independent and counts a change point as one
-parameter, although it is searched for. Of facts with independent Gaussian scores about 14 % (85 contexts) or 21 % (30)
-pass; where neighbouring years score alike, as their texts are alike, most do (77 % at a correlation of 0.5, 85
+parameter, although it is searched for. Of facts with independent Gaussian scores about 13 % (85 contexts) or 23 % (30)
+pass; where neighbouring years score alike, as their texts are alike, most do (78 % at a correlation of 0.5, 85
 contexts). What tells models apart is whether the believed period is the true one: ``overlap`` and the errors in days.
 """
 
