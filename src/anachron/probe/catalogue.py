@@ -12,6 +12,7 @@ import polars as pl
 from anachron.probe.analyses import comparison, contexts, factors
 from anachron.probe.analyses.agreement import agreement
 from anachron.probe.analyses.alpha import alpha_profile
+from anachron.probe.analyses.believed import believed_summary
 from anachron.probe.analyses.far_errors import far_errors
 from anachron.probe.analyses.transfer import mean_transfer, transfer
 from anachron.probe.metrics import summarise
@@ -100,6 +101,10 @@ def _any_factor(study: Study) -> str | None:
 def _far_errors_to_show(study: Study) -> str | None:
     found = contexts.timelines(study.runs, study.about, study.lost).height
     return None if found else "no fact with 0.9 <= W < 1 lost a match at least one period away"
+
+
+def _anachronisms(study: Study) -> str | None:
+    return None if study.absurd[0].height else "no impossible or far date beat a true one"
 
 
 def _sizes_table(study: Study) -> pl.DataFrame:
@@ -218,6 +223,22 @@ ANALYSES: tuple[Analysis, ...] = (
     Analysis(
         "timelines", "Facts that seem known, with errors far from their period, year by year", "002, figure 17",
         lambda s: contexts.timelines(s.runs, s.about, s.lost), (_years, _far_errors_to_show), large=True,
+    ),
+    Analysis(
+        "believed", "When a model believes that each fact holds, and how far off that is", "beyond the papers",
+        lambda s: s.believed, (_year_contexts,), large=True,
+    ),
+    Analysis(
+        "believed_summary", "How well believed periods fit the true ones", "beyond the papers",
+        lambda s: believed_summary(s.believed, resamples=s.resamples, seed=s.seed), (_year_contexts,),
+    ),
+    Analysis(
+        "anachronisms", "Impossible or far dates preferred to true ones: the 200 most absurd of each run",
+        "beyond the papers", lambda s: s.absurd[0], (_anachronisms,), large=True,
+    ),
+    Analysis(
+        "anachronism_summary", "How many facts are placed at absurd dates", "beyond the papers",
+        lambda s: s.absurd[1],
     ),
     Analysis(
         "years", "Years asked about", "002, figure 14", lambda s: contexts.years(contexts.all_contexts(s.runs)),

@@ -13,6 +13,8 @@ import polars as pl
 
 from anachron.errors import ConfigError, DataError
 from anachron.probe.analyses.agreement import aligned
+from anachron.probe.analyses.anachronisms import anachronism_summary, anachronisms
+from anachron.probe.analyses.believed import believed_periods
 from anachron.probe.analyses.far_errors import lost_matches
 from anachron.probe.metrics import (
     FACT_KEYS,
@@ -27,6 +29,7 @@ from anachron.probe.models import describe_models
 from anachron.probe.statistics import RESAMPLES
 
 TOP = 5
+ANACHRONISMS_KEPT = 200
 ABOUT = {
     "start": pl.String, "end": pl.String, "relation_id": pl.String, "relation_label": pl.String,
     "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
@@ -72,6 +75,22 @@ class Study:
         top = set(self.most_robust.iter_rows())
         chosen = [run for run in self.runs if tuple(run.select(RUN_KEYS).row(0)) in top]
         return pl.concat([aligned(run, self.facts) for run in chosen])
+
+    @cached_property
+    def believed(self) -> pl.DataFrame:
+        """Believed periods of every run; see `anachron.probe.analyses.believed.believed_periods`."""
+        return self.map(lambda run: believed_periods(run, self.about))
+
+    @cached_property
+    def absurd(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The most absurd `ANACHRONISMS_KEPT` of each run, and the summary of all, which are too many to keep."""
+        found, summaries = [], []
+        for run in self.runs:
+            own = anachronisms(run, self.about, self.facts)
+            rated = self.facts.join(run.select(RUN_KEYS).unique(), on=RUN_KEYS, how="semi", maintain_order="left")
+            summaries.append(anachronism_summary(own, rated, resamples=self.resamples, seed=self.seed))
+            found.append(own.filter(pl.col("rank") <= ANACHRONISMS_KEPT))
+        return pl.concat(found), pl.concat(summaries)
 
     @cached_property
     def together(self) -> pl.DataFrame:
