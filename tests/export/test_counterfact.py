@@ -10,10 +10,12 @@ import pytest
 from anachron.cli.main import _code
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
-from anachron.data.loaders import Dataset
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset, load_dataset
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
 from anachron.export.counterfact import NEIGHBOURS, SKIPPED, edit_cases, export_counterfact
+from anachron.io import write_table
 from anachron.text.questions import fill_question, relation_templates
 
 
@@ -173,16 +175,27 @@ def test_all_of_mini(mini: Dataset):
     assert checked > 100
 
 
-def test_the_file_and_its_manifest(mini: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_file_and_its_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = build_statements(
+        [fact("S", "A", "2000", "2005"), fact("S", "B", "2005", "2009"), fact("S", "C", "2012", "2016")]
+    )
+    write_table(tmp_path / "three.csv", to_published(table, "released"))
     path = tmp_path / "cases.json"
-    assert _code(["export", "counterfact", "mini", "--out", str(path), "--json"], debug=False) == 0
+    argv = ["export", "counterfact", str(tmp_path / "three.csv"), "--out", str(path)]
+    assert _code([*argv, "--json"], debug=False) == 0
     shown = json.loads(capsys.readouterr().out)
     cases = json.loads(path.read_text("utf-8"))
     manifest = json.loads(Path(f"{path}.manifest.json").read_text())
-    assert cases == edit_cases(mini.table)[0]
-    assert shown["cases"] == manifest["counts"]["cases"] == len(cases)
+    data = load_dataset(str(tmp_path / "three.csv"))
+    assert cases == edit_cases(data.table)[0]
+    assert shown["cases"] == manifest["counts"]["cases"] == len(cases) == 1
     assert set(manifest["counts"]["left_out"]) == set(SKIPPED)
-    assert manifest["inputs"] == {"mini": mini.fingerprint()}
+    assert left_out(manifest["counts"]) == {"gap": 1}
+    assert manifest["inputs"] == {"three.csv": data.fingerprint()}
+    assert _code(argv, debug=False) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"left out 1: {SKIPPED['gap']}" in err
 
 
 def test_nothing_to_export_is_an_error(tmp_path: Path):

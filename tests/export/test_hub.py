@@ -1,5 +1,6 @@
 """The data set folder is read back by `datasets` and by this package, and its card says what is in it."""
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -101,10 +102,10 @@ def test_the_card_shows_the_counts_and_every_column(five: Dataset, tmp_path: Pat
     assert empty == {name for name in PUBLISHED if published[name].null_count() == published.height}
 
 
-def test_the_front_matter_is_what_the_hub_reads(mini: Dataset, tmp_path: Path):
+def test_the_front_matter_is_what_the_hub_reads(five: Dataset, tmp_path: Path):
     from huggingface_hub import DatasetCard
 
-    export_hub(mini.sample(2), tmp_path / "a")
+    export_hub(five.sample(2), tmp_path / "a")
     found = front_matter(tmp_path / "a")
     assert found["configs"] == [
         {"config_name": "default", "data_files": [{"split": "test", "path": "data/test-*.parquet"}]}
@@ -113,7 +114,7 @@ def test_the_front_matter_is_what_the_hub_reads(mini: Dataset, tmp_path: Path):
     assert "license" not in found
     parsed = DatasetCard.load(tmp_path / "a" / "README.md").data
     assert parsed.task_categories == ["question-answering"]
-    assert parsed.size_categories == [size_category(mini.sample(2).table.height)]
+    assert parsed.size_categories == [size_category(five.sample(2).table.height)]
 
 
 @pytest.mark.parametrize(
@@ -124,8 +125,8 @@ def test_size_categories(rows: int, size: str):
     assert size_category(rows) == size
 
 
-def test_licences(mini: Dataset, five: Dataset, tmp_path: Path):
-    two = mini.sample(2)
+def test_licences(five: Dataset, tmp_path: Path):
+    two = five.sample(2)
     export_hub(Dataset("mini", two.table, "released"), tmp_path / "bundled")
     assert front_matter(tmp_path / "bundled")["license"] == "mit"
     with pytest.raises(ConfigError, match="mini is under mit"):
@@ -145,8 +146,8 @@ def test_licences(mini: Dataset, five: Dataset, tmp_path: Path):
     assert not (tmp_path / "x").exists() and not (tmp_path / "y").exists()
 
 
-def test_what_is_known_of_the_making_is_said_and_nothing_else(mini: Dataset, tmp_path: Path):
-    two = mini.sample(2)
+def test_what_is_known_of_the_making_is_said_and_nothing_else(five: Dataset, tmp_path: Path):
+    two = five.sample(2)
     bundled = Dataset("mini", two.table, "released")
     assert how_made(bundled)["seed"] == 0
     assert "common knowledge" in card(bundled, counts(two.table), how_made(bundled), "mit", "en")
@@ -166,15 +167,33 @@ def test_what_is_known_of_the_making_is_said_and_nothing_else(mini: Dataset, tmp
     assert how_made(load_dataset(str(path))) == {}  # the manifest speaks of another content
 
 
-def test_bad_use_writes_nothing(five: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_bad_use_writes_nothing(five: Dataset, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(ConfigError, match="language 'English'"):
         export_hub(five, tmp_path / "a", language="English")
     assert not (tmp_path / "a").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
-    assert _code(["export", "hub", "mini", "--out", str(tmp_path / "full")], debug=False) == 2
+    assert _code(["export", "hub", str(file), "--out", str(tmp_path / "full")], debug=False) == 2
     assert "not empty" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["x"]
+
+
+def test_a_fresh_clone_is_an_empty_folder(five: Dataset, tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitattributes").touch()
+    assert (export_hub(five, tmp_path)["files"]).keys() == {"README.md", "data/test-00000-of-00001.parquet"}
+
+
+def test_the_command(five: Dataset, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    argv = ["export", "hub", str(file), "--out", str(tmp_path / "out")]
+    assert _code([*argv, "--json", "--licence", "mit"], debug=False) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"out": str(tmp_path / "out"), "licence": "mit", **counts(five.table)}
+    assert _code([*argv, "--language", "fr"], debug=False) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "states no licence" in err
+    assert front_matter(tmp_path / "out")["language"] == ["fr"]
 
 
 def test_a_table_cell_cannot_break_the_card():

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anachron.cli.main import _code
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.loaders import Dataset
@@ -20,6 +21,7 @@ from anachron.io import file_fingerprint, read_json, read_table
 from anachron.lm.model import demo_folder, load_model
 from anachron.probe.metrics import GLOBAL, fact_metrics
 from anachron.probe.run import run_probe
+from tiny import make_lm
 
 TOLERANCE = 1e-4
 
@@ -97,6 +99,20 @@ def test_only_an_earlier_export_is_overwritten(five: Dataset, tmp_path: Path):
     assert [p.name for p in (tmp_path / "task").glob("*.yaml")] == ["second.yaml"]
 
 
+def test_the_command(five: Dataset, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    argv = ["export", "lm-eval", str(file), "--out", str(tmp_path / "task")]
+    assert _code([*argv, "--json"], debug=False) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["task"], shown["facts"], shown["statements"]) == ("anachron_five", 5, five.table.height)
+    assert _code([*argv, "--task", "mine"], debug=False) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "--tasks mine" in err
+    assert (tmp_path / "task" / "mine.yaml").is_file()
+    assert _code([*argv, "--boundaries", "paper"], debug=False) == 2
+    assert "boundaries 'released', not 'paper'" in capsys.readouterr().err
+
+
 def run_harness(task: Path, name: str, out: Path) -> tuple[dict[str, float], list[dict]]:
     """Metrics and logged samples of the real harness, run where neither this package nor the hub can be reached."""
     code = "import sys; sys.modules['anachron'] = None\nfrom lm_eval.__main__ import cli_evaluate\ncli_evaluate()"
@@ -161,26 +177,43 @@ def test_the_real_harness_scores_and_measures_as_probe_does(five: Dataset, tmp_p
 
 
 @pytest.mark.slow
-def test_a_space_that_is_a_token_of_its_own_is_what_the_readme_says(tmp_path: Path):
-    """Before a digit the demo tokenizer makes the space a token: the harness adds log Pr(space), and nothing else."""
+@pytest.mark.parametrize(
+    ("family", "tokenizer"), [("gpt2", "gpt2"), ("neox", "pythia"), ("llama", "llama"), ("gemma2", "mistral")]
+)
+def test_other_tokenizers_differ_by_the_space_and_nothing_else(
+    family: str, tokenizer: str, five: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Start tokens or none, bytes or pieces; where the space is a token of its own, its score is the difference."""
     pytest.importorskip("lm_eval", reason="pip install 'anachron[export-test]'")
+    import datasets
     import torch
+    from lm_eval import simple_evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
 
-    from anachron.export import harness
-
-    fact = Fact("San Francisco", "member of", "49ers", Period("1950", "1960"))
-    table = build_statements([AskedFact(fact, "which team was from San Francisco?")])
-    data = Dataset("digits", table, "released")
-    name = export_lm_eval(data, tmp_path / "task")["parameters"]["task"]
-    _, samples = run_harness(tmp_path / "task", name, tmp_path / "out")
-    theirs = np.array([sample[harness.METRICS[0]][-1] for sample in samples])
-    lm = load_model("demo", dtype="float32", device="cpu")
-    ours = lm.log_probs(list(table.select("prompt", "answer").iter_rows()))
-    spaces = []
-    for prompt in table["prompt"]:
-        ids = lm.tokenizer(prompt + " ", return_tensors="pt").input_ids
-        with torch.inference_mode():
-            logits = lm.model(input_ids=ids).logits[0].log_softmax(-1)
-        spaces.append(float(logits[-2, ids[0, -1]]))
-    assert np.abs(ours + np.array(spaces) - theirs).max() < TOLERANCE
-    assert np.abs(ours - theirs).max() > TOLERANCE
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    learned = Fact("France", "head of state", "Jacques Chirac", Period("1995", "2007"))  # by the tiny tokenizers
+    digits = Fact("San Francisco", "member of", "49 of them", Period("1950", "1960"))
+    own = build_statements([AskedFact(learned, "who led France?"), AskedFact(digits, "which team was theirs?")])
+    table = pl.concat([five.table, own]).gather_every(3)
+    name = export_lm_eval(Dataset("some", table, "released"), tmp_path / "task")["parameters"]["task"]
+    lm = make_lm(family, tokenizer)
+    done = simple_evaluate(
+        HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, batch_size=16),
+        tasks=[name],
+        task_manager=TaskManager(include_path=str(tmp_path / "task"), include_defaults=False),
+        bootstrap_iters=0,
+    )
+    theirs = np.array([sample["facts"][-1] for sample in done["samples"][name]])
+    pairs = list(table.select("prompt", "answer").iter_rows())
+    spaces = np.zeros(len(pairs))
+    for row, ((prompt, _), encoded) in enumerate(zip(pairs, lm.encode([(p, a, None) for p, a in pairs]), strict=True)):
+        first = len(lm.tokenizer(prompt).input_ids)
+        if first != encoded.targets[0]:
+            assert lm.tokenizer.decode(encoded.ids[first : encoded.targets[0]]).strip() == ""
+            with torch.inference_mode():
+                logits = lm.model(input_ids=torch.tensor([encoded.ids])).logits[0].log_softmax(-1)
+            spaces[row] = sum(float(logits[i - 1, encoded.ids[i]]) for i in range(first, encoded.targets[0]))
+    print(f"{family}, {tokenizer}: {np.count_nonzero(spaces)} of {len(pairs)} with a space of its own")
+    assert np.abs(lm.log_probs(pairs) + spaces - theirs).max() < TOLERANCE
+    assert 0 < np.count_nonzero(spaces) < len(pairs)

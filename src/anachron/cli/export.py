@@ -107,4 +107,4 @@ def counterfact(
     say(f"{counts['cases']:,} cases from {counts['facts']:,} facts written to {out}")
     for item in counts["left_out"].values():
         if item["pairs"]:
-            say(f"left out {item['pairs']:,} pairs: {item['why']}")
+            say(f"left out {item['pairs']:,}: {item['why']}")

@@ -16,7 +16,7 @@ def open_folder(out: Path, command: str) -> None:
     """
     if out.is_file():
         raise ConfigError(f"{out} is a file; choose a folder for --out")
-    if not out.is_dir() or not any(out.iterdir()):
+    if not out.is_dir() or all(path.name.startswith(".") for path in out.iterdir()):  # .git of an empty clone is fine
         return
     try:
         known = read_json(out / MANIFEST)
