@@ -191,6 +191,7 @@ def test_the_file_and_its_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
     assert shown["cases"] == manifest["counts"]["cases"] == len(cases) == 1
     assert set(manifest["counts"]["left_out"]) == set(SKIPPED)
     assert left_out(manifest["counts"]) == {"gap": 1}
+    assert {field for field, value in cases[0].items() if value == []} <= set(manifest["parameters"]["empty_fields"])
     assert manifest["inputs"] == {"three.csv": data.fingerprint()}
     assert _code(argv, debug=False) == 0
     out, err = capsys.readouterr()

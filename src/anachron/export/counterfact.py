@@ -33,6 +33,14 @@ SKIPPED = {
     "subject_not_once": "the question does not hold the subject's label exactly once, or holds a brace",
 }
 
+EMPTY = {
+    "paraphrase_prompts": "empty where the question is none of this package's templates for the relation",
+    "neighborhood_prompts": "empty where no other subject had the earlier object, and never the later one",
+    "attribute_prompts": "empty where no other subject had the later object, and never the earlier one",
+    "generation_prompts": "always empty: the data set holds questions, no openings of free text",
+    "id": "null where the data set gives none",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -216,7 +224,7 @@ def export_counterfact(dataset: Dataset, out: Path) -> Json:
     write_manifest(
         out,
         command=COMMAND,
-        parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS},
+        parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS, "empty_fields": EMPTY},
         inputs={short_name(dataset): dataset.fingerprint()},
         counts=counts,
     )
