@@ -7,6 +7,7 @@ python tools/make_reference.py --check  # exit 1 if it is out of date
 import inspect
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -19,7 +20,7 @@ TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
 def commands() -> list[str]:
     tree = typer.main.get_command(app)
     lines = ["## Commands", "", "`--debug`, anywhere on the line, shows the traceback of an error.", ""]
-    for name, command in sorted(tree.commands.items()):  # type: ignore[attr-defined]
+    for name, command in leaves(tree):
         lines += [
             f"### `anachron {name}`",
             "",
@@ -39,6 +40,15 @@ def commands() -> list[str]:
             lines.append(f"| `{shown}` | {parameter.help} | {default} |")
         lines.append("")
     return lines
+
+
+def leaves(group: Any, before: str = "") -> list[tuple[str, Any]]:
+    """(name, command) of all commands, those of a group by their full names."""
+    found = []
+    for name, command in sorted(group.commands.items()):
+        within = hasattr(command, "commands")
+        found += leaves(command, f"{before}{name} ") if within else [(before + name, command)]
+    return found
 
 
 def names() -> list[str]:

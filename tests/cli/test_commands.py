@@ -37,6 +37,16 @@ def run_folder(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def all_commands(group, before: str = "") -> dict[str, object]:
+    """Every command, groups included, by its full name."""
+    found = {}
+    for name, command in group.commands.items():
+        found[before + name] = command
+        if hasattr(command, "commands"):
+            found |= all_commands(command, f"{before}{name} ")
+    return found
+
+
 def options_of(command: str) -> dict[str, typer.models.OptionInfo]:
     tree = typer.main.get_command(main.app)
     return {p.name: p for p in tree.commands[command].params}  # type: ignore[attr-defined]
@@ -44,12 +54,13 @@ def options_of(command: str) -> dict[str, typer.models.OptionInfo]:
 
 def test_every_command_explains_itself_with_an_example(capsys: pytest.CaptureFixture[str]):
     tree = typer.main.get_command(main.app)
-    names = set(tree.commands)  # type: ignore[attr-defined]
-    assert {"demo", "contexts", "datasets", "audit", "score", "probe", "metrics"} <= names
-    for name in names:
-        assert _code([name, "--help"], debug=False) == 0
+    found = all_commands(tree)
+    assert {"demo", "contexts", "datasets", "audit", "score", "probe", "metrics", "export"} <= set(found)
+    assert {"export lm-eval", "export hub", "export counterfact"} <= set(found)
+    for name, command in found.items():
+        assert _code([*name.split(), "--help"], debug=False) == 0
         assert f"Example: anachron {name}" in " ".join(capsys.readouterr().out.replace("│", " ").split())
-        for parameter in tree.commands[name].params:  # type: ignore[attr-defined]
+        for parameter in command.params:
             assert parameter.name == "help" or parameter.help, f"{name} {parameter.name} has no help"
 
 

@@ -1,0 +1,110 @@
+"""The commands ``export lm-eval``, ``export hub`` and ``export counterfact``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anachron.cli.output import print_json, say
+
+exports = typer.Typer(no_args_is_help=True, add_completion=False)
+
+DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")]
+Boundaries = Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")]
+Split = Annotated[str | None, typer.Option(help="Split of a hub data set.")]
+DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub data set.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    exports.command("lm-eval")(lm_eval)
+    exports.command("hub")(hub)
+    exports.command("counterfact")(counterfact)
+    app.add_typer(
+        exports,
+        name="export",
+        help="Write a data set for other tools: lm-evaluation-harness, the Hugging Face hub, CounterFact.\n\n"
+        "Example: anachron export lm-eval mini --out task",
+    )
+
+
+def lm_eval(
+    dataset: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the task.")],
+    task: Annotated[str | None, typer.Option(help="Name of the task; by default anachron_ and the data set's.")] = None,
+    boundaries: Boundaries = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
+    json_: JsonFlag = False,
+) -> None:
+    """A task folder for lm-evaluation-harness that measures W and R there, without Anachron.
+
+    Example: anachron export lm-eval mini --out task
+    """
+    from anachron.data.loaders import load_dataset
+    from anachron.export.lm_eval import export_lm_eval
+
+    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    manifest = export_lm_eval(data, out, task=task)
+    name, counts = manifest["parameters"]["task"], manifest["counts"]
+    if json_:
+        print_json({"out": str(out), "task": name, **counts})
+    else:
+        say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}; run them with")
+        say(f"lm_eval --model hf --model_args pretrained=MODEL --include_path {out} --tasks {name}")
+
+
+def hub(
+    dataset: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the data set and its card.")],
+    licence: Annotated[
+        str | None, typer.Option(help="Of the data, for instance cc-by-4.0; for a bundled data set it is known.")
+    ] = None,
+    language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
+    boundaries: Boundaries = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
+    json_: JsonFlag = False,
+) -> None:
+    """A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
+
+    Example: anachron export hub mini --out mini-hub
+    """
+    from anachron.data.loaders import load_dataset
+    from anachron.export.hub import export_hub
+
+    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    manifest = export_hub(data, out, licence=licence, language=language)
+    counts = manifest["counts"]
+    if json_:
+        print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts})
+        return
+    say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
+    if manifest["parameters"]["licence"] is None:
+        say("the card states no licence; name the data's with --licence before passing it on")
+
+
+def counterfact(
+    dataset: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="File for the cases: .json.")],
+    boundaries: Boundaries = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
+    json_: JsonFlag = False,
+) -> None:
+    """Successions of a data set (one object gives way to the next) as edit requests, in the schema of CounterFact.
+
+    Example: anachron export counterfact mini --out mini-counterfact.json
+    """
+    from anachron.data.loaders import load_dataset
+    from anachron.export.counterfact import export_counterfact
+
+    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    counts = export_counterfact(data, out)
+    if json_:
+        print_json({"out": str(out), **counts})
+        return
+    say(f"{counts['cases']:,} cases from {counts['facts']:,} facts written to {out}")
+    for item in counts["left_out"].values():
+        if item["pairs"]:
+            say(f"left out {item['pairs']:,}: {item['why']}")

@@ -1,0 +1,1 @@
+"""Data sets for other tools: lm-evaluation-harness, the Hugging Face hub, CounterFact."""

@@ -1,0 +1,231 @@
+"""Successions in a dated data set as requests to edit a model, in the schema of CounterFact (ROME, appendix D).
+
+A succession is two facts of one subject and relation of which the second begins where the first ends: the earlier
+object is ``target_true``, the later one ``target_new``. Other than in CounterFact both were true, each in its time.
+Prompts are the data set's questions without a date. Nothing is made up: a field that the data set cannot fill is
+empty or null (generation prompts always, for it holds questions only), and what is left out is counted.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from anachron.core.dates import Date
+from anachron.data.loaders import Dataset
+from anachron.errors import ConfigError, DataError
+from anachron.export.folder import short_name
+from anachron.io import Json, write_json, write_manifest
+from anachron.text.questions import fill_question, relation_templates
+
+COMMAND = "export counterfact"
+NEIGHBOURS = 10  # as many as a case of CounterFact has
+SKIPPED = {
+    "concurrent": "the subject surely has two objects of the relation at a time, so that none takes over from another",
+    "order_unclear": "the dates are too coarse to tell which of the two came first",
+    "gap": "days lie between the two periods, on which something else may have held",
+    "same_object": "the same object again: nothing changes",
+    "no_question": "the later fact has no statement without a date, so there is no question to ask",
+    "subject_not_once": "the question does not hold the subject's label exactly once, or holds a brace",
+}
+
+EMPTY = {
+    "paraphrase_prompts": "empty where the question is none of this package's templates for the relation",
+    "neighborhood_prompts": "empty where no other subject had the earlier object, and never the later one",
+    "attribute_prompts": "empty where no other subject had the later object, and never the earlier one",
+    "generation_prompts": "always empty: the data set holds questions, no openings of free text",
+    "id": "null where the data set gives none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A fact of the data set with its question, where it has one without a date."""
+
+    fact_id: str
+    subject: str
+    subject_id: str | None
+    relation: str
+    relation_id: str | None
+    object: str
+    object_id: str | None
+    start: Date
+    end: Date
+    question: str | None
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Subject and relation, by their ids where known."""
+        return self.subject_id or self.subject, self.relation_id or self.relation
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """Relation and object, by their ids where known: facts that share both are answered alike."""
+        return self.relation_id or self.relation, self.object_id or self.object
+
+    @property
+    def possible(self) -> tuple[int, int]:
+        """First and last day (day numbers) on which the fact may have held."""
+        return self.start.first_day, self.end.last_day
+
+    @property
+    def certain(self) -> tuple[int, int]:
+        """Latest start and earliest end (day numbers)."""
+        return self.start.last_day, self.end.first_day
+
+
+def asked_facts(table: pl.DataFrame) -> list[Asked]:
+    """The facts of a statement table, in its order."""
+    facts = table.group_by("fact_id", maintain_order=True).agg(
+        *(pl.col(f"{side}_label").first().alias(side) for side in ("subject", "relation", "object")),
+        pl.col("subject_id", "relation_id", "object_id", "start", "end").first(),
+        pl.col("prompt").filter(pl.col("status") == "none").first().alias("question"),
+    )
+    return [
+        Asked(**(row | {"start": Date.parse(row["start"]), "end": Date.parse(row["end"])}))
+        for row in facts.iter_rows(named=True)
+    ]
+
+
+def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict[str, int]]:
+    """Pairs of facts of which the second takes over from the first, and how many neighbours in time do not, and why.
+
+    Per subject and relation facts are taken in order of their start. Coarse boundaries are read generously: a fact that
+    ends in 2005 is followed by one that starts in 2005, or on 2006-01-01. See `SKIPPED` for what is refused.
+    """
+    groups: dict[tuple[str, str], list[Asked]] = defaultdict(list)
+    for fact in facts:
+        groups[fact.group].append(fact)
+    pairs = []
+    skipped = dict.fromkeys(("concurrent", "order_unclear", "gap", "same_object"), 0)
+    for group in groups.values():
+        ordered = sorted(group, key=lambda f: (f.possible, f.certain, f.fact_id))
+        concurrent = {f.fact_id for f in ordered for g in ordered if f is not g and _overlap(f, g)}
+        for earlier, later in pairwise(ordered):
+            if reason := _refusal(earlier, later, concurrent):
+                skipped[reason] += 1
+            else:
+                pairs.append((earlier, later))
+    return pairs, skipped
+
+
+def _overlap(a: Asked, b: Asked) -> bool:
+    """Both surely held on more than the one day on which a successor takes over."""
+    return max(a.certain[0], b.certain[0]) < min(a.certain[1], b.certain[1])
+
+
+def _refusal(earlier: Asked, later: Asked, concurrent: set[str]) -> str | None:
+    if earlier.fact_id in concurrent or later.fact_id in concurrent:
+        return "concurrent"
+    in_order = earlier.possible[0] < later.possible[0] and earlier.possible[1] < later.possible[1]
+    if not in_order:
+        return "order_unclear"
+    if later.possible[0] - earlier.possible[1] > 1:
+        return "gap"
+    return "same_object" if earlier.target == later.target else None
+
+
+def edit_case(
+    number: int, earlier: Asked, later: Asked, alike: Mapping[tuple[str, str], Sequence[Asked]]
+) -> Json | str:
+    """One record in CounterFact's schema, with the dates in keys of its own; or why there can be none (`SKIPPED`).
+
+    alike: facts by `Asked.target`, to find others that are answered alike.
+    """
+    if later.question is None:
+        return "no_question"
+    whole = re.findall(rf"(?<!\w){re.escape(later.subject)}(?!\w)", later.question)
+    if len(whole) != 1 or later.question.count(later.subject) != 1 or re.search("[{}]", later.question):
+        return "subject_not_once"
+    return {
+        "case_id": number,
+        "requested_rewrite": {
+            "prompt": later.question.replace(later.subject, "{}"),
+            "relation_id": later.relation_id,
+            "target_new": {"str": later.object, "id": later.object_id},
+            "target_true": {"str": earlier.object, "id": earlier.object_id},
+            "subject": later.subject,
+        },
+        "paraphrase_prompts": paraphrases(later),
+        "neighborhood_prompts": _others(earlier, later, alike),
+        "attribute_prompts": _others(later, earlier, alike),
+        "generation_prompts": [],
+        "relation_label": later.relation,
+        "date_of_change": str(later.start),
+        "periods": {
+            "target_true": [str(earlier.start), str(earlier.end)],
+            "target_new": [str(later.start), str(later.end)],
+        },
+        "fact_ids": {"target_true": earlier.fact_id, "target_new": later.fact_id},
+    }
+
+
+def paraphrases(fact: Asked) -> list[str]:
+    """The other questions of a relation about the subject, where the fact's own is one of this package's templates."""
+    templates = relation_templates().get(fact.relation_id or "", ("", ()))[1]
+    filled = [fill_question(template, fact.subject) for template in templates]
+    return [question for question in filled if question != fact.question] if fact.question in filled else []
+
+
+def _others(fact: Asked, rival: Asked, alike: Mapping[tuple[str, str], Sequence[Asked]]) -> list[str]:
+    """Questions about other subjects with the same answer: at most `NEIGHBOURS`, one a subject, by fact id.
+
+    Subjects that had the rival object too are left out: without a date their question has both answers.
+    """
+    both = {other.group for other in alike.get(rival.target, ())}
+    found: dict[str, str] = {}
+    for other in sorted(alike.get(fact.target, ()), key=lambda f: f.fact_id):
+        if other.group != fact.group and other.group not in both and other.question is not None:
+            found.setdefault(other.group[0], other.question)
+    return list(found.values())[:NEIGHBOURS]
+
+
+def edit_cases(table: pl.DataFrame) -> tuple[list[Json], Json]:
+    """All cases of a statement table, and the counts: what was found, what was left out and why."""
+    facts = asked_facts(table)
+    pairs, skipped = successions(facts)
+    skipped |= {"no_question": 0, "subject_not_once": 0}
+    alike: dict[tuple[str, str], list[Asked]] = defaultdict(list)
+    for fact in facts:
+        alike[fact.target].append(fact)
+    cases: list[Json] = []
+    for earlier, later in pairs:
+        made = edit_case(len(cases), earlier, later, alike)
+        if isinstance(made, str):
+            skipped[made] += 1
+        else:
+            cases.append(made)
+    counts: Json = {"facts": len(facts), "successions": len(pairs), "cases": len(cases)}
+    for name in ("paraphrase_prompts", "neighborhood_prompts", "attribute_prompts", "generation_prompts"):
+        counts[f"cases_with_{name}"] = sum(bool(case[name]) for case in cases)
+    counts["left_out"] = {reason: {"pairs": skipped[reason], "why": why} for reason, why in SKIPPED.items()}
+    return cases, counts
+
+
+def export_counterfact(dataset: Dataset, out: Path) -> Json:
+    """Write the successions of a data set as CounterFact-shaped JSON with a manifest beside it. Returns the counts.
+
+    Raises `ConfigError` for a name that does not end in .json, `DataError` when the data set holds no succession.
+    """
+    if out.suffix != ".json":
+        raise ConfigError(f"{out}: the file must end in .json")
+    cases, counts = edit_cases(dataset.table)
+    if not cases:
+        reasons = ", ".join(f"{name} {item['pairs']}" for name, item in counts["left_out"].items() if item["pairs"])
+        raise DataError(
+            f"{dataset.name} holds no succession to export ({reasons or 'no two facts of one subject and relation'}); "
+            "choose a data set with facts that follow each other"
+        )
+    write_json(out, cases)
+    write_manifest(
+        out,
+        command=COMMAND,
+        parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS, "empty_fields": EMPTY},
+        inputs={short_name(dataset): dataset.fingerprint()},
+        counts=counts,
+    )
+    return counts

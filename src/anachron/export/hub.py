@@ -1,0 +1,268 @@
+"""A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES
+from anachron.core.periods import STATUSES
+from anachron.data.columns import to_published
+from anachron.data.loaders import BUNDLED, Dataset
+from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
+from anachron.errors import ConfigError
+from anachron.export.folder import close_folder, open_folder, short_name
+from anachron.io import Json, file_fingerprint, read_json, write_bytes, write_table
+
+COMMAND = "export hub"
+DATA = "data/test-00000-of-00001.parquet"
+BUNDLED_LICENCE = "mit"  # the project's own, for facts that it wrote itself
+# What the hub knows by these names; any other licence is announced as "other" with its name.
+HUB_LICENCES = frozenset(
+    {"apache-2.0", "bsd-3-clause", "cc", "cc-by-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0"}
+    | {"cc0-1.0", "gpl-3.0", "mit", "odbl", "odc-by", "unknown"}
+)
+SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
+TAGS = ("temporal-knowledge", "factual-knowledge", "language-model-evaluation", "anachron")
+
+COLUMNS = {
+    "SubjectID": "identifier of the subject (Wikidata's where known)",
+    "SubjectLabel": "subject in words",
+    "RelationID": "identifier of the relation (Wikidata property where known)",
+    "RelationLabel": "relation in words",
+    "ObjectID": "identifier of the object (Wikidata's where known)",
+    "ObjectLabel": "object in words; the statement ends with it",
+    "StartDate": "first date on which the fact holds: `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; `-0044` is 44 BCE",
+    "EndDate": "last date on which it holds, inclusive",
+    "Time": "the date that the statement names, at its granularity; empty in a statement without a date",
+    "Statement": "date, question and answer in one text",
+    "Status": "`Correct`: the date lies in the period; `Incorrect`: they do not meet; `Transitional`: neither; "
+    "`Discarded`: a month or day of a transitional year, kept out of metrics; `No context`: no date",
+    "Alpha": "(midpoint of the date - midpoint of the period) / length of the period, in days",
+    "FactPop": "popularity: geometric mean of the monthly page views of subject and object",
+    "Granularity": "`year`, `month` or `day`",
+    "Boundaries": "how coarse boundaries of a period are read: `released` or `paper`",
+    "OtherObjects": "number of other objects that the subject has in this relation",
+}
+BOUNDARIES = {
+    "released": "a start known as a year or month only is completed to its first day, an end to its last day; then "
+    "days are compared.",
+    "paper": "a boundary known as a year or month only leaves that year or month undecided: dates in it are "
+    "transitional.",
+}
+
+
+def size_category(rows: int) -> str:
+    """The hub's name for a number of rows."""
+    return next((name for limit, name in SIZES if rows < limit), "n>10M")
+
+
+def front_matter(name: str, rows: int, licence: str | None, language: str) -> str:
+    """The YAML that the hub reads. Texts are quoted as JSON, which is YAML too."""
+    lines = ["---", f"pretty_name: {json.dumps(name, ensure_ascii=False)}"]
+    if licence is not None:
+        known = licence.lower() in HUB_LICENCES
+        lines.append(f"license: {licence.lower() if known else 'other'}")
+        if not known:
+            lines.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
+    lines += [
+        "language:",
+        f"- {language}",
+        "task_categories:",
+        "- question-answering",
+        "size_categories:",
+        f"- {size_category(rows)}",
+        "tags:",
+        *(f"- {tag}" for tag in TAGS),
+        "configs:",
+        "- config_name: default",
+        "  data_files:",
+        "  - split: test",
+        "    path: data/test-*.parquet",
+        "---",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def counts(table: pl.DataFrame) -> Json:
+    """Sizes of a statement table; ``contexts`` is granularity -> status -> statements."""
+    grouped = table.group_by("granularity", "status").len().iter_rows()
+    found = {(granularity, status): rows for granularity, status, rows in grouped}
+    entity = {side: pl.coalesce(f"{side}_id", f"{side}_label") for side in ("subject", "relation", "object")}
+    sizes = table.select(
+        pl.col("fact_id").n_unique().alias("facts"),
+        pl.len().alias("statements"),
+        *(what.n_unique().alias(f"{side}s") for side, what in entity.items()),
+    ).row(0, named=True)
+    contexts = {g: {s: found.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
+    return {**sizes, "contexts": contexts}
+
+
+def how_made(dataset: Dataset) -> Json:
+    """What is known about the making of a data set: of a bundled one everything, of a file what its manifest says.
+
+    The manifest beside a file (``FILE.manifest.json``) counts only if it describes this very content.
+    """
+    if dataset.name in BUNDLED:
+        return {"seed": MINI_SEED, "sampling": "timestress", "last_day": str(LAST_DAY), "least_days": LEAST_DAYS}
+    manifest = Path(f"{dataset.name}.manifest.json")
+    if not Path(dataset.name).is_file() or not manifest.is_file():
+        return {}
+    content = read_json(manifest)
+    if not isinstance(content, dict) or content.get("sha256") != file_fingerprint(dataset.name):
+        return {}
+    return {"command": content.get("command"), **content.get("parameters", {})}
+
+
+def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, language: str = "en") -> Json:
+    """Write a folder that ``datasets.load_dataset`` and `anachron.load_dataset` read, ready to be uploaded.
+
+    It holds ``data/test-00000-of-00001.parquet`` (split ``test``) in the published columns, ``README.md`` (the card)
+    and ``manifest.json``.
+
+    licence: the hub's identifier (``cc-by-4.0``) or a name; of a bundled data set MIT, of others none is stated
+        unless given.
+    language: of the statements, as the hub writes it (``en``).
+
+    Returns the manifest. Raises `ConfigError` for a language that is no code, another licence for a bundled data set,
+    and a folder that holds something else.
+    """
+    if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*", language):
+        raise ConfigError(f"language {language!r} is no code; write one such as en, fr or pt-BR")
+    if licence is not None and not licence.strip():
+        raise ConfigError("the licence is empty; name one, for instance cc-by-4.0, or leave --licence out")
+    if dataset.name in BUNDLED:
+        if licence is not None and licence.lower() != BUNDLED_LICENCE:
+            raise ConfigError(f"{dataset.name} is under {BUNDLED_LICENCE}, not {licence!r}; leave --licence out")
+        licence = BUNDLED_LICENCE
+    open_folder(out, COMMAND)
+    made, sizes = how_made(dataset), counts(dataset.table)
+    write_table(out / DATA, to_published(dataset.table, dataset.boundaries))
+    write_bytes(out / "README.md", card(dataset, sizes, made, licence, language).encode())
+    return close_folder(
+        out,
+        COMMAND,
+        dataset,
+        files=[DATA, "README.md"],
+        parameters={"licence": licence, "language": language, "made": made},
+        counts=sizes,
+    )
+
+
+def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, language: str) -> str:
+    """The data set card: front matter and text."""
+    name = short_name(dataset)
+    sections = [
+        front_matter(f"Dated statements: {name}", sizes["statements"], licence, language),
+        f"# Dated statements: {name}\n",
+        _what(sizes),
+        _columns(dataset.table),
+        _counts(dataset.table, sizes),
+        _making(dataset, name, made),
+        _licence(licence),
+        _use(),
+    ]
+    return "\n".join(sections)
+
+
+def _what(sizes: Json) -> str:
+    return f"""\
+{sizes["statements"]:,} statements about {sizes["facts"]:,} facts that held from one date to another. Each puts a date
+before a question and its answer, as in *In 2011, who was the president of the USA? Barack Obama*: some dates lie in the
+fact's period, most do not. A language model that knows *when* a fact held finds its answer likelier under every correct
+date than under any incorrect one. The method is that of *Factual Knowledge in Language Models: Robustness and Anomalies
+under Simple Temporal Context Variations*. The data is for evaluation only, so its one split is `test`.
+"""
+
+
+def _columns(table: pl.DataFrame) -> str:
+    empty = {"FactPop": "popularity", "SubjectID": "subject_id", "RelationID": "relation_id", "ObjectID": "object_id"}
+    empty["OtherObjects"] = "other_objects"
+    rows = []
+    for column, meaning in COLUMNS.items():
+        unknown = column in empty and table[empty[column]].null_count() == table.height
+        rows.append((f"`{column}`", meaning + (" (unknown here, so empty)" if unknown else "")))
+    return "## Columns\n\n" + _table(("column", "meaning"), rows)
+
+
+def _counts(table: pl.DataFrame, sizes: Json) -> str:
+    overall = [(what, f"{sizes[what]:,}") for what in ("facts", "statements", "relations", "subjects", "objects")]
+    header = ("dates", *(status.capitalize() if status != "none" else "No context" for status in STATUSES))
+    facts = sizes["facts"]
+    contexts = [
+        (g, *(f"{n:,} ({n / facts:.1f} a fact)" if n else "0" for n in by_status.values()))
+        for g, by_status in sizes["contexts"].items()
+    ]
+    relations = (
+        table.group_by("relation_label", pl.col("relation_id").fill_null(""))
+        .agg(pl.col("fact_id").n_unique().alias("facts"), pl.len().alias("statements"))
+        .sort("facts", "relation_label", descending=[True, False])
+    )
+    listed = [(label, id or "-", f"{f:,}", f"{s:,}") for label, id, f, s in relations.iter_rows()]
+    return "\n".join(
+        [
+            "## Counts\n",
+            _table(("what", "number"), overall),
+            "Statements by granularity and status of the date:\n",
+            _table(header, contexts),
+            _table(("relation", "id", "facts", "statements"), listed),
+        ]
+    )
+
+
+def _making(dataset: Dataset, name: str, made: Json) -> str:
+    lines = ["## How it was made\n"]
+    if dataset.name in BUNDLED:
+        lines.append(
+            "The facts were written by the Anachron project from common knowledge, each with a note where anyone can "
+            f"check it. Those that lasted at least {made['least_days']:,} days, were over by {made['last_day']} and "
+            "held in one period only are asked about. Each is asked with one of four questions of its relation, drawn "
+            "by the fact's id. Dates are sampled as in TimeStress: the years at 201 positions from five periods before "
+            "to five periods after the middle of the fact's own, none after 2020, each with one random month and one "
+            f"random day of that month (seed {made['seed']}).\n"
+        )
+    elif made:
+        lines.append(
+            f"Exported from `{name}`, whose manifest says: "
+            + ", ".join(f"{key} `{json.dumps(value, ensure_ascii=False)}`" for key, value in made.items())
+            + ".\n"
+        )
+    else:
+        lines.append(f"Exported from `{name}`. How that was made is not recorded with it.\n")
+    lines.append(f"Boundaries `{dataset.boundaries}`: {BOUNDARIES[dataset.boundaries]}\n")
+    lines.append(f"Fingerprint of the statements (SHA-256, as Anachron computes it): `{dataset.fingerprint()}`.\n")
+    return "\n".join(lines)
+
+
+def _licence(licence: str | None) -> str:
+    said = f"{licence}." if licence else "Not stated by whoever exported this; ask the source before passing it on."
+    return f"## Licence\n\n{said}\n"
+
+
+def _use() -> str:
+    return """## Use
+
+```bash
+anachron probe MODEL --dataset THIS_FOLDER_OR_HUB_NAME --out runs/model
+```
+
+```python
+import datasets
+
+statements = datasets.load_dataset("THIS_FOLDER_OR_HUB_NAME", split="test")
+```
+"""
+
+
+def _table(header: tuple[str, ...], rows: list[Any]) -> str:
+    lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
+    lines += [f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"

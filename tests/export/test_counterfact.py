@@ -1,0 +1,208 @@
+"""Successions and their cases, on made-up facts where every answer is known, and on all of mini by interval logic."""
+
+import json
+from datetime import date
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from anachron.cli.main import _code
+from anachron.core.facts import Fact
+from anachron.core.periods import Period
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.statements import AskedFact, build_statements
+from anachron.errors import ConfigError, DataError
+from anachron.export.counterfact import NEIGHBOURS, SKIPPED, edit_cases, export_counterfact
+from anachron.io import write_table
+from anachron.text.questions import fill_question, relation_templates
+
+
+def fact(subject, object, start, end, relation="r", question=None, ids=(None, None, None)):
+    quintuple = Fact(subject, relation, object, Period(start, end), *ids)
+    return AskedFact(quintuple, question or f"who led {subject}?")
+
+
+def cases_of(*asked):
+    return edit_cases(build_statements(asked))
+
+
+def left_out(counts):
+    return {reason: item["pairs"] for reason, item in counts["left_out"].items() if item["pairs"]}
+
+
+def test_a_case_in_full():
+    cases, counts = cases_of(
+        fact("S", "Old", "2001-02-03", "2005-06-07", ids=("Q1", "P9", "Q2")),
+        fact("S", "New", "2005-06-07", "2010", question="whom did S have as leader?", ids=("Q1", "P9", "Q3")),
+        fact("T", "Old", "1990", "1995", ids=("Q4", "P9", "Q2")),
+        fact("U", "New", "1990", "1995", ids=("Q5", "P9", "Q3")),
+        fact("V", "New", "1990", "1995", relation="other", ids=("Q6", "P8", "Q3")),
+    )
+    (case,) = cases
+    ids = case.pop("fact_ids")
+    assert case == {
+        "case_id": 0,
+        "requested_rewrite": {
+            "prompt": "whom did {} have as leader?",
+            "relation_id": "P9",
+            "target_new": {"str": "New", "id": "Q3"},
+            "target_true": {"str": "Old", "id": "Q2"},
+            "subject": "S",
+        },
+        "paraphrase_prompts": [],
+        "neighborhood_prompts": ["who led T?"],
+        "attribute_prompts": ["who led U?"],
+        "generation_prompts": [],
+        "relation_label": "r",
+        "date_of_change": "2005-06-07",
+        "periods": {"target_true": ["2001-02-03", "2005-06-07"], "target_new": ["2005-06-07", "2010"]},
+    }
+    assert ids["target_true"] != ids["target_new"]
+    assert counts["cases"] == counts["successions"] == counts["cases_with_neighborhood_prompts"] == 1
+    assert not left_out(counts)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (("2001-01-01", "2005-03-04"), ("2005-03-04", "2009"), None),
+        (("2001-01-01", "2005-03-04"), ("2005-03-05", "2009"), None),
+        (("2001-01-01", "2005-03-04"), ("2005-03-06", "2009"), "gap"),
+        (("2001", "2005"), ("2005", "2009"), None),
+        (("2001", "2005"), ("2006", "2009"), None),
+        (("2001", "2005"), ("2006-02", "2009"), "gap"),
+        (("2001", "2005-12"), ("2006-01-01", "2009"), None),
+        (("2001", "2005-05-05"), ("2004-05-05", "2009"), "concurrent"),
+        (("2001", "2009"), ("2003", "2007"), "concurrent"),
+        (("2001", "2004-05"), ("2001", "2004"), "concurrent"),
+        (("-0010", "-0001"), ("0001", "0009"), None),
+    ],
+)
+def test_which_periods_follow_each_other(first, second, reason):
+    for asked in ((fact("S", "A", *first), fact("S", "B", *second)), (fact("S", "B", *second), fact("S", "A", *first))):
+        cases, counts = cases_of(*asked)
+        assert left_out(counts) == ({} if reason is None else {reason: 1})
+        if reason is None:
+            rewrite = cases[0]["requested_rewrite"]
+            assert (rewrite["target_true"]["str"], rewrite["target_new"]["str"]) == ("A", "B")
+        else:
+            assert cases == []
+
+
+def test_order_that_the_dates_do_not_tell():
+    _, counts = cases_of(fact("S", "A", "2000", "2004"), fact("S", "B", "2000-12-31", "2004-01-01"))
+    assert left_out(counts) == {"concurrent": 1}
+    table = build_statements([fact("S", "A", "2004", "2004"), fact("S", "B", "2004-03", "2004-05")])
+    _, counts = edit_cases(table)
+    assert left_out(counts) == {"order_unclear": 1}
+
+
+def test_the_same_object_again_is_no_change():
+    asked = (
+        fact("S", "A", "2000-01-01", "2005-01-01", ids=("Q1", "P1", "Q2")),
+        fact("S", "Alias of A", "2005-01-01", "2009-01-01", ids=("Q1", "P1", "Q2")),
+    )
+    assert left_out(cases_of(*asked)[1]) == {"same_object": 1}
+
+
+def test_questions_that_do_not_hold_the_subject_once():
+    before = fact("S", "A", "2000", "2005")
+    for question in ("who led it?", "who led S of S?", "who led S-land, the S?", "who led {S}?", "who led SS?"):
+        _, counts = cases_of(before, fact("S", "B", "2005", "2009", question=question))
+        assert left_out(counts) == {"subject_not_once": 1}, question
+    table = build_statements([before, fact("S", "B", "2005", "2009")])
+    _, counts = edit_cases(table.filter(table["status"] != "none"))
+    assert left_out(counts) == {"no_question": 1}
+
+
+def test_others_are_few_and_answered_by_one_of_the_two_only():
+    many = [fact(f"T{n}", "A", "1990", "1995") for n in range(NEIGHBOURS + 3)]
+    both = [fact("U", "A", "1980", "1985"), fact("U", "B", "1995", "1999"), fact("W", "B", "1995", "1999")]
+    cases, _ = cases_of(fact("S", "A", "2000", "2005"), fact("S", "B", "2005", "2009"), *many, *both)
+    (case,) = cases
+    assert len(case["neighborhood_prompts"]) == len(set(case["neighborhood_prompts"])) == NEIGHBOURS
+    assert all(prompt.startswith("who led T") for prompt in case["neighborhood_prompts"])
+    assert case["attribute_prompts"] == ["who led W?"]
+
+
+def days(text):
+    parts = [int(part) for part in text.split("-")]
+    return date(*parts).toordinal()
+
+
+def test_all_of_mini(mini: Dataset):
+    """Cases with day dates against datetime; prompts and targets against the data set; nothing without a source."""
+    cases, counts = edit_cases(mini.table)
+    undated = {
+        row["fact_id"]: row for row in mini.table.filter(mini.table["status"] == "none").unique("fact_id").to_dicts()
+    }
+    assert len(undated) == mini.facts == counts["facts"]
+    assert counts["successions"] == len(cases) + sum(
+        counts["left_out"][reason]["pairs"] for reason in ("no_question", "subject_not_once")
+    )
+    assert len(cases) > 200
+    assert [case["case_id"] for case in cases] == list(range(len(cases)))
+    questions = {row["prompt"] for row in undated.values()}
+    checked = 0
+    for case in cases:
+        old, new = (undated[case["fact_ids"][side]] for side in ("target_true", "target_new"))
+        rewrite = case["requested_rewrite"]
+        assert rewrite["prompt"].format(rewrite["subject"]) == new["prompt"]
+        assert rewrite["subject"] == old["subject_label"] == new["subject_label"]
+        assert rewrite["relation_id"] == old["relation_id"] == new["relation_id"]
+        assert rewrite["target_true"] == {"str": old["object_label"], "id": old["object_id"]}
+        assert rewrite["target_new"] == {"str": new["object_label"], "id": new["object_id"]}
+        four = {fill_question(t, rewrite["subject"]) for t in relation_templates()[rewrite["relation_id"]][1]}
+        assert {*case["paraphrase_prompts"], new["prompt"]} == four
+        assert len(case["paraphrase_prompts"]) == 3
+        assert {*case["neighborhood_prompts"], *case["attribute_prompts"]} <= questions - {new["prompt"]}
+        assert case["date_of_change"] == new["start"]
+        if all(len(d) == 10 and not d.startswith("-") for d in (old["start"], old["end"], new["start"], new["end"])):
+            checked += 1
+            assert days(old["start"]) < days(old["end"]) <= days(new["start"]) + 1
+            assert days(new["start"]) - days(old["end"]) in (0, 1)
+            between = [
+                row
+                for row in undated.values()
+                if (row["subject_label"], row["relation_id"]) == (new["subject_label"], new["relation_id"])
+                and all(len(d) == 10 and not d.startswith("-") for d in (row["start"], row["end"]))
+            ]
+            for a, b in combinations(between, 2):
+                if new["fact_id"] in (a["fact_id"], b["fact_id"]):
+                    assert max(days(a["start"]), days(b["start"])) >= min(days(a["end"]), days(b["end"]))
+    assert checked > 100
+
+
+def test_the_file_and_its_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = build_statements(
+        [fact("S", "A", "2000", "2005"), fact("S", "B", "2005", "2009"), fact("S", "C", "2012", "2016")]
+    )
+    write_table(tmp_path / "three.csv", to_published(table, "released"))
+    path = tmp_path / "cases.json"
+    argv = ["export", "counterfact", str(tmp_path / "three.csv"), "--out", str(path)]
+    assert _code([*argv, "--json"], debug=False) == 0
+    shown = json.loads(capsys.readouterr().out)
+    cases = json.loads(path.read_text("utf-8"))
+    manifest = json.loads(Path(f"{path}.manifest.json").read_text())
+    data = load_dataset(str(tmp_path / "three.csv"))
+    assert cases == edit_cases(data.table)[0]
+    assert shown["cases"] == manifest["counts"]["cases"] == len(cases) == 1
+    assert set(manifest["counts"]["left_out"]) == set(SKIPPED)
+    assert left_out(manifest["counts"]) == {"gap": 1}
+    assert {field for field, value in cases[0].items() if value == []} <= set(manifest["parameters"]["empty_fields"])
+    assert manifest["inputs"] == {"three.csv": data.fingerprint()}
+    assert _code(argv, debug=False) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"left out 1: {SKIPPED['gap']}" in err
+
+
+def test_nothing_to_export_is_an_error(tmp_path: Path):
+    data = Dataset("lonely", build_statements([fact("S", "A", "2000", "2005")]), "released")
+    with pytest.raises(DataError, match="lonely holds no succession"):
+        export_counterfact(data, tmp_path / "x.json")
+    with pytest.raises(ConfigError, match=r"must end in \.json"):
+        export_counterfact(data, tmp_path / "x.jsonl")
+    assert not list(tmp_path.iterdir())
