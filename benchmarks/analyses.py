@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 CORRECT, INCORRECT, TRANSITIONAL = 11, 73, 2  # year contexts a fact, as in TimeStress (86 and the undated statement)
-NAIVE_FACTS = 40
+NAIVE_FACTS = 1000
 
 
 def contexts(facts: int, seed: int) -> pl.DataFrame:

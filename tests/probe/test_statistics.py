@@ -1,12 +1,13 @@
 """Intervals against closed formulas, scipy and simulation."""
 
-from math import isnan, sqrt
+from math import comb, isnan, sqrt
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from anachron.probe.statistics import bootstrap_mean, wilson
+from anachron.probe import statistics as statistics_module
+from anachron.probe.statistics import bootstrap_mean, bootstrap_ratio, mcnemar, paired_bootstrap, pearson, wilson
 
 Z = 1.959963984540054
 CASES = [(1, 50), (49, 50), (0, 7), (7, 7), (1, 1), (37, 120), (860, 1000), (5, 10)]
@@ -99,3 +100,112 @@ def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says():
         low, high = bootstrap_mean(random.random(60), resamples=400, seed=trial)
         hits += low <= 0.5 <= high
     assert 0.90 <= hits / 300 <= 0.985
+
+
+# Ratios, paired runs, coefficients
+
+
+def test_bootstrap_ratio_of_counts_of_one_is_bootstrap_mean():
+    values = np.random.default_rng(0).normal(size=(57, 3))
+    low, high = bootstrap_ratio(values, np.ones_like(values), resamples=400, seed=2)
+    for column in range(3):
+        assert (low[column], high[column]) == pytest.approx(
+            bootstrap_mean(values[:, column], resamples=400, seed=2), abs=1e-12
+        )
+
+
+def test_bootstrap_ratio_is_the_plain_loop():
+    random = np.random.default_rng(1)
+    sums, counts = random.integers(0, 9, (23, 2)).astype(float), random.integers(0, 4, (23, 2)).astype(float)
+    draws = np.random.Generator(np.random.PCG64(5)).integers(0, 23, (300, 23))
+    for column in range(2):
+        ratios = [sum(sums[i, column] for i in draw) / sum(counts[i, column] for i in draw) for draw in draws]
+        low, high = bootstrap_ratio(sums, counts, resamples=300, seed=5)
+        assert (low[column], high[column]) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), abs=1e-12)
+
+
+def test_bootstrap_in_chunks_draws_the_same(monkeypatch):
+    values = np.random.default_rng(0).normal(size=31)
+    whole = bootstrap_mean(values, resamples=500, seed=3)
+    monkeypatch.setattr(statistics_module, "CHUNK", 31 * 7)
+    assert bootstrap_mean(values, resamples=500, seed=3) == pytest.approx(whole, abs=1e-12)
+
+
+def test_bootstrap_ratio_where_there_is_nothing():
+    low, high = bootstrap_ratio(np.zeros((4, 2)), np.array([[1.0, 0.0]] * 4), resamples=50)
+    assert (low[0], high[0]) == (0, 0) and isnan(low[1]) and isnan(high[1])
+    assert all(np.isnan(end).all() for end in bootstrap_ratio(np.empty((0, 3)), np.empty((0, 3))))
+    low, high = bootstrap_ratio(np.ones((2, 1)), np.array([[0.0], [1.0]]), resamples=200)  # half of them draw no count
+    assert low[0] == 1 and high[0] == np.inf
+
+
+def test_paired_bootstrap_is_that_of_the_differences():
+    random = np.random.default_rng(4)
+    before = random.normal(size=80)
+    after = before + random.normal(0.3, 1, 80)
+    found = paired_bootstrap(before, after, resamples=2000, seed=1)
+    assert found.difference == pytest.approx((after - before).mean())
+    assert (found.low, found.high) == pytest.approx(bootstrap_mean(after - before, resamples=2000, seed=1), abs=1e-12)
+    normal = stats.ttest_rel(after, before)
+    assert found.p == pytest.approx(normal.pvalue, abs=0.03)
+    turned = paired_bootstrap(after, before, resamples=2000, seed=1)
+    assert (turned.difference, turned.low, turned.high) == pytest.approx((-found.difference, -found.high, -found.low))
+    assert turned.p == pytest.approx(found.p)
+
+
+def test_paired_bootstrap_of_no_difference_and_of_nothing():
+    same = paired_bootstrap([1, 2, 3], [1, 2, 3])
+    assert (same.facts, same.difference, same.low, same.high, same.p) == (3, 0, 0, 0, 1)
+    assert paired_bootstrap([0] * 30, [1] * 30, resamples=999).p == pytest.approx(2 / 1000)
+    empty = paired_bootstrap([], [])
+    assert empty.facts == 0 and isnan(empty.difference) and isnan(empty.p)
+
+
+def test_paired_bootstrap_covers_the_true_difference():
+    random = np.random.default_rng(8)
+    hits = 0
+    for trial in range(300):
+        found = paired_bootstrap(np.zeros(60), random.normal(0.2, 1, 60), resamples=300, seed=trial)
+        hits += found.low <= 0.2 <= found.high
+    assert 0.90 <= hits / 300 <= 0.98
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (3, 9), (9, 3), (0, 7), (40, 41), (1, 0)])
+def test_mcnemar_is_the_sum_of_binomial_tails(gained, lost):
+    n, most = gained + lost, max(gained, lost)
+    tail = sum(comb(n, k) for k in range(most, n + 1)) / 2**n
+    assert mcnemar(gained, lost) == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_mcnemar_of_a_published_table():
+    # Agresti, Categorical Data Analysis (2002), table 10.1: 150 and 86 of 1,600 voters changed; chi-squared is 17.36.
+    assert mcnemar(150, 86) == pytest.approx(stats.chi2.sf(17.36, 1), rel=0.25)
+
+
+def test_pearson_is_scipys_and_clusters_of_one_are_robust_errors():
+    sm = pytest.importorskip("statsmodels.api")
+    random = np.random.default_rng(3)
+    x = random.normal(size=70)
+    y = 0.3 * x + random.normal(size=70) * (1 + abs(x))
+    found = pearson(x, y, np.arange(70))
+    expected = stats.pearsonr(x, y)
+    assert (found.n, found.r, found.p) == (70, pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
+    for clusters in (np.arange(70), np.arange(70) // 5, np.array([f"f{i % 9}" for i in range(70)])):
+        groups = np.unique(clusters, return_inverse=True)[1]
+        fit = sm.OLS(y, sm.add_constant(x)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=False)
+        assert pearson(x, y, clusters).p_clustered == pytest.approx(fit.pvalues[1], abs=1e-10)
+
+
+def test_repeating_pairs_fools_p_but_not_the_clustered_p():
+    random = np.random.default_rng(6)
+    x, y = random.normal(size=40), random.normal(size=40)
+    once, copies = pearson(x, y, np.arange(40)), pearson(*(np.tile(v, 25) for v in (x, y)), np.tile(np.arange(40), 25))
+    assert copies.r == pytest.approx(once.r)
+    assert copies.p < 0.2 * once.p
+    assert copies.p_clustered == pytest.approx(once.p_clustered, abs=0.02)
+
+
+@pytest.mark.parametrize(("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5]), ([1, 2], [1, 2]), ([], [])])
+def test_pearson_of_what_does_not_vary(x, y):
+    found = pearson(x, y, np.arange(len(x)))
+    assert found.n == len(x) and all(map(isnan, (found.r, found.p, found.p_clustered)))

@@ -5,8 +5,8 @@ when ``logp(c) > logp(i)``, strictly. W is the share of matches won, R is 1 when
 granularities, W is the mean of theirs and R is 1 when all three are 1.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -92,22 +92,6 @@ def _refuse(scores: pl.DataFrame, name: str, bad: pl.Series, rule: str) -> None:
         raise DataError(f"row {rows[0] + 1}: {name} {scores[name][int(rows[0])]!r} {rule}{more}")
 
 
-def count_matches(correct: np.ndarray, incorrect: np.ndarray, noise: float | None) -> tuple[int, int, int, float]:
-    """(matches won, exact ties, near-ties, matches) of all correct against all incorrect scores.
-
-    A near-tie differs, but by no more than ``noise``; without a noise there are none to count (0).
-    """
-    rivals = np.sort(incorrect)
-    below = np.searchsorted(rivals, correct, side="left")
-    up_to = np.searchsorted(rivals, correct, side="right")
-    ties = int((up_to - below).sum())
-    near = 0
-    if noise is not None:
-        within = np.searchsorted(rivals, correct + noise, side="right") - np.searchsorted(rivals, correct - noise)
-        near = int(within.sum()) - ties
-    return int(below.sum()), ties, near, float(correct.size * incorrect.size)
-
-
 def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.DataFrame:
     """W and R of every fact, at each granularity and ``global``, from a score table.
 
@@ -125,34 +109,88 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
 
 def metrics_of_checked(scores: pl.DataFrame) -> pl.DataFrame:
     """`fact_metrics` of a table that `check_scores` and `with_noise` made."""
-    rows: list[tuple[object, ...]] = []
-    for (*key, own), groups in _by_fact(scores):
-        found = []
-        for granularity in GRANULARITIES:
-            correct, incorrect = groups.get(granularity, (np.empty(0), np.empty(0)))
-            if correct.size and incorrect.size:
-                won, ties, near, matches = count_matches(correct, incorrect, own)
-                chance = random_robustness(correct.size, incorrect.size)
-                found.append((won / matches, float(won == matches), int(matches), ties, near, ties / matches, chance))
-                rows.append((*key, granularity, *_finish(found[-1], own)))
-        if len(found) == len(GRANULARITIES):
-            table = np.array(found)
-            together = (
-                float(table[:, 0].mean()),
-                float(table[:, 1].min()),
-                int(table[:, 2].sum()),
-                int(table[:, 3].sum()),
-                int(table[:, 4].sum()),
-                float(table[:, 5].mean()),
-                float(table[:, 6].prod()),
-            )
-            rows.append((*key, GLOBAL, *_finish(together, own)))
-    return pl.DataFrame(rows, schema=FACT_SCHEMA, orient="row")
+    sides = (
+        scores.lazy()
+        .filter(pl.col("status").is_in(["correct", "incorrect"]))
+        .group_by([*FACT_KEYS, "noise", "granularity"], maintain_order=True)
+        .agg(
+            pl.col("logp").filter(pl.col("status") == "correct").alias("correct"),
+            pl.col("logp").filter(pl.col("status") == "incorrect").alias("incorrect"),
+        )
+        .filter((pl.col("correct").list.len() > 0) & (pl.col("incorrect").list.len() > 0))
+        .collect()
+    )
+    if not sides.height:
+        return pl.DataFrame(schema=FACT_SCHEMA)
+    each = sides.drop("correct", "incorrect").with_columns(**_count_matches(sides)).with_columns(
+        (pl.col("won") / pl.col("matches")).alias("win_rate"),
+        (pl.col("won") == pl.col("matches")).cast(pl.Float64).alias("robustness"),
+        (pl.col("ties") / pl.col("matches")).alias("tie_share"),
+        pl.when(pl.col("noise").is_not_null()).then("near_ties").alias("near_ties"),
+    )  # fmt: skip
+    together = (
+        each.group_by([*FACT_KEYS, "noise"], maintain_order=True)
+        .agg(
+            pl.len().alias("granularities"),
+            pl.col("win_rate", "tie_share").mean(),
+            pl.col("robustness").min(),
+            pl.col("matches", "ties").sum(),
+            pl.when(pl.col("near_ties").is_not_null().all()).then(pl.col("near_ties").sum()),
+            pl.col("random_robustness").product(),
+        )
+        .with_row_index("fact")
+    )
+    rank = {name: i for i, name in enumerate((*GRANULARITIES, GLOBAL))}
+    places = together.select(*FACT_KEYS, "noise", "fact")
+    whole = together.filter(pl.col("granularities") == len(GRANULARITIES)).with_columns(
+        pl.lit(GLOBAL).alias("granularity")
+    )
+    columns = [*FACT_KEYS, "granularity", "fact", "win_rate", "robustness", "matches", "ties", "near_ties", "tie_share"]
+    columns.append("random_robustness")
+    rows = each.join(places, on=[*FACT_KEYS, "noise"], nulls_equal=True, maintain_order="left")
+    return (
+        pl.concat([table.cast({pl.Categorical: pl.String}).select(columns) for table in (rows, whole)])
+        .with_columns((pl.col("win_rate") + pl.col("tie_share") / 2).alias("win_rate_half_ties"))
+        .sort("fact", pl.col("granularity").replace_strict(rank, return_dtype=pl.Int8))
+        .select(pl.col(name).cast(kind) for name, kind in FACT_SCHEMA.items())
+    )
 
 
-def _finish(found: tuple[float, float, int, int, int, float, float], noise: float | None) -> tuple[object, ...]:
-    win_rate, robustness, matches, ties, near, tie_share, chance = found
-    return win_rate, robustness, matches, ties, None if noise is None else near, win_rate + tie_share / 2, chance
+def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
+    """Per row of lists ``correct`` and ``incorrect``: matches, those won, ties, near-ties, and the chance of R = 1.
+
+    A near-tie differs, but by no more than the row's ``noise``. All rows are counted at once: every value is replaced
+    by its rank among all, so that (row, rank) is one whole number, and one search finds how many lie below.
+    """
+    counts = {name: sides[name].list.len().to_numpy().astype(np.int64) for name in ("correct", "incorrect")}
+    group = {name: np.repeat(np.arange(sides.height), sizes) for name, sizes in counts.items()}
+    correct, incorrect = (sides[name].explode(empty_as_null=False).to_numpy() for name in ("correct", "incorrect"))
+    noise = sides["noise"].fill_null(0.0).to_numpy()[group["correct"]]
+    distinct, ranks = np.unique(
+        np.concatenate([incorrect, correct, correct + noise, correct - noise]), return_inverse=True
+    )
+    rivals, own, above, below = np.split(ranks, np.cumsum([incorrect.size, correct.size, correct.size]))
+    rivals = np.sort(group["incorrect"] * distinct.size + rivals)
+
+    def up_to(rank: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
+        return np.searchsorted(rivals, group["correct"] * distinct.size + rank, side)
+
+    before = np.searchsorted(rivals, group["correct"] * distinct.size, "left")
+    found = {
+        "won": up_to(own, "left") - before,
+        "ties": up_to(own, "right") - up_to(own, "left"),
+        "within": up_to(above, "right") - up_to(below, "left"),
+    }
+    totals = {
+        name: np.bincount(group["correct"], values, sides.height).astype(np.int64) for name, values in found.items()
+    }
+    return {
+        "won": pl.Series(totals["won"]),
+        "ties": pl.Series(totals["ties"]),
+        "near_ties": pl.Series(totals["within"] - totals["ties"]),
+        "matches": pl.Series(counts["correct"] * counts["incorrect"]),
+        "random_robustness": pl.Series(random_robustness(counts["correct"], counts["incorrect"])),
+    }
 
 
 def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
@@ -163,26 +201,6 @@ def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
         _refuse(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
         return scores.with_columns(own)
     return scores.with_columns(pl.lit(noise, pl.Float64).alias("noise"))
-
-
-def _by_fact(
-    scores: pl.DataFrame,
-) -> Iterator[tuple[tuple[Any, ...], dict[str, tuple[np.ndarray, np.ndarray]]]]:
-    """Per fact and run (with the run's noise), in order of appearance: granularity -> (correct, incorrect scores)."""
-    grouped = (
-        scores.lazy()
-        .filter(pl.col("status").is_in(["correct", "incorrect"]))
-        .group_by([*FACT_KEYS, "noise", "granularity"], maintain_order=True)
-        .agg(
-            pl.col("logp").filter(pl.col("status") == "correct").cast(pl.Float64).alias("correct"),
-            pl.col("logp").filter(pl.col("status") == "incorrect").cast(pl.Float64).alias("incorrect"),
-        )
-        .collect()
-    )
-    facts: dict[tuple[Any, ...], dict[str, tuple[np.ndarray, np.ndarray]]] = {}
-    for *key, granularity, correct, incorrect in grouped.iter_rows():
-        facts.setdefault(tuple(key), {})[granularity] = (np.asarray(correct, float), np.asarray(incorrect, float))
-    yield from facts.items()
 
 
 def without_matches(scores: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ Facts are resampled, never statements: contexts of a fact depend on each other.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import erfc, lgamma, nan, sqrt
+from math import erfc, nan, sqrt
 
 import numpy as np
 
@@ -179,9 +179,11 @@ def wilson(successes: int, trials: int, *, correction: bool, confidence: float =
     return float(interval.low), float(interval.high)
 
 
-def random_robustness(correct: int, incorrect: int) -> float:
-    """Chance that a random scorer wins every match of a fact: c! i! / (c + i)!.
+def random_robustness(correct: np.ndarray, incorrect: np.ndarray) -> np.ndarray:
+    """Chance that a random scorer wins every match of a fact: c! i! / (c + i)!, for numbers of contexts c and i.
 
     The correct contexts must be the top c of c + i in random order (spec of the published set: 0.00433 at worst).
     """
-    return float(np.exp(lgamma(correct + 1) + lgamma(incorrect + 1) - lgamma(correct + incorrect + 1)))
+    from scipy.special import gammaln
+
+    return np.exp(gammaln(correct + 1.0) + gammaln(incorrect + 1.0) - gammaln(correct + incorrect + 1.0))

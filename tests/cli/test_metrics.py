@@ -1,0 +1,82 @@
+"""The command metrics on tables of several models: options, refusals, and what it leaves out."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.cli.main import _code
+from studies import synthetic_scores
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scores") / "scores.parquet"
+    synthetic_scores(10).write_parquet(path)
+    return path
+
+
+def run(*words: object) -> int:
+    return _code([*map(str, words), "--resamples", "100"], False)
+
+
+def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
+    (tmp_path / "models.csv").write_text("model,family,parameters\nfir-1b,fir,1e9\nfir-7b,fir,7e9\n")
+    out = tmp_path / "out"
+    assert (
+        run("metrics", table, "--out", out, "--models", tmp_path / "models.csv", "--baseline", "oak-3b", "--json") == 0
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert said["left_out"] == {}
+    assert set(pl.read_csv(out / "sizes.csv")["model"]) == {"fir-1b", "fir-7b"}
+    comparison = pl.read_csv(out / "comparison.csv")
+    assert set(comparison["against_model"]) == {"oak-3b"} and "oak-3b" not in comparison["model"]
+    assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
+
+
+def test_what_is_left_out_is_said(table: Path, tmp_path: Path, capsys):
+    assert run("metrics", table, "--out", tmp_path / "out") == 0
+    assert "left out: sizes, for no model's number of parameters is known (give --models)" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "sizes.csv").exists()
+
+
+def test_top_and_present_reach_the_tables(table: Path, tmp_path: Path):
+    for name, options in (("one", ["--top", "1"]), ("all", ["--present", "2100"])):
+        assert run("metrics", table, "--out", tmp_path / name, *options) == 0
+    one, all_ = (pl.read_csv(tmp_path / n / "shared_knowledge.csv").filter(group="top") for n in ("one", "all"))
+    assert one.height == 0 and all_["models"].max() == 5
+    bins = [
+        pl.read_csv(tmp_path / n / "factor_bins.csv").filter(factor="log_distance")["value_low"].min()
+        for n in ("one", "all")
+    ]
+    assert bins[1] > bins[0]
+
+
+def test_sources_of_other_facts_need_a_word(table: Path, tmp_path: Path, capsys):
+    scores = pl.read_parquet(table)
+    for name, part in (
+        ("a", scores.filter(model="fir-7b")),
+        ("b", scores.filter(pl.col("model") == "oak-3b").head(900)),
+    ):
+        part.write_parquet(tmp_path / f"{name}.parquet")
+    sources = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    assert run("metrics", *sources, "--out", tmp_path / "out") == 2
+    assert "do not share their data set" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert run("metrics", *sources, "--out", tmp_path / "out", "--common-facts") == 0
+    facts = pl.read_parquet(tmp_path / "out" / "facts.parquet")
+    assert facts.group_by("model").agg(pl.col("fact_id").n_unique())["fact_id"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--baseline", "nobody"], "baseline 'nobody' is not one of the models"),
+        (["--models", "no.csv"], "no.csv: no such file"),
+    ],
+)
+def test_wrong_options_are_one_line(table: Path, tmp_path: Path, options: list[str], words: str, capsys):
+    assert run("metrics", table, "--out", tmp_path / "out", *options) in (1, 2)
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1

@@ -1,0 +1,98 @@
+"""The files of a study: whole, readable back, and printed as papers print."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import polars as pl
+import pytest
+
+from anachron.io import file_fingerprint, write_table
+from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
+from anachron.report.outputs import latex, markdown, study_notes, write_tables
+from studies import synthetic_scores, synthetic_study
+
+SMALL = pl.DataFrame(
+    {
+        "model": ["a|b", "c_d & 50 %"], "facts": [1234, 5], "rate": [0.12345, None], "p": [0.0004, 0.5],
+        "mcnemar_p": [1.0, 0.04], "parameters": [7e9, float("nan")],
+    }
+)  # fmt: skip
+ENTRY = Analysis("small", "Share of facts & more", "002, figure 2", lambda study: SMALL)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "tables"
+    source = out.parent / "scores.parquet"
+    write_table(source, synthetic_scores(4))
+    study = synthetic_study(12)
+    return study, write_tables(study, out, parameters={"seed": 0}, inputs=[source]), out, source
+
+
+def test_every_table_is_written_and_reads_back(written):
+    study, made, out, _ = written
+    tables, _ = make_tables(study)
+    assert set(made.tables) == set(tables)
+    for name, table in tables.items():
+        assert pl.read_parquet(out / f"{name}.parquet").equals(table)
+        assert (out / f"{name}.csv").read_text() == table.write_csv()
+
+
+def test_tables_for_print_are_there_unless_they_have_a_row_a_fact(written):
+    _, made, out, _ = written
+    for analysis in ANALYSES:
+        printed = analysis.name in made.tables and not analysis.large and made.tables[analysis.name].height <= 1000
+        assert (out / "markdown" / f"{analysis.name}.md").is_file() == printed
+        assert (out / "latex" / f"{analysis.name}.tex").is_file() == printed
+
+
+def test_manifest_says_where_from_and_what_was_left_out(written):
+    _, made, out, source = written
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["inputs"] == {str(source): file_fingerprint(source)}
+    assert manifest["parameters"] == {"seed": 0}
+    assert manifest["left_out"] == made.left_out
+    assert manifest["counts"]["summary rows"] == made.summary.height
+    assert manifest["notes"] == made.notes and manifest["versions"]["anachron"]
+
+
+def test_markdown_is_one_row_a_line_with_escaped_bars():
+    lines = markdown(ENTRY, SMALL).splitlines()
+    assert lines[0] == "## Share of facts & more" and lines[-1] == "Source: 002, figure 2."
+    rows = [[c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines if line.startswith("|")]
+    assert rows[0] == SMALL.columns and len(rows) == 4
+    assert rows[2] == ["a\\|b", "1234", "0.123", "<0.001", "1.000", "7e+09"]
+    assert rows[3] == ["c_d & 50 %", "5", "-", "0.500", "0.040", "-"]
+
+
+def test_latex_is_escaped_and_has_the_rules_of_booktabs():
+    text = latex(ENTRY, SMALL)
+    assert "\\caption{Share of facts \\& more}" in text and "\\label{tab:small}" in text
+    assert all(rule in text for rule in ("\\toprule", "\\midrule", "\\bottomrule"))
+    assert "c\\_d \\& 50 \\%" in text and "<0.001" not in text.replace("\\ensuremath{<}0.001", "")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
+def test_latex_compiles(written, tmp_path):
+    _, made, out, _ = written
+    inputs = "\n".join(
+        f"\\input{{{p}}}" for p in sorted((out / "latex").glob("*.tex")) if made.tables[p.stem].height < 40
+    )
+    page = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{inputs}\n\\end{{document}}"
+    (tmp_path / "all.tex").write_text(page)
+    subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"], cwd=tmp_path, check=True)
+
+
+def test_notes_name_facts_without_matches():
+    scores = synthetic_scores(4).filter(~((pl.col("fact_id") == "fact0001") & (pl.col("status") == "incorrect")))
+    from anachron.probe.study import make_study
+
+    notes = study_notes(make_study([scores], noise=1e-4, resamples=100))
+    assert "fir-7b, raw, prefix none: near-ties are matches decided by at most 0.0001 nats, its noise" in notes
+    assert any(
+        n == "fir-7b, raw, prefix none, day: without W and R are 0 facts that have no correct context and 1 without an "
+        "incorrect one"
+        for n in notes
+    )
