@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from anachron.core.dates import Date
-from anachron.data.loaders import load_dataset
+from anachron.data.loaders import Dataset
 from anachron.data.mini import mini_facts
 from anachron.lm.model import demo_folder, taught_facts
 from anachron.probe.metrics import GLOBAL, fact_metrics, summarise
@@ -41,9 +41,9 @@ def test_no_probed_question_is_taught(trainer):
             assert wording.count("[SUBJ]") == wording.count("[OBJ]") == 1
 
 
-def test_a_third_of_the_correct_contexts_of_each_taught_fact_is_held_out():
+def test_a_third_of_the_correct_contexts_of_each_taught_fact_is_held_out(mini: Dataset):
     held_out = json.loads((demo_folder() / "taught.json").read_text())["held_out_years"]
-    table = load_dataset("mini").table.filter(pl.col("status") == "correct")
+    table = mini.table.filter(pl.col("status") == "correct")
     seen = 0
     for (fact, _), group in table.group_by(["fact_id", "granularity"]):
         if fact in taught_facts():
@@ -86,8 +86,8 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame) -> None:
     assert blind["robustness"] <= 0.02
 
 
-def test_pattern_on_a_sample(tmp_path: Path):
-    data = load_dataset("mini").sample(100)
+def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
+    data = mini.sample(100)
     scores, untrained = (run_probe(name, data, tmp_path / name).scores for name in ("demo", "demo-untrained"))
     check_pattern(scores, untrained)
 
@@ -99,8 +99,8 @@ def test_pattern_on_all_of_mini(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_pattern_in_chat_format(tmp_path: Path):
-    data = load_dataset("mini").sample(160)
+def test_pattern_in_chat_format(mini: Dataset, tmp_path: Path):
+    data = mini.sample(160)
     chat = ProbeSettings(format="chat")
     scores, untrained = (run_probe(name, data, tmp_path / name, chat).scores for name in ("demo", "demo-untrained"))
     check_pattern(scores, untrained)

@@ -15,16 +15,16 @@ import typer
 from anachron.cli import main
 from anachron.cli.main import _code
 from anachron.data.columns import to_published
-from anachron.data.loaders import load_dataset
+from anachron.data.loaders import Dataset, load_dataset
 from anachron.lm.model import load_model
 from anachron.probe.metrics import fact_metrics
 from anachron.probe.run import ProbeSettings
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(mini: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three facts of mini as a file in the published columns."""
-    data = load_dataset("mini").sample(3)
+    data = mini.sample(3)
     path = tmp_path_factory.mktemp("data") / "small.csv"
     to_published(data.table, data.boundaries).write_csv(path)
     return path
@@ -129,14 +129,14 @@ def test_debug_shows_the_traceback():
         _code(["contexts", "--start", "2012", "--end", "2011"], debug=True)
 
 
-def test_datasets_lists_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_datasets_lists_and_writes(mini: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert _code(["datasets", "--json"], debug=False) == 0
     (listing,) = json.loads(capsys.readouterr().out)
     assert listing["name"] == "mini"
     assert listing["facts"] >= 400
     assert _code(["datasets", "mini", "--out", str(tmp_path / "mini.parquet")], debug=False) == 0
     written = load_dataset(str(tmp_path / "mini.parquet"))
-    assert written.fingerprint() == load_dataset("mini").fingerprint()
+    assert written.fingerprint() == mini.fingerprint()
     manifest = json.loads((tmp_path / "mini.parquet.manifest.json").read_text())
     assert manifest["counts"] == {"statements": written.table.height, "facts": listing["facts"]}
 

@@ -11,7 +11,7 @@ from accelerate import cpu_offload, disk_offload
 
 from anachron.cli.main import _code
 from anachron.data.columns import to_published
-from anachron.data.loaders import load_dataset
+from anachron.data.loaders import Dataset
 from anachron.errors import ModelError
 from anachron.io import file_fingerprint
 from anachron.lm.model import demo_folder, load_model
@@ -19,8 +19,8 @@ from anachron.probe.run import prefix_text
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    data = load_dataset("mini").sample(2)
+def small(mini: Dataset, tmp_path: Path) -> Path:
+    data = mini.sample(2)
     to_published(data.table, data.boundaries).write_csv(tmp_path / "small.csv")
     return tmp_path / "small.csv"
 

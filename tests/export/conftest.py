@@ -5,15 +5,10 @@ from pathlib import Path
 import pytest
 
 from anachron.data.columns import to_published
-from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.loaders import Dataset
 from anachron.data.mini import mini_facts, question_of
 from anachron.data.statements import AskedFact, build_statements
 from anachron.io import write_table
-
-
-@pytest.fixture(scope="session")
-def mini() -> Dataset:
-    return load_dataset("mini")
 
 
 @pytest.fixture(scope="session")

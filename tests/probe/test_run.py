@@ -32,9 +32,9 @@ def lm() -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def data(mini: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """A few facts of mini, in a file that other processes read quickly."""
-    sample = load_dataset("mini").sample(FACTS)
+    sample = mini.sample(FACTS)
     path = tmp_path_factory.mktemp("data") / "sample.parquet"
     write_table(path, to_published(sample.table, sample.boundaries))
     return load_dataset(str(path))

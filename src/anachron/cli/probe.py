@@ -128,7 +128,9 @@ def probe(
     """
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
-    from anachron.probe.run import Callbacks, ProbeSettings, run_probe
+    from anachron.lm.formats import Format
+    from anachron.lm.model import check_dtype
+    from anachron.probe.run import Callbacks, ProbeSettings, prefix_text, run_probe
     from anachron.probe.runs import distinct_names
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
@@ -137,6 +139,8 @@ def probe(
         raise ConfigError(f"backend {backend!r}: this version computes with 'transformers' only")
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
+    check_dtype(dtype)  # what is wrong in the command is said before anything is loaded
+    Format(format, prefix_text(prefix)[1], answer_in_user_turn=answer_in_user_turn)  # type: ignore[arg-type]
     folders = _folders(out, model)
     data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
     labels = [label] if len(model) == 1 else distinct_names(model)

@@ -135,6 +135,12 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def check_dtype(dtype: str) -> None:
+    """Raise `ConfigError` for a dtype that is not one of `DTYPES`."""
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
+
+
 def demo_folder() -> Path:
     """Where the bundled demo model lies."""
     return Path(str(files("anachron.lm").joinpath("demo_model")))
@@ -179,8 +185,7 @@ def load_model(
 
     Raises `ModelError` when the model cannot be loaded or is not causal.
     """
-    if dtype not in DTYPES:
-        raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
+    check_dtype(dtype)
     if device and device_map:
         raise ConfigError("give either a device or a device map, not both")
     loaded_tokenizer = load_tokenizer(tokenizer or name, revision=revision, trust_remote_code=trust_remote_code)

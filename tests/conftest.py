@@ -1,4 +1,4 @@
-"""The bundled statements, built once."""
+"""What many tests need, built once for each worker."""
 
 import pytest
 
@@ -7,4 +7,5 @@ from anachron.data.loaders import Dataset, load_dataset
 
 @pytest.fixture(scope="session")
 def mini() -> Dataset:
+    """The bundled statements, which take seconds to build."""
     return load_dataset("mini")
