@@ -25,6 +25,7 @@ FACTORS = {
 UNKNOWN = "family unknown"
 SIGNIFICANT = 0.05
 HIGHEST = 10
+CONFOUNDED = "R is not shown:\na longer fact has more matches to lose"
 WIDE = 32  # letters a line of a relation
 
 
@@ -115,7 +116,7 @@ def factor_bins(table: pl.DataFrame) -> "Figure":
             for panel, (score, said) in zip(across, SCORES.items(), strict=True):
                 part = rows.filter(pl.col("factor") == factor, pl.col("score") == score)
                 if not part.height:
-                    panel.set_axis_off()
+                    marks.blank([panel], CONFOUNDED if score == "robustness" and factor == "log_duration" else "")
                     continue
                 for form in forms:
                     own, seen = part.filter(pl.col("format") == form), FORMATS[form]
@@ -123,6 +124,8 @@ def factor_bins(table: pl.DataFrame) -> "Figure":
                         panel, own["value_mean"], own["mean"], seen, low=own["low"], high=own["high"],
                         label=style.format_name(form), upright=True, joined=True, shift=3.0 * forms.index(form),
                     )  # fmt: skip
+                if factor == "other_objects":
+                    panel.locator_params(axis="x", integer=True)
                 panel.set_xlabel(FACTORS[factor])
                 panel.set_ylabel(said)
                 marks.in_percent(panel, "y")

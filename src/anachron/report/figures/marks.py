@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anachron.report.figures.style import GREY, LETTER, PALE, Look, folded
+from anachron.report.figures.style import GREY, LETTER, PALE, SMALL, Look, folded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MINUS = "\N{MINUS SIGN}"
 PITCH = 0.125  # inches that a line of small text takes
-LETTERS = 26
+LETTERS = 38  # a line of a row's name
 Numbers = Sequence[float | None] | pl.Series | np.ndarray
 
 
@@ -84,13 +84,13 @@ def spread(count: int, width: float = 0.6) -> np.ndarray:
     return (np.arange(count) - (count - 1) / 2) * (width / max(count - 1, 2))
 
 
-def heat_map(axes: "Axes", values: np.ndarray, texts: Sequence[Sequence[str]]) -> None:
-    """Squares from white (0) to dark (1) with a text in each; NaN is left white and crossed out by its text."""
-    axes.imshow(np.ma.masked_invalid(values), cmap="Blues", vmin=0, vmax=1.15, aspect="equal")
+def heat_map(axes: "Axes", values: np.ndarray, texts: Sequence[Sequence[str]], aspect: Any = "equal") -> None:
+    """Fields from white (0) to dark (1) with a text in each; NaN is left white."""
+    axes.imshow(np.ma.masked_invalid(values), cmap="Blues", vmin=0, vmax=1.15, aspect=aspect)
     for i, row in enumerate(texts):
         for j, text in enumerate(row):
             dark = np.isfinite(values[i, j]) and values[i, j] > 0.6
-            axes.text(j, i, text, ha="center", va="center", color="white" if dark else "black", fontsize=7)
+            axes.text(j, i, text, ha="center", va="center", color="white" if dark else "black", fontsize=SMALL)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
@@ -188,7 +188,9 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     return 1
 
 
-def blank(axes: Iterable["Axes"]) -> None:
-    """Panels of a grid that are left over."""
+def blank(axes: Iterable["Axes"], reason: str = "") -> None:
+    """Panels of a grid that are left over, or left out for a reason."""
     for panel in axes:
         panel.set_axis_off()
+        if reason:
+            panel.text(0.5, 0.5, reason, transform=panel.transAxes, ha="center", va="center", fontsize=SMALL)

@@ -30,7 +30,9 @@ def summary(table: pl.DataFrame) -> "Figure":
             title = f"{title}: all models"
         blocks.append((title, part, models))
     found = style.in_order(rows["granularity"], list(GRANULARITIES))
-    heights = [marks.rows_height(models, least=0.09 * len(found)) for _, _, models in blocks]
+    heights = [
+        marks.rows_height(models, least=(0.09 if len(models) <= MANY else 0.07) * len(found)) for _, _, models in blocks
+    ]
     height = sum(heights) + 0.26 * len(blocks) + 0.65
     with style.sheet(
         PAGE, height, len(blocks), 2, sharex="col", sharey="row", gridspec_kw={"height_ratios": heights}

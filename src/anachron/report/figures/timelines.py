@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 6
+FILLINGS = {"correct": style.BLUE, "transitional": "white", "incorrect": style.ORANGE}
 SPAN = 10  # years of a span, where there is one only
 FAR = "far error: beats one from |\N{GREEK SMALL LETTER ALPHA}| \N{GREATER-THAN OR EQUAL TO} 1"
 KINDS = {  # in the order that they are drawn: the errors last, on top of all
@@ -84,9 +85,9 @@ def period(part: pl.DataFrame) -> tuple[int, int]:
 
 def _title(row: dict[str, object]) -> str:
     labels = [str(row[name]) for name in ("subject_label", "relation_label", "object_label") if row[name] is not None]
-    fact = style.folded(" | ".join(labels) or str(row["fact_id"]), 50)
+    fact = style.folded(" | ".join(labels) or str(row["fact_id"]), 54)
     prefix = "" if row["prefix"] == "none" else f", prefix {row['prefix']}"
-    return fact + "\n" + style.folded(f"{row['model']}, {style.format_name(str(row['format']))}{prefix}", 50)
+    return fact + "\n" + style.folded(f"{row['model']}, {style.format_name(str(row['format']))}{prefix}", 54)
 
 
 def name_years(panel: "Axes") -> None:
@@ -111,9 +112,8 @@ def years(table: pl.DataFrame) -> "Figure":
         for status in ("correct", "transitional", "incorrect"):
             above = below.copy()
             above[(starts - starts[0]) // width] += rows[status].to_numpy()
-            seen = style.STATUSES[status]
             panel.stairs(
-                above, edges, baseline=below, fill=True, facecolor=seen.filling, hatch=style.HATCHES[status],
+                above, edges, baseline=below, fill=True, facecolor=FILLINGS[status], hatch=style.HATCHES[status],
                 edgecolor="black", lw=0.4, label=status,
             )  # fmt: skip
             below = above

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+NARROW = 6  # models whose overlaps fit a column
 ACROSS = 4  # heat maps side by side
-TITLE = 24  # letters a line above a map
+TITLE = 19  # letters a line above a map
 SINGLE = 7  # models shown beside the pooled ones, so two lines of heat maps a format and prefix
 
 
@@ -34,13 +35,13 @@ def transfer(table: pl.DataFrame) -> "Figure":
         few = f", {SINGLE} of {len(models)} models" if len(models) > SINGLE else ""
         maps = [(model, part.filter(pl.col("model") == model)) for model in shown]
         for first in range(0, len(maps), ACROSS):
-            heads = [f"{title}{few}\n" if first == n == 0 else "" for n in range(ACROSS)]
+            heads = [style.folded(f"{title}{few}", TITLE) + "\n" if first == n == 0 else "" for n in range(ACROSS)]
             lines.append([(head, *m) for head, m in zip(heads, maps[first : first + ACROSS], strict=False)])
     return _grid(lines)
 
 
 def _grid(lines: Sequence[Sequence[tuple[str, str, pl.DataFrame]]]) -> "Figure":
-    tallest = [max(marks.lines_of([name], TITLE) + bool(head) for head, name, _ in line) for line in lines]
+    tallest = [max(marks.lines_of([name], TITLE) + head.count("\n") for head, name, _ in line) for line in lines]
     with style.sheet(PAGE, sum(1.65 + 0.13 * n for n in tallest), len(lines), ACROSS) as (figure, axes):
         for across, line in zip(axes, lines, strict=True):
             for panel, (head, name, part) in zip(across, line, strict=False):
@@ -111,12 +112,10 @@ def overlap(table: pl.DataFrame) -> "Figure":
     style.check("overlap", table, "jaccard")
     panels = style.sections(table)
     orders = [list(dict.fromkeys([*part["model"], *part["other"]])) for _, part in panels]
-    cell = max(0.24, 0.06 + marks.PITCH * max(map(marks.lines_of, orders)))
     most = max(map(len, orders))
-    heights = [cell * len(order) for order in orders]
-    height = sum(heights) + 0.5 * len(panels)
-    width = style.COLUMN if cell * most < 1.6 else PAGE
-    with style.sheet(width, height, len(panels), 1, gridspec_kw={"height_ratios": heights}) as (figure, axes):
+    heights = [marks.rows_height(order, least=0.24) for order in orders]
+    size = (style.COLUMN if most <= NARROW else PAGE, sum(heights) + 0.45 * len(panels))
+    with style.sheet(*size, len(panels), 1, gridspec_kw={"height_ratios": heights}) as (figure, axes):
         for panel, (title, part), order in zip(axes.flat, panels, orders, strict=True):
             values = np.full((len(order), len(order)), np.nan)
             texts = [[""] * len(order) for _ in order]
@@ -124,12 +123,11 @@ def overlap(table: pl.DataFrame) -> "Figure":
                 j, i = sorted((order.index(row["model"]), order.index(row["other"])))
                 values[i, j] = np.nan if row["jaccard"] is None else row["jaccard"]
                 texts[i][j] = "\N{EN DASH}" if row["jaccard"] is None else f"{100 * row['jaccard']:.0f}"
-            marks.heat_map(panel, values, texts)
+            marks.heat_map(panel, values, texts, aspect="auto")
             panel.set_title(title)
             panel.set_yticks(
                 range(len(order)), [f"{style.folded(m, marks.LETTERS)}  {n}" for n, m in enumerate(order, 1)]
             )
             panel.set_xticks(range(len(order)), [str(n) for n in range(1, len(order) + 1)])
-            panel.set_xlim(-0.5, most - 0.5)  # so that squares are of one size in all panels
-            panel.set_anchor("W")
+            panel.set_xlim(-0.5, most - 0.5)  # so that a model has the same width in all panels
     return figure
