@@ -86,7 +86,10 @@ def spread(count: int, width: float = 0.6) -> np.ndarray:
 
 def heat_map(axes: "Axes", values: np.ndarray, texts: Sequence[Sequence[str]], aspect: Any = "equal") -> None:
     """Fields from white (0) to dark (1) with a text in each; NaN is left white."""
-    axes.imshow(np.ma.masked_invalid(values), cmap="Blues", vmin=0, vmax=1.15, aspect=aspect)
+    down, across = (np.arange(count + 1) - 0.5 for count in values.shape)
+    axes.pcolormesh(across, down, np.ma.masked_invalid(values), cmap="Blues", vmin=0, vmax=1.15)
+    axes.set_ylim(down[-1], down[0])  # the first row at the top
+    axes.set_aspect(aspect)
     for i, row in enumerate(texts):
         for j, text in enumerate(row):
             dark = np.isfinite(values[i, j]) and values[i, j] > 0.6
