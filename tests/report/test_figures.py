@@ -423,6 +423,13 @@ def test_sizes_has_a_line_a_family_solid_for_base_and_dotted_for_instruct(severa
                 assert {line.get_linestyle() for line in axes.lines if line.get_label() == label} <= {style}
 
 
+def test_sizes_of_one_size_only(alone):
+    axes = FIGURES["sizes"](alone["sizes"]).axes[0]
+    low, high = axes.get_xlim()
+    assert low < 1e9 < high
+    assert "1B" in {text.get_text() for text in axes.get_xticklabels()}
+
+
 def test_sizes_joins_no_models_of_unknown_family(several):
     figure = FIGURES["sizes"](several["sizes"].with_columns(pl.lit(None, pl.String).alias("family")))
     lines = [line for line in figure.axes[0].lines if line.get_label().startswith("family unknown")]
@@ -602,9 +609,21 @@ def test_every_text_is_legible(name, study, request, monkeypatch):
         for i in range(len(level)) for j in range(i) if _meet(boxes[i], boxes[j])
     ]  # fmt: skip
     assert over == []
+    assert not [axes for axes in figure.axes if axes.axison and _beyond(axes)]
     areas = [axes.get_window_extent() for axes in figure.axes if axes.axison]
     areas += [legend.get_window_extent() for legend in figure.legends]
     assert not any(_meet(a, b) for n, a in enumerate(areas) for b in areas[n + 1 :])
+
+
+def _beyond(axes):
+    """Points of marks, lines and intervals that lie outside the limits of the axes, where they would be cut."""
+    points = [line.get_xydata() for line in axes.lines if line.get_transform().contains_branch(axes.transData)]
+    points += [s for c in axes.collections if isinstance(c, LineCollection) for s in c.get_segments()]
+    (x0, x1), (y0, y1) = sorted(axes.get_xlim()), sorted(axes.get_ylim())
+    return [
+        (x, y) for part in points for x, y in part
+        if x < x0 - 1e-9 or x > x1 + 1e-9 or y < y0 - 1e-9 or y > y1 + 1e-9
+    ]  # fmt: skip
 
 
 def _meet(a, b):

@@ -131,7 +131,7 @@ def far_errors(table: pl.DataFrame) -> "Figure":
             panel.set_xlabel(f"|{DISTANCE[-1]}| of the incorrect year")
             panel.legend(
                 loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, borderpad=0,
-                title="facts with W < 100 % and at least (number)", title_fontsize=style.SMALL,
+                title="win rate W, below 100 % (number of facts)", title_fontsize=style.SMALL,
             )  # fmt: skip
         marks.blank(axes.flat[len(panels) :])
         for panel in axes[:, 0]:

@@ -58,6 +58,8 @@ def sizes(table: pl.DataFrame) -> "Figure":
                 marks.in_percent(panel, "y")
                 marks.in_counts(panel)
         axes[0, 1].set_ylim(bottom=0)
+        known = rows["parameters"].to_numpy()
+        axes[0, 0].set_xlim(known.min() / 1.5, known.max() * 1.5)  # so that one size alone has room around it too
         for panel in axes[-1]:
             panel.set_xlabel("parameters")
         marks.legend(figure)
@@ -97,6 +99,8 @@ def correlations(table: pl.DataFrame) -> "Figure":
                         )  # fmt: skip
         for panel in axes[-1]:
             panel.set_xlabel("Pearson's r")
+            panel.locator_params(axis="x", nbins=5)
+            marks.at_least(panel, 0.2)
         marks.legend(figure)
     return figure
 
