@@ -42,14 +42,16 @@ function download(analysis) {
   } }, `Download ${name}`);
 }
 
+const rowCount = ({ rows }) => (rows === 1 ? "1 row" : `${grouped(rows)} rows`);
+
 function section(analysis) {
   const chart = analysis.views.length ? element("div", { class: "chart", role: "img", "aria-label": `${analysis.title}; the numbers are in the table below` }) : null;
   const choose = element("select", { change: () => show(Number(choose.value)) }, ...analysis.views.map((view, i) => element("option", { value: i }, view.label)));
   const show = (i) => draw(chart, analysis.views[i].data, analysis.views[i].layout).catch(trouble);
   if (chart) chart.show = () => show(Number(choose.value));
-  const details = element("details", { toggle: async () => {
+  const details = element("details", { open: !chart && analysis.rows <= 30, toggle: async () => {
     if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
-  } }, element("summary", {}, `Table: ${grouped(analysis.rows)} rows`));
+  } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
   return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
     element("h3", {}, analysis.title),
     element("p", { class: "hint" }, `${analysis.note} Source: ${analysis.source}.`.trim()),
@@ -90,20 +92,21 @@ function headlineChart() {
     marker: { color: `@${n}`, symbol: n ? "diamond" : "circle", size: 11 },
     hovertemplate: `%{y}: ${n ? "R" : "W"} %{x:.1%}<extra></extra>`,
   }));
+  made.push({ type: "scatter", mode: "lines", name: "W of a random scorer", x: [null], y: [null], line: { color: "@ink", width: 1, dash: "dot" } });
   const half = { type: "line", x0: 0.5, x1: 0.5, y0: 0, y1: 1, yref: "paper", line: { color: "@ink", width: 1, dash: "dot" } };
   const layout = {
     rows: rows.length, shapes: [half],
-    annotations: [{ x: 0.5, y: 0, yref: "paper", yanchor: "bottom", xanchor: "left", text: " W of a random scorer", showarrow: false }],
     xaxis: { range: [-0.02, 1.02], tickformat: ".0%", title: { text: granularity === "global" ? "over all granularities" : `by ${granularity}` } },
-    yaxis: { type: "category", autorange: "reversed" },
+    yaxis: { type: "category" },
   };
   return draw(byId("headline-chart"), made, layout);
 }
 
 function startAnalyses() {
   const shownHere = data.analyses.filter(({ apart }) => !apart);
+  byId("analyses-links").append(...shownHere.map(({ name, title }) => element("a", { href: `#analysis-${name}` }, title)));
   byId("analyses-list").append(...shownHere.map(section));
-  byId("downloads-list").append(...data.analyses.map((analysis) => element("li", {}, `${analysis.title}, ${grouped(analysis.rows)} rows `, download(analysis))));
+  byId("downloads-list").append(...data.analyses.map((analysis) => element("li", {}, `${analysis.title}, ${rowCount(analysis)} `, download(analysis))));
   const charts = [...byId("analyses-list").querySelectorAll(".chart")];
   headlineChart().then(() => drawInTurn(charts)).catch(trouble);
 }

@@ -13,6 +13,13 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** The same for a part of a drawing. */
+function svg(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
 /** Bytes of a base64 text of a zlib stream. */
 async function inflate(base64) {
   const raw = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));

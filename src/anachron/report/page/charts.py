@@ -62,4 +62,4 @@ def views_of(name: str, table: pl.DataFrame, looks: Looks) -> list[Json]:
     """What the page draws of a table: views with ``label, data, layout``; none where there is nothing to draw."""
     if name not in CHARTS or not table.height:
         return []
-    return CHARTS[name].draw(table, looks)
+    return [view for view in CHARTS[name].draw(table, looks) if view["data"]]

@@ -162,12 +162,25 @@ def relations(table: pl.DataFrame, looks: Looks, count: int = 10) -> list[Json]:
 
 
 def years(table: pl.DataFrame, looks: Looks) -> list[Json]:
-    kinds = (("correct", "@0", ""), ("transitional", "@5", "."), ("incorrect", "@muted", "/"))
+    kinds = (("correct", "@0"), ("transitional", "@5"), ("incorrect", "@grid"))
+    spans = [f"{year_name(first)} to {year_name(first + 9)}" for first in table["first_year"]]
     traces = [
         {"type": "bar", "name": name, "x": table["first_year"].to_list(), "y": table[name].to_list(), "offset": 0,
-         "marker": {"color": colour, "pattern": {"shape": shape}}, "hovertemplate": "from %{x}: %{y:,} contexts"}
-        for name, colour, shape in kinds
+         "marker": {"color": colour, "line": {"width": 0}}, "text": spans, "textposition": "none",
+         "hovertemplate": "%{text}: %{y:,} contexts"}
+        for name, colour in kinds
     ]  # fmt: skip
-    title = "year (negative: before the common era)" if (table["first_year"] < 0).any() else "year"
-    return [view("all", traces, barmode="stack", bargap=0, xaxis={"title": {"text": title}, "tickformat": "d"},
-                 yaxis={"title": {"text": "year contexts"}})]  # fmt: skip
+    marks = round_years(table["first_year"].min(), table["first_year"].max())  # type: ignore[arg-type]
+    axis = {"title": {"text": "year"}, "tickvals": marks, "ticktext": [year_name(year) for year in marks]}
+    return [view("all", traces, barmode="stack", bargap=0, xaxis=axis, yaxis={"title": {"text": "year contexts"}})]
+
+
+def round_years(low: int, high: int, most: int = 9) -> list[int]:
+    """Multiples of 1, 2 or 5 times a power of ten between two years, at most about ``most``."""
+    step = next(digit * 10**n for n in range(13) for digit in (1, 2, 5) if (high - low) / (digit * 10**n) <= most)
+    return list(range(-(-low // step) * step, high + 1, step))
+
+
+def year_name(year: int) -> str:
+    """A year in words; 0 stands for the first."""
+    return f"{-year} BCE" if year < 0 else str(max(year, 1))

@@ -1,6 +1,7 @@
 """Charts that set runs side by side; each takes its table and gives views, see `anachron.report.page.charts`."""
 
 from html import escape
+from math import ceil, floor, log10
 from typing import Any
 
 import polars as pl
@@ -45,7 +46,7 @@ def _levels(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, 
         )  # fmt: skip
     order = [level for level in LEVELS if level in table["granularity"]]
     return view(
-        label, traces, scattermode="group", yaxis={"title": {"text": title}, **PERCENT},
+        label, traces, scattermode="group", scattergap=0.6, yaxis={"title": {"text": title}, **PERCENT},
         xaxis={"type": "category", "categoryorder": "array", "categoryarray": order, "title": {"text": "dates"}},
     )  # fmt: skip
 
@@ -98,16 +99,20 @@ def transfer(table: pl.DataFrame, looks: Looks) -> list[Json]:
         cells = {(row["a"], row["b"]): row for row in group.iter_rows(named=True)}
         grid = [[cells[a, b] for b in GRANULARITIES] for a in GRANULARITIES]
         said = [["-" if c["rate"] is None else f"{c['rate']:.0%}" for c in line] for line in grid]
+        inside = [
+            ["-" if c["rate"] is None else f"<b>{c['rate']:.0%}</b><br>{c['low']:.0%} to {c['high']:.0%}" for c in line]
+            for line in grid
+        ]
         hover = [
-            [[a, b, c["known_both"], c["known_b"], *numbers([c["low"], c["high"]])]
-             for b, c in zip(GRANULARITIES, line, strict=True)] for a, line in zip(GRANULARITIES, grid, strict=True)
+            [[a, b, text, c["known_both"], c["known_b"]] for b, c, text in zip(GRANULARITIES, line, words, strict=True)]
+            for a, line, words in zip(GRANULARITIES, grid, said, strict=True)
         ]  # fmt: skip
         trace = {
             "type": "heatmap", "x": list(GRANULARITIES), "y": list(GRANULARITIES),
-            "z": [numbers(c["rate"] for c in line) for line in grid], "text": said, "texttemplate": "%{text}",
+            "z": [numbers(c["rate"] for c in line) for line in grid], "text": inside, "texttemplate": "%{text}",
             "customdata": hover, "zmin": 0, "zmax": 1, "colorscale": "Cividis", "colorbar": {"tickformat": ".0%"},
-            "hovertemplate": "known at %{customdata[0]} given known at %{customdata[1]}: %{text} "
-            "(%{customdata[4]:.0%} to %{customdata[5]:.0%}), %{customdata[2]} of %{customdata[3]} facts<extra></extra>",
+            "hovertemplate": "known at %{customdata[0]} given known at %{customdata[1]}: %{customdata[2]}, "
+            "%{customdata[3]:,} of %{customdata[4]:,} facts<extra></extra>",
         }  # fmt: skip
         views.append(
             view(
@@ -148,6 +153,8 @@ def granularity_variance(table: pl.DataFrame, looks: Looks) -> list[Json]:
 
 def sizes(table: pl.DataFrame, looks: Looks) -> list[Json]:
     views = []
+    marks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
+    axis = {"type": "log", "title": {"text": "parameters"}, "tickvals": marks, "ticktext": [short(m) for m in marks]}
     for score, name in NAMES.items():
         traces = []
         groups = parts(table, "family", "instruct", "format", "prefix")
@@ -156,16 +163,32 @@ def sizes(table: pl.DataFrame, looks: Looks) -> list[Json]:
             traces.append(
                 {
                     "type": "scatter", "mode": "lines+markers", "name": escape(label, quote=False),
-                    "x": group["parameters"].to_list(), "y": numbers(group[score]), "text": texts(group["model"]),
+                    "x": group["parameters"].to_list(), "y": numbers(group[score]),
+                    "text": texts(f"{m}: {short(n)}" for m, n in group.select("model", "parameters").iter_rows()),
                     "error_y": bars(group, score, f"{score}_low", f"{score}_high"),
-                    "hovertemplate": "%{text}: %{x:.3s} parameters, %{y:.1%}",
+                    "hovertemplate": "%{text} parameters, %{y:.1%}",
                     "line": {"color": f"@{number % COLOURS}", "dash": "solid" if instruct else "dash"},
                     "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9},
                 }
             )  # fmt: skip
-        views.append(view(name, traces, xaxis={"type": "log", "title": {"text": "parameters"}, "tickformat": ".1s"},
-                          yaxis={"title": {"text": f"global {name}"}, **PERCENT}))  # fmt: skip
+        views.append(view(name, traces, xaxis=axis, yaxis={"title": {"text": f"global {name}"}, **PERCENT}))
     return views
+
+
+def round_sizes(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, from one below the smallest to one above the largest."""
+    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 2)
+    every = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    below, above = [n for n in every if n < low], [n for n in every if n > high]
+    return [n for n in every if below[-1] <= n <= above[0]]
+
+
+def short(count: float) -> str:
+    """7e9 as 7B."""
+    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.3g}"
 
 
 def base_and_instruct(table: pl.DataFrame, looks: Looks) -> list[Json]:

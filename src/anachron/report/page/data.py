@@ -64,7 +64,9 @@ def headline_rows(summary: pl.DataFrame, looks: Looks) -> Json:
     rows = []
     for row in chosen.iter_rows(named=True):
         name = looks.name([row[k] for k in RUN_KEYS])
-        rows.append({k: v if not isinstance(v, float) else numbers([v])[0] for k, v in row.items()} | {"name": name})
+        rows.append(
+            {k: v if not isinstance(v, float) else numbers([v], 12)[0] for k, v in row.items()} | {"name": name}
+        )
     return {"granularity": level, "rows": rows}
 
 
@@ -72,12 +74,13 @@ def in_words(headline: Json) -> str:
     """The headline in a sentence, about the most robust run."""
     best = headline["rows"][0]
     dates = "by year, by month and by day" if headline["granularity"] == GLOBAL else f"by {headline['granularity']}"
+    chance = f"{100 * best['random_robustness']:.1f} %" if best["random_robustness"] >= 0.001 else "less than 0.1 %"
     who = best["name"] if len(headline["rows"]) == 1 else f"The most robust run, {best['name']},"
     return (
         f"{who} finds an answer likelier on a date when the fact held than on one when it did not in "
         f"{100 * best['win_rate']:.1f} % of matches (W; guessing gives 50 %), and gets every single match right for "
         f"{100 * best['robustness']:.1f} % of {best['facts']:,} facts, {dates} (R; guessing gives "
-        f"{100 * best['random_robustness']:.2g} %)."
+        f"{chance})."
     )
 
 

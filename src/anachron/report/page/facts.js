@@ -19,6 +19,7 @@ function robustStatus(run, i) {
 
 const ROBUST = { all: "● at all three", some: "◐ at ", none: "○ at none", unknown: "–" };
 
+const hasPopularity = facts.popularity.some(known);
 const COLUMNS = [
   { key: "subject", title: "Subject", of: (i) => facts.subject[i] },
   { key: "relation", title: "Relation", of: (i) => facts.relation[i] },
@@ -34,7 +35,7 @@ const COLUMNS = [
       const status = robustStatus(state.run, i);
       return ROBUST[status] + (status === "some" ? robustAt(state.run, i).join(", ") : "");
     } },
-];
+].filter(({ key }) => key !== "popularity" || hasPopularity);
 
 /** What the filters say; problems name the fields that could not be read. */
 function readFilters() {
@@ -110,7 +111,7 @@ function showPage() {
       return element("td", { class: [column.key, column.number ? "number" : ""].join(" ").trim(), "data-label": column.title, dir: "auto" }, text);
     });
     const share = data.metrics[state.run][state.level].win_rate[i];
-    if (known(share)) cells[5].style.setProperty("--share", `${100 * share}%`);
+    if (known(share)) cells.find((cell) => cell.classList.contains("win_rate")).style.setProperty("--share", `${100 * share}%`);
     return element("tr", { tabindex: n ? -1 : 0, "data-fact": i, "aria-haspopup": "dialog" }, ...cells);
   });
   byId("facts-table").tBodies[0].replaceChildren(...rows);
@@ -149,7 +150,8 @@ function startFacts() {
   options("level", usedLevels.map((level) => [level, level === "global" ? "all granularities" : level]));
   const relations = [...new Set(facts.relation.filter(known))].sort(collator.compare);
   options("relation", [["", "any"], ...relations.map((name) => [name, name])]);
-  if (!facts.popularity.some(known)) Object.assign(state, { sort: "win_rate" });
+  if (!hasPopularity) state.sort = "win_rate";
+  byId("popularity").hidden = !hasPopularity;
   byId("facts-table").tHead.rows[0].append(
     ...COLUMNS.map((column) =>
       element("th", { scope: "col", "data-key": column.key, class: column.number ? "number" : null },

@@ -21,7 +21,7 @@ def render(data: Json) -> str:
     plotly = plotly_source()
     script = page_script()
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template.filters["percent"] = lambda share, digits=1: "–" if share is None else f"{100 * share:.{digits}f}"
+    template.filters["percent"] = percent
     return template.from_string(_file("template.html")).render(
         data=data,
         style=Markup(_file("style.css")),
@@ -31,6 +31,14 @@ def render(data: Json) -> str:
         policy=content_policy([script, plotly]),
         run_lines=[(item["name"], *manifest_parts(item["record"])) for item in data["manifests"]],
     )
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; a positive one that would be rounded to nothing is said to be below the smallest."""
+    if share is None:
+        return "–"
+    smallest = 10.0**-digits
+    return f"<{smallest:.{digits}f}" if 0 < 100 * share < smallest / 2 else f"{100 * share:.{digits}f}"
 
 
 def json_for_html(value: Json) -> str:
@@ -55,7 +63,7 @@ def content_policy(scripts: Sequence[str]) -> str:
 def plotly_source() -> str:
     """The code of Plotly that its Python package brings. Raises `ConfigError` where it is not installed."""
     try:
-        from plotly.offline import get_plotlyjs
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped,import-not-found]
     except ImportError:
         raise ConfigError(
             "the report page draws with Plotly, which is not installed; pip install 'anachron[report]'"

@@ -41,19 +41,24 @@ function fullLayout(layout, traces) {
   });
   const axes = Object.keys(own).filter((name) => /^[xy]axis\d*$/.test(name));
   const all = Object.fromEntries([...new Set([...axes, "xaxis", "yaxis"])].map((name) => [name, axis(own[name])]));
+  if (rows) Object.assign(all.yaxis, { autorange: false, range: [rows - 0.5, -0.5] }); // first at the top, with room
   const height = rows ? 130 + 30 * Math.max(rows, 2) : 400;
   return {
     height: height + (below && narrow.matches ? 20 * named : 0),
     font: { family: "system-ui, sans-serif", size: 13, color: ink },
     paper_bgcolor: paper, plot_bgcolor: paper, hovermode: "closest", dragmode: narrow.matches ? false : "zoom",
-    hoverlabel: { align: "left" }, margin: { l: 60, r: 16, t: 16, b: 56 }, showlegend: below,
+    hoverlabel: { align: "left" }, margin: { l: 60, r: narrow.matches ? 12 : 44, t: 16, b: 56 }, showlegend: below,
+    modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: ink, activecolor: ink },
     legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", xanchor: "left" },
     ...(printing ? { width: 660, autosize: false } : { autosize: true }),
     ...own, ...all,
   };
 }
 
-const CONFIG = { responsive: true, displaylogo: false, plotlyServerURL: "", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+const config = () => ({
+  responsive: true, displayModeBar: narrow.matches || printing ? false : "hover", displaylogo: false, plotlyServerURL: "",
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "pan2d", "zoom2d"],
+});
 const drawn = new Map(); // element -> what it shows, by names of colours
 
 const plotly = once(async () => {
@@ -67,7 +72,7 @@ const plotly = once(async () => {
 async function draw(target, traces, layout) {
   const Plotly = await plotly();
   drawn.set(target, [traces, layout]);
-  await Plotly.react(target, coloured(traces), fullLayout(coloured(layout), traces), CONFIG);
+  await Plotly.react(target, coloured(traces), fullLayout(coloured(layout), traces), config());
   return target;
 }
 

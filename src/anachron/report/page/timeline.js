@@ -27,22 +27,22 @@ function hoverOf(row) {
 }
 
 /** Traces and shapes of one panel; `axis` is the suffix of its y axis. */
-function panel(timeline, axis, first, held, range) {
+function panel(timeline, axis, held, range) {
   const line = {
     type: "scatter", mode: "lines", x: timeline.rows.map((row) => row.x), y: timeline.rows.map((row) => row.logp),
-    line: { color: "@muted", width: 1 }, hoverinfo: "skip", showlegend: false, xaxis: "x", yaxis: `y${axis}`, name: "all dates",
+    line: { color: "@muted", width: 1 }, hoverinfo: "skip", xaxis: "x", yaxis: `y${axis}`, name: "all dates",
   };
   const marks = Object.entries(MARKS).map(([key, look]) => {
     const rows = timeline.rows.filter((row) => markOf(row) === key);
     return {
-      type: "scatter", mode: "markers", name: look.name, legendgroup: key, showlegend: first, xaxis: "x", yaxis: `y${axis}`,
+      type: "scatter", mode: "markers", name: look.name, xaxis: "x", yaxis: `y${axis}`,
       x: rows.length ? rows.map((row) => row.x) : [null], y: rows.length ? rows.map((row) => row.logp) : [null],
       text: rows.map(hoverOf), hovertemplate: "%{text}<extra></extra>",
       marker: { color: look.color, symbol: look.symbol, size: look.size, line: { width: key === "far" ? 1 : 1.5, color: key === "far" ? "@ink" : look.color } },
     };
   });
   const level = (name, y, dash, color) => ({
-    type: "scatter", mode: "lines", name, legendgroup: name, showlegend: first, xaxis: "x", yaxis: `y${axis}`,
+    type: "scatter", mode: "lines", name, xaxis: "x", yaxis: `y${axis}`,
     x: y === null ? [null] : range, y: y === null ? [null] : [y, y], line: { color, dash, width: 1.5 },
     hovertemplate: `${name}: %{y:.2f} nats<extra></extra>`,
   });
@@ -70,7 +70,7 @@ async function timelineChart(fact, runs, levels) {
   panels.forEach(({ run, level }, n) => {
     const axis = n ? String(n + 1) : "";
     const top = 1 - n * (height + gap);
-    const made = panel(timelines[n], axis, n === 0, held, range);
+    const made = panel(timelines[n], axis, held, range);
     traces.push(...made.traces);
     shapes.push(...made.shapes);
     axes[`yaxis${axis}`] = { domain: [Math.max(0, top - height), top], anchor: "x", title: { text: narrow.matches ? "" : "log-probability (nats)" } };
@@ -83,9 +83,7 @@ async function timelineChart(fact, runs, levels) {
   const last = panels.length > 1 ? String(panels.length) : "";
   const layout = {
     ...axes, shapes, annotations, xaxis: { range, ...ticksOf(range), anchor: `y${last}`, zeroline: false },
-    height: (narrow.matches ? 250 : 190) + 240 * panels.length,
-    legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yref: "container", yanchor: "top" },
-    margin: { l: 60, r: 16, t: narrow.matches ? 170 : 96, b: 40 }, showlegend: true,
+    height: 110 + 250 * panels.length, margin: { l: 60, r: narrow.matches ? 8 : 44, t: 30, b: 40 }, showlegend: false,
   };
   return { traces, layout };
 }
@@ -111,6 +109,24 @@ async function drawTimeline() {
     });
   }
   target.dataset.fact = facts.id[fact];
+}
+
+const LEGEND = {
+  right: '<circle cx="8" cy="8" r="5"/>', wrong: '<circle class="open" cx="8" cy="8" r="3.5"/>',
+  lost: '<path class="open" d="M4 4l8 8m0-8l-8 8" stroke-width="3"/>', far: '<path d="M1 14L8 1L15 14Z"/>',
+  open: '<path class="open" d="M8 2L14 8L8 14L2 8Z"/>', prior: '<path class="open" d="M0 8h16" stroke-dasharray="6 4"/>',
+  weakest: '<path class="open" d="M0 8h16" stroke-dasharray="2 2"/>', held: '<rect width="16" height="16"/>',
+};
+
+/** What each mark means; the pictures are constants of this file. */
+function legend() {
+  const names = Object.entries(MARKS).map(([key, { name }]) => [key, name]);
+  names.push(["prior", "prior: no date given"], ["weakest", "weakest right date"], ["held", "the period"]);
+  return names.map(([key, name]) => {
+    const picture = svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, class: `mark ${key}`, "aria-hidden": "true" });
+    picture.innerHTML = LEGEND[key];
+    return element("li", {}, picture, ` ${name}`);
+  });
 }
 
 /** What is known of a fact under each chosen run, in words. */
@@ -178,6 +194,7 @@ function startTimeline() {
   const runs = data.runs.map((_, i) => i);
   byId("timeline-runs").append(...runs.map((run) => choice("runs", run, data.runs[run].name, runs)));
   byId("timeline-levels").append(...LEVELS.map((level) => choice("levels", level, level, LEVELS)));
+  byId("timeline-legend").append(...legend());
   byId("close-timeline").addEventListener("click", () => byId("timeline").close());
   byId("timeline").addEventListener("close", () => setAddress(""));
   byId("timeline").addEventListener("click", (event) => event.target === byId("timeline") && byId("timeline").close());

@@ -2,12 +2,6 @@
 
 const SKETCH = { width: 220, height: 44, edge: 5 };
 
-function svg(tag, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
 /** The year scores of a fact as a line, its period as a band, far errors as triangles and other lost years as crosses. */
 async function sketch({ fact, run }) {
   const { rows } = await timelineOf(fact, "year", run);
@@ -40,8 +34,8 @@ async function startWorst() {
       event.preventDefault();
       showFact(fact, [run]);
     } }, label);
-    const said = `held ${periodInWords(facts.start[fact], facts.end[fact])}; ${data.runs[run].name} (W ${percent(error.win_rate)} by year) also prefers it in ` +
-      `${textInWords(error.time)}, ${Math.abs(error.alpha).toFixed(1)} periods away.`;
+    const said = `held ${periodInWords(facts.start[fact], facts.end[fact])}; ${data.runs[run].name} (W ${percent(error.win_rate)} by year) finds it likelier in ${textInWords(error.time)}, ` +
+      `${Math.abs(error.alpha).toFixed(1)} periods away, than in a year when it held.`;
     return element("li", {}, element("div", {}, link, element("p", {}, said)), await sketch(error));
   });
   byId("worst-list").append(...(await Promise.all(items)));
