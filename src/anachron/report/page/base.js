@@ -49,7 +49,7 @@ async function unpack(packed) {
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 const known = (value) => value !== null && value !== undefined;
-const percent = (share, digits = 1) => (known(share) ? `${(100 * share).toFixed(digits)} %` : "–");
+const percent = (share, digits = 1) => (known(share) ? `${(100 * share).toFixed(digits)}\u00a0%` : "–");
 const grouped = (number) => number.toLocaleString("en-US");
 /** Lower case without accents, so that a search finds Sao for São. */
 const folded = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").toLowerCase();

@@ -5,9 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from anachron import __version__
 from anachron.core.dates import Date
-from anachron.io import Json
+from anachron.io import Json, versions
 from anachron.probe.catalogue import ANALYSES
 from anachron.probe.metrics import GLOBAL, RUN_KEYS
 from anachron.probe.study import Study
@@ -46,7 +45,7 @@ def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json
         "left_out": left_out(written),
         "notes": list(written.notes),
         "manifests": list(manifests),
-        "version": __version__,
+        "version": versions()["anachron"],
     }
 
 
@@ -64,9 +63,8 @@ def headline_rows(summary: pl.DataFrame, looks: Looks) -> Json:
     rows = []
     for row in chosen.iter_rows(named=True):
         name = looks.name([row[k] for k in RUN_KEYS])
-        rows.append(
-            {k: v if not isinstance(v, float) else numbers([v], 12)[0] for k, v in row.items()} | {"name": name}
-        )
+        plain = {k: numbers([v], 12)[0] if isinstance(v, float) else v for k, v in row.items()}
+        rows.append(plain | {"name": name})
     return {"granularity": level, "rows": rows}
 
 

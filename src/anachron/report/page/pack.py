@@ -17,7 +17,7 @@ LARGEST = 2**51  # differences then stay below 2**53, where doubles, the numbers
 
 def deflate(data: bytes) -> str:
     """Bytes as base64 of a zlib stream."""
-    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
 
 
 def pack(values: np.ndarray, *, differences: bool = False) -> Json:

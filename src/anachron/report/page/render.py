@@ -63,7 +63,7 @@ def content_policy(scripts: Sequence[str]) -> str:
 def plotly_source() -> str:
     """The code of Plotly that its Python package brings. Raises `ConfigError` where it is not installed."""
     try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped,import-not-found]
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError:
         raise ConfigError(
             "the report page draws with Plotly, which is not installed; pip install 'anachron[report]'"
