@@ -47,7 +47,7 @@ def report(
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """
-    from anachron.io import write_bytes, write_manifest
+    from anachron.io import file_fingerprint, write_bytes, write_manifest
     from anachron.probe.runs import find_sources
     from anachron.report.outputs import write_tables
     from anachron.report.page.data import counts, page_data
@@ -63,7 +63,7 @@ def report(
     data = page_data(study, written, [{"name": s.label or str(s.file), "record": s.record} for s in sources])
     page = out / PAGE
     write_bytes(page, render(data).encode())
-    inputs = {"tables": str(out / "tables" / "manifest.json")}
+    inputs = {str(source.file): file_fingerprint(source.file) for source in sources}
     write_manifest(page, command="report", parameters=parameters, inputs=inputs, counts=counts(data))
     if json_:
         found = {"page": str(page), "tables": str(out / "tables"), "summary": written.summary.to_dicts()}

@@ -95,7 +95,7 @@ async function timelineOf(fact, level, run) {
     const kind = all.kind[i];
     if (kind >> 4 !== LEVELS.indexOf(level) || own.flags[i] & 2) continue;
     const status = STATUSES[kind & 7];
-    const logp = Math.round(own.logp[i]) * data.contexts.nats;
+    const logp = own.logp[i] / Math.round(1 / data.contexts.nats);
     if (status === "none") {
       found.prior = logp;
       continue;

@@ -1,6 +1,7 @@
 // The table of facts: filters, order, pages, keys.
 
 const PAGE = 50;
+const FILTERS = ["search", "relation", "robust", "from", "to", "popular-from", "popular-to"];
 const facts = data.facts;
 const total = facts.id.length;
 const everyLevel = ["global", ...LEVELS];
@@ -165,13 +166,9 @@ function startFacts() {
     state.level = byId("level").value;
     refreshFacts();
   });
-  form.addEventListener("reset", () => {
-    const { run, level } = state; // clearing filters leaves the run that is looked at
-    setTimeout(() => {
-      byId("run").value = String(run);
-      byId("level").value = level;
-      refreshFacts();
-    });
+  byId("clear").addEventListener("click", () => {
+    for (const id of FILTERS) byId(id).value = ""; // the run that is looked at stays
+    refreshFacts();
   });
   for (const [id, step] of [["previous-page", -1], ["next-page", 1]]) {
     byId(id).addEventListener("click", () => {

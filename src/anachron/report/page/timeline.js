@@ -97,8 +97,9 @@ async function drawTimeline() {
   const { fact, runs, levels } = shown;
   if (fact === null) return;
   const target = byId("timeline-chart");
+  delete target.dataset.fact; // until it is drawn
   const { traces, layout } = await timelineChart(fact, runs, levels);
-  if (fact !== shown.fact) return; // the reader went on meanwhile
+  if (shown.fact !== fact || shown.runs !== runs || shown.levels !== levels) return; // the reader went on meanwhile
   const isNew = !drawn.has(target);
   await draw(target, traces, layout);
   if (isNew) {
