@@ -108,6 +108,7 @@ def test_instruct_models_find_their_base_by_name():
         "gemma-2-27b-it": "gemma-2-27b", "Llama-3.1-70B-Instruct": "Llama-3.1-70B",
         "Mistral-7B-Instruct-v0.3": "Mistral-7B-v0.3", "Mistral-Nemo-Instruct-2407": "Mistral-Nemo-Base-2407",
         "OpenELM-3B-Instruct": "OpenELM-3B", "apple/OpenELM-1_1B-Instruct": "apple/OpenELM-1_1B",
+        "Phi-3-Instruct, bfloat16": "Phi-3, bfloat16",
     }  # fmt: skip
     table = describe_models([*names, *names.values(), "gpt2"])
     for row in table.iter_rows(named=True):

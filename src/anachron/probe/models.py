@@ -98,7 +98,7 @@ def describe_models(labels: Sequence[str], known: pl.DataFrame | None = None) ->
 
 
 def _words(label: str) -> list[str]:
-    return re.split(r"[-_/ ]+", label.lower())
+    return re.split(r"[^\w.]+|_", label.lower())
 
 
 def _stem(label: str) -> list[str]:

@@ -4,13 +4,14 @@ Needs the extra ``report`` (pip install 'anachron[report]'); matplotlib is loade
 its object interface is used, so drawing leaves no open figure and no setting behind.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from anachron.errors import DataError
 from anachron.io import write_bytes
 from anachron.report.figures import comparison, distance, factors, style, summary, timelines, transfer
 
@@ -40,10 +41,30 @@ FIGURES: dict[str, Callable[[pl.DataFrame], "Figure"]] = {
     "years": timelines.years,
 }
 # Facts are too many to draw, and the others are a few numbers that a table says better.
-WITHOUT_FIGURE = frozenset({"facts", "dataset", "shared_knowledge", "size_to_perfection"})
+WITHOUT_FIGURE = frozenset({
+    "facts", "believed", "anachronisms", "dataset", "shared_knowledge", "size_to_perfection", "believed_summary",
+    "anachronism_summary",
+})  # fmt: skip
 
 # Without the date of writing, so that the same table gives the same bytes.
 FILES: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def write_figures(tables: Mapping[str, pl.DataFrame], out: Path) -> dict[str, str]:
+    """Draw every table that has a figure. Returns the names of those with nothing to draw, and why.
+
+    Raises `ConfigError` where matplotlib is not installed.
+    """
+    not_drawn = {}
+    for name, draw in FIGURES.items():
+        if name in tables:
+            try:
+                figure = draw(tables[name])
+            except DataError as error:
+                not_drawn[name] = str(error)
+            else:
+                write_figure(figure, out, name)
+    return not_drawn
 
 
 def write_figure(figure: "Figure", out: Path, name: str) -> tuple[Path, Path]:

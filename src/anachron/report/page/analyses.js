@@ -1,0 +1,112 @@
+// Every analysis: its chart with a choice of views, its table, its file.
+
+const SHOWN_ROWS = 200;
+
+/** Rows of a CSV text (RFC 4180), the header first. */
+function parseCsv(text) {
+  const rows = [[]];
+  const cell = /("(?:[^"]|"")*"|[^,\n\r]*)(,|\r?\n|$)/g;
+  for (let found; (found = cell.exec(text)); ) {
+    const value = found[1].startsWith('"') ? found[1].slice(1, -1).replaceAll('""', '"') : found[1];
+    rows.at(-1).push(value);
+    if (cell.lastIndex >= text.length) break;
+    if (found[2] !== ",") rows.push([]);
+  }
+  return rows;
+}
+
+/** A number as a reader wants it, anything else as it is. */
+function readable(text, numeric) {
+  if (text === "" || text === "NaN") return "–";
+  if (!numeric || /^-?\d+$/.test(text)) return text;
+  const number = Number(text);
+  return Math.abs(number) >= 1e6 || (number && Math.abs(number) < 1e-3) ? number.toExponential(2) : String(Number(number.toFixed(4)));
+}
+
+async function tableOf(analysis) {
+  const [header, ...rows] = parseCsv(new TextDecoder().decode(await inflate(analysis.csv)));
+  const shownRows = rows.slice(0, SHOWN_ROWS).map((row) =>
+    element("tr", {}, ...row.map((text, i) => element("td", { class: analysis.numeric[i] ? "number" : null, dir: "auto" }, readable(text, analysis.numeric[i])))));
+  const head = element("tr", {}, ...header.map((name, i) => element("th", { scope: "col", class: analysis.numeric[i] ? "number" : null }, name)));
+  const more = rows.length > SHOWN_ROWS ? element("p", { class: "hint" }, `The first ${SHOWN_ROWS} of ${grouped(rows.length)} rows; the CSV has all.`) : null;
+  return element("div", {}, element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": analysis.title }, element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...shownRows))), more ?? "");
+}
+
+/** A link that makes the file from what the page holds, at the moment it is asked for. */
+function download(analysis) {
+  const name = `${analysis.name}.csv`;
+  return element("button", { type: "button", "data-file": name, click: async () => {
+    const url = URL.createObjectURL(new Blob([await inflate(analysis.csv)], { type: "text/csv" }));
+    element("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  } }, `Download ${name}`);
+}
+
+const rowCount = ({ rows }) => (rows === 1 ? "1 row" : `${grouped(rows)} rows`);
+
+function section(analysis) {
+  const chart = analysis.views.length ? element("div", { class: "chart", role: "img", "aria-label": `${analysis.title}; the numbers are in the table below` }) : null;
+  const choose = element("select", { change: () => show(Number(choose.value)) }, ...analysis.views.map((view, i) => element("option", { value: i }, view.label)));
+  const show = (i) => draw(chart, analysis.views[i].data, analysis.views[i].layout).catch(trouble);
+  if (chart) chart.show = () => show(Number(choose.value));
+  const details = element("details", { open: !chart && analysis.rows <= 30, toggle: async () => {
+    if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
+  } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
+  return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
+    element("h3", {}, analysis.title),
+    element("p", { class: "hint" }, `${analysis.note} Source: ${analysis.source}.`.trim()),
+    analysis.views.length > 1 ? element("label", { class: "view" }, "Show ", choose) : "",
+    chart ?? "", details, download(analysis));
+}
+
+/** Draw charts as they come into sight, and the others one by one when there is nothing else to do. */
+function drawInTurn(charts) {
+  const waiting = new Set(charts);
+  const take = async (chart) => {
+    if (!waiting.delete(chart)) return;
+    await chart.show();
+  };
+  const sight = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) if (isIntersecting) take(target).catch(trouble);
+  }, { rootMargin: "600px" });
+  charts.forEach((chart) => sight.observe(chart));
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+  const next = async () => {
+    const [chart] = waiting;
+    if (!chart) {
+      document.documentElement.dataset.charts = "drawn";
+      return;
+    }
+    await take(chart);
+    idle(() => next().catch(trouble));
+  };
+  idle(() => next().catch(trouble));
+}
+
+function headlineChart() {
+  const { rows, granularity } = data.headline;
+  const made = ["win_rate", "robustness"].map((score, n) => ({
+    type: "scatter", mode: "markers", name: n ? "R" : "W", y: rows.map((row) => plain(row.name)), x: rows.map((row) => row[score]),
+    error_x: { type: "data", symmetric: false, thickness: 1.5, width: 4,
+      array: rows.map((row) => row[`${score}_high`] - row[score]), arrayminus: rows.map((row) => row[score] - row[`${score}_low`]) },
+    marker: { color: `@${n}`, symbol: n ? "diamond" : "circle", size: 11 },
+    hovertemplate: `%{y}: ${n ? "R" : "W"} %{x:.1%}<extra></extra>`,
+  }));
+  made.push({ type: "scatter", mode: "lines", name: "W of a random scorer", x: [null], y: [null], line: { color: "@ink", width: 1, dash: "dot" } });
+  const half = { type: "line", x0: 0.5, x1: 0.5, y0: 0, y1: 1, yref: "paper", line: { color: "@ink", width: 1, dash: "dot" } };
+  const layout = {
+    rows: rows.length, shapes: [half],
+    xaxis: { range: [-0.02, 1.02], tickformat: ".0%", title: { text: granularity === "global" ? "over all granularities" : `by ${granularity}` } },
+    yaxis: { type: "category" },
+  };
+  return draw(byId("headline-chart"), made, layout);
+}
+
+function startAnalyses() {
+  const shownHere = data.analyses.filter(({ apart }) => !apart);
+  byId("analyses-links").append(...shownHere.map(({ name, title }) => element("a", { href: `#analysis-${name}` }, title)));
+  byId("analyses-list").append(...shownHere.map(section));
+  byId("downloads-list").append(...data.analyses.map((analysis) => element("li", {}, `${analysis.title}, ${rowCount(analysis)} `, download(analysis))));
+  const charts = [...byId("analyses-list").querySelectorAll(".chart")];
+  headlineChart().then(() => drawInTurn(charts)).catch(trouble);
+}

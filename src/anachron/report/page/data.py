@@ -1,0 +1,158 @@
+"""What the page shows, as one JSON record: pure functions from a study and its tables, without a browser."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import Date
+from anachron.io import Json, versions
+from anachron.probe.catalogue import ANALYSES
+from anachron.probe.metrics import GLOBAL, RUN_KEYS
+from anachron.probe.study import Study
+from anachron.report.outputs import Written
+from anachron.report.page.charts import CHARTS, views_of
+from anachron.report.page.contexts import pack_contexts
+from anachron.report.page.pack import deflate
+from anachron.report.page.traces import LEVELS, Looks, numbers
+
+SHOWN_APART = frozenset({"facts", "timelines"})  # the page has a table of facts and timelines of its own
+
+
+def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json:
+    """Everything that the page shows.
+
+    manifests: one record a score table, with ``name`` and ``record`` (the content of run.json; ``None`` where the
+    table is not part of a run). Returns plain JSON values: ``title, sentence, headline, runs, facts, metrics,
+    contexts, worst, analyses, left_out, notes, manifests, version``. Facts are columns of equal length in the order
+    of ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the
+    same facts, null where a fact has no matches.
+    """
+    runs = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
+    looks = Looks(runs)
+    ids = study.about["fact_id"].to_list()
+    headline = headline_rows(written.summary, looks)
+    return {
+        "title": title_of(list(dict.fromkeys(run[0] for run in runs))),
+        "sentence": in_words(headline),
+        "headline": headline,
+        "runs": [dict(zip(RUN_KEYS, run, strict=True)) | {"name": looks.name(run)} for run in runs],
+        "facts": fact_columns(study.about),
+        "metrics": [metric_columns(study.facts, run, ids) for run in runs],
+        "contexts": pack_contexts(study, ids),
+        "worst": worst_errors(written.tables.get("timelines"), runs, ids),
+        "analyses": analyses(written, looks),
+        "left_out": left_out(written),
+        "notes": list(written.notes),
+        "manifests": list(manifests),
+        "version": versions()["anachron"],
+    }
+
+
+def title_of(models: Sequence[str]) -> str:
+    named = " and ".join(models) if len(models) < 3 else f"{len(models)} models"
+    believe = "believes" if len(models) == 1 else "believe"
+    return f"What {named} {believe} about when facts hold"
+
+
+def headline_rows(summary: pl.DataFrame, looks: Looks) -> Json:
+    """W and R of each run over all granularities, or at the coarsest one that there is, the most robust first."""
+    level = GLOBAL if GLOBAL in summary["granularity"] else next(g for g in LEVELS if g in summary["granularity"])
+    order = ["robustness", "win_rate"]
+    chosen = summary.filter(pl.col("granularity") == level).sort(order, descending=True, maintain_order=True)
+    rows = []
+    for row in chosen.iter_rows(named=True):
+        name = looks.name([row[k] for k in RUN_KEYS])
+        plain = {k: numbers([v], 12)[0] if isinstance(v, float) else v for k, v in row.items()}
+        rows.append(plain | {"name": name})
+    return {"granularity": level, "rows": rows}
+
+
+def in_words(headline: Json) -> str:
+    """The headline in a sentence, about the most robust run."""
+    best = headline["rows"][0]
+    dates = "by year, by month and by day" if headline["granularity"] == GLOBAL else f"by {headline['granularity']}"
+    chance = f"{100 * best['random_robustness']:.1f} %" if best["random_robustness"] >= 0.001 else "less than 0.1 %"
+    who = best["name"] if len(headline["rows"]) == 1 else f"The most robust run, {best['name']},"
+    return (
+        f"{who} finds an answer likelier on a date when the fact held than on one when it did not in "
+        f"{100 * best['win_rate']:.1f} % of matches (W; guessing gives 50 %), and gets every single match right for "
+        f"{100 * best['robustness']:.1f} % of {best['facts']:,} facts, {dates} (R; guessing gives "
+        f"{chance})."
+    )
+
+
+def fact_columns(about: pl.DataFrame) -> Json:
+    """Labels, period and popularity of every fact; ``held_from`` and ``held_until`` are places on a time axis."""
+    starts = [None if text is None else Date.parse(text) for text in about["start"]]
+    ends = [None if text is None else Date.parse(text) for text in about["end"]]
+    return {
+        "id": about["fact_id"].to_list(),
+        "subject": about["subject_label"].to_list(),
+        "relation": about["relation_label"].fill_null(about["relation_id"]).to_list(),
+        "object": about["object_label"].to_list(),
+        "start": about["start"].to_list(),
+        "end": about["end"].to_list(),
+        "held_from": numbers([None if d is None else position(d.first_day) for d in starts], 4),
+        "held_until": numbers([None if d is None else position(d.last_day + 1) for d in ends], 4),
+        "popularity": numbers(about["popularity"], 2),
+    }
+
+
+def position(day: int) -> float:
+    """Where a day (by its number) begins on a time axis in years: 2011.5 is the middle of 2011, 0.5 that of 1 BCE."""
+    year = Date.from_day_number(day).year
+    first, last = Date(year).first_day, Date(year).last_day
+    return (year if year > 0 else year + 1) + (day - first) / (last - first + 1)
+
+
+def metric_columns(facts: pl.DataFrame, run: Sequence[str], ids: Sequence[str]) -> Json:
+    """Per granularity ``win_rate`` and ``robust`` (1 or 0) of one run in the order of ``ids``, null without matches."""
+    own = facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, run, strict=True)))
+    order = pl.DataFrame({"fact_id": ids}, schema={"fact_id": pl.String})
+    found: Json = {}
+    for level in LEVELS:
+        rows = order.join(own.filter(pl.col("granularity") == level), on="fact_id", how="left", maintain_order="left")
+        found[level] = {"win_rate": numbers(rows["win_rate"]), "robust": rows["robustness"].cast(pl.Int64).to_list()}
+    return found
+
+
+def worst_errors(timelines: pl.DataFrame | None, runs: Sequence[tuple[str, ...]], ids: Sequence[str]) -> list[Json]:
+    """The farthest error of each fact of the table ``timelines``, in its order: ``run`` and ``fact`` as indices."""
+    if timelines is None:
+        return []
+    places = {fact: i for i, fact in enumerate(ids)}
+    rows = []
+    far = timelines.filter("far").sort("rank", pl.col("alpha").abs(), descending=[False, True], maintain_order=True)
+    for row in far.unique("rank", keep="first", maintain_order=True).iter_rows(named=True):
+        run = runs.index(tuple(row[k] for k in RUN_KEYS))
+        rows.append(
+            {"run": run, "fact": places[row["fact_id"]], "win_rate": round(row["win_rate"], 6), "time": row["time"],
+             "alpha": round(row["alpha"], 3), "logp": round(row["logp"], 3)}
+        )  # fmt: skip
+    return rows
+
+
+def analyses(written: Written, looks: Looks) -> list[Json]:
+    """Each table of the catalogue that was made: what it is, what is drawn of it, and its CSV, compressed."""
+    found = []
+    for analysis in ANALYSES:
+        if analysis.name in written.tables:
+            table = written.tables[analysis.name]
+            entry: dict[str, Any] = {"name": analysis.name, "title": analysis.title, "source": analysis.source}
+            entry |= {"rows": table.height, "columns": table.columns, "apart": analysis.name in SHOWN_APART}
+            entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
+            entry |= {"note": CHARTS[analysis.name].note if analysis.name in CHARTS else ""}
+            entry |= {"views": views_of(analysis.name, table, looks), "csv": deflate(table.write_csv().encode())}
+            found.append(entry)
+    return found
+
+
+def left_out(written: Written) -> list[Json]:
+    titles = {analysis.name: analysis.title for analysis in ANALYSES}
+    return [{"name": n, "title": titles.get(n, n), "reason": reason} for n, reason in written.left_out.items()]
+
+
+def counts(data: Json) -> Json:
+    """What a manifest of the page says of its content."""
+    return {"facts": len(data["facts"]["id"]), "runs": len(data["runs"]), "tables": len(data["analyses"])}

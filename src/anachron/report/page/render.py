@@ -1,0 +1,97 @@
+"""The page as text: one HTML file that holds its style, its code, Plotly and its data, and asks the network nothing."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+
+from anachron.errors import ConfigError
+from anachron.io import Json
+from anachron.report.page.pack import deflate
+
+SCRIPTS = ("base.js", "dates.js", "theme.js", "facts.js", "timeline.js", "worst.js", "analyses.js", "main.js")
+
+
+def render(data: Json) -> str:
+    """The page of `anachron.report.page.data.page_data`. Raises `ConfigError` where Plotly is not installed."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    plotly = plotly_source()
+    script = page_script()
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template.filters["percent"] = percent
+    return template.from_string(_file("template.html")).render(
+        data=data,
+        style=Markup(_file("style.css")),
+        script=Markup(script),
+        json=Markup(json_for_html(data)),
+        plotly=Markup(deflate(plotly.encode())),
+        policy=content_policy([script, plotly]),
+        run_lines=[(item["name"], *manifest_parts(item["record"])) for item in data["manifests"]],
+    )
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; a positive one that would be rounded to nothing is said to be below the smallest."""
+    if share is None:
+        return "–"
+    smallest = 10.0**-digits
+    return f"<{smallest:.{digits}f}" if 0 < 100 * share < smallest / 2 else f"{100 * share:.{digits}f}"
+
+
+def json_for_html(value: Json) -> str:
+    """JSON that no text inside can end its script element with: every ``<`` is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def page_script() -> str:
+    """The page's code in one closure. Its files share a scope, and have none in common with anything else."""
+    text = "\n".join(_file(name) for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{text}\n}})();'
+
+
+def content_policy(scripts: Sequence[str]) -> str:
+    """A policy that lets the browser run these scripts alone and load nothing from anywhere."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def plotly_source() -> str:
+    """The code of Plotly that its Python package brings. Raises `ConfigError` where it is not installed."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    except ImportError:
+        raise ConfigError(
+            "the report page draws with Plotly, which is not installed; pip install 'anachron[report]'"
+        ) from None
+    return str(get_plotlyjs())
+
+
+def manifest_parts(record: Json | None) -> tuple[list[tuple[str, str]], str]:
+    """What a reader looks for in run.json, as lines (what, value), and all of it as text. Nothing for a bare table."""
+    if record is None:
+        return [], ""
+    settings, session = record.get("settings", {}), (record.get("sessions") or [{}])[-1]
+    noise, model = record.get("noise", {}), record.get("model", {})
+    found = {
+        "model": settings.get("model"),
+        "parameters": f"{model['parameters']:,}" if model.get("parameters") else None,
+        "format": settings.get("format"),
+        "prefix": settings.get("prefix"),
+        "dtype": settings.get("dtype"),
+        "data set": settings.get("dataset"),
+        "boundaries": settings.get("boundaries"),
+        "noise": f"{noise['largest']:.2g} nats" if noise.get("largest") is not None else None,
+        "hardware": ", ".join(f"{k} {v}" for k, v in session.get("hardware", {}).items()),
+        "versions": ", ".join(f"{k} {v}" for k, v in session.get("versions", {}).items()),
+        "finished": record.get("finished"),
+    }
+    return [(k, str(v)) for k, v in found.items() if v], json.dumps(record, ensure_ascii=False, indent=2)
+
+
+def _file(name: str) -> str:
+    return files("anachron.report.page").joinpath(name).read_text("utf-8")

@@ -1,0 +1,210 @@
+// One fact, date by date: log-probability against time, a panel a run and granularity.
+
+const shown = { fact: null, runs: [], levels: ["year"] };
+
+const MARKS = {
+  right: { name: "the fact held", color: "@right", symbol: "circle", size: 9 },
+  wrong: { name: "it did not, match won", color: "@wrong", symbol: "circle-open", size: 6 },
+  lost: { name: "it did not, match lost", color: "@lost", symbol: "x", size: 9 },
+  far: { name: "far error: lost from |alpha| ≥ 1", color: "@far", symbol: "triangle-up", size: 13 },
+  open: { name: "undecided, not counted", color: "@open", symbol: "diamond-open", size: 9 },
+};
+
+function markOf(row) {
+  if (row.status === "correct") return "right";
+  if (row.status !== "incorrect") return "open";
+  return row.far ? "far" : row.lost ? "lost" : "wrong";
+}
+
+const STATUS_WORDS = {
+  correct: "the fact held", incorrect: "the fact did not hold", transitional: "undecided, not counted",
+  discarded: "its year is undecided, not counted",
+};
+
+function hoverOf(row) {
+  const lost = row.far ? "; far error" : row.lost ? "; lost" : "";
+  return `${row.words}: ${row.logp.toFixed(2)} nats<br>${STATUS_WORDS[row.status]}${lost}, alpha ${row.alpha.toFixed(2)}`;
+}
+
+/** Traces and shapes of one panel; `axis` is the suffix of its y axis. */
+function panel(timeline, axis, held, range) {
+  const line = {
+    type: "scatter", mode: "lines", x: timeline.rows.map((row) => row.x), y: timeline.rows.map((row) => row.logp),
+    line: { color: "@muted", width: 1 }, hoverinfo: "skip", xaxis: "x", yaxis: `y${axis}`, name: "all dates",
+  };
+  const marks = Object.entries(MARKS).map(([key, look]) => {
+    const rows = timeline.rows.filter((row) => markOf(row) === key);
+    return {
+      type: "scatter", mode: "markers", name: look.name, xaxis: "x", yaxis: `y${axis}`,
+      x: rows.length ? rows.map((row) => row.x) : [null], y: rows.length ? rows.map((row) => row.logp) : [null],
+      text: rows.map(hoverOf), hovertemplate: "%{text}<extra></extra>",
+      marker: { color: look.color, symbol: look.symbol, size: look.size, line: { width: key === "far" ? 1 : 1.5, color: key === "far" ? "@ink" : look.color } },
+    };
+  });
+  const level = (name, y, dash, color) => ({
+    type: "scatter", mode: "lines", name, xaxis: "x", yaxis: `y${axis}`,
+    x: y === null ? [null] : range, y: y === null ? [null] : [y, y], line: { color, dash, width: 1.5 },
+    hovertemplate: `${name}: %{y:.2f} nats<extra></extra>`,
+  });
+  const levels = [level("prior: no date given", timeline.prior, "dash", "@prior"), level("weakest right date", timeline.weakest, "dot", "@right")];
+  const band = held && {
+    type: "rect", xref: "x", x0: held[0], x1: held[1], yref: `y${axis} domain`, y0: 0, y1: 1, layer: "below",
+    fillcolor: "@held", line: { width: 1, color: "@right", dash: "dot" },
+  };
+  return { traces: [line, ...levels, ...marks], shapes: band ? [band] : [] };
+}
+
+/** Everything of one fact for the chosen runs and granularities, as Plotly has it. */
+async function timelineChart(fact, runs, levels) {
+  const panels = runs.flatMap((run) => levels.map((level) => ({ run, level })));
+  const timelines = await Promise.all(panels.map(({ run, level }) => timelineOf(fact, level, run)));
+  const places = timelines.flatMap(({ rows }) => rows.map((row) => row.x));
+  const low = Math.min(...places), high = Math.max(...places);
+  const room = Math.max((high - low) / 40, 0.5);
+  const range = places.length ? [low - room, high + room] : [0, 1];
+  const [from, until] = [facts.held_from[fact], facts.held_until[fact]];
+  const held = known(from) || known(until) ? [Math.max(from ?? range[0], range[0]), Math.min(until ?? range[1], range[1])] : null;
+  const gap = panels.length > 1 ? 0.3 / (panels.length * 1.3) : 0;
+  const height = (1 - gap * (panels.length - 1)) / panels.length;
+  const traces = [], shapes = [], annotations = [], axes = {};
+  panels.forEach(({ run, level }, n) => {
+    const axis = n ? String(n + 1) : "";
+    const top = 1 - n * (height + gap);
+    const made = panel(timelines[n], axis, held, range);
+    traces.push(...made.traces);
+    shapes.push(...made.shapes);
+    axes[`yaxis${axis}`] = { domain: [Math.max(0, top - height), top], anchor: "x", title: { text: narrow.matches ? "" : "log-probability (nats)" } };
+    const empty = timelines[n].rows.length ? "" : " – no score";
+    annotations.push({
+      text: `<b>${plain(data.runs[run].name)}</b> by ${level}${empty}`, xref: "paper", yref: "paper", x: 0, y: top,
+      xanchor: "left", yanchor: "bottom", showarrow: false,
+    });
+  });
+  const last = panels.length > 1 ? String(panels.length) : "";
+  const layout = {
+    ...axes, shapes, annotations, xaxis: { range, ...ticksOf(range), anchor: `y${last}`, zeroline: false },
+    height: 110 + 250 * panels.length, margin: { l: 60, r: narrow.matches ? 8 : 44, t: 30, b: 40 }, showlegend: false,
+  };
+  return { traces, layout };
+}
+
+function ticksOf([low, high]) {
+  const marks = yearTicks(low, high, narrow.matches ? 4 : 9);
+  return { tickmode: "array", tickvals: marks.map(([at]) => at), ticktext: marks.map(([, text]) => text) };
+}
+
+async function drawTimeline() {
+  const { fact, runs, levels } = shown;
+  if (fact === null) return;
+  const target = byId("timeline-chart");
+  delete target.dataset.fact; // until it is drawn
+  const { traces, layout } = await timelineChart(fact, runs, levels);
+  if (shown.fact !== fact || shown.runs !== runs || shown.levels !== levels) return; // the reader went on meanwhile
+  const isNew = !drawn.has(target);
+  await draw(target, traces, layout);
+  if (isNew) {
+    target.on("plotly_relayout", (change) => {
+      if ("xaxis.tickvals" in change || "width" in change) return;
+      const ticks = ticksOf(target.layout.xaxis.range);
+      window.Plotly.relayout(target, { "xaxis.tickvals": ticks.tickvals, "xaxis.ticktext": ticks.ticktext });
+    });
+  }
+  target.dataset.fact = facts.id[fact];
+}
+
+const LEGEND = {
+  right: '<circle cx="8" cy="8" r="5"/>', wrong: '<circle class="open" cx="8" cy="8" r="3.5"/>',
+  lost: '<path class="open" d="M4 4l8 8m0-8l-8 8" stroke-width="3"/>', far: '<path d="M1 14L8 1L15 14Z"/>',
+  open: '<path class="open" d="M8 2L14 8L8 14L2 8Z"/>', prior: '<path class="open" d="M0 8h16" stroke-dasharray="6 4"/>',
+  weakest: '<path class="open" d="M0 8h16" stroke-dasharray="2 2"/>', held: '<rect width="16" height="16"/>',
+};
+
+/** What each mark means; the pictures are constants of this file. */
+function legend() {
+  const names = Object.entries(MARKS).map(([key, { name }]) => [key, name]);
+  names.push(["prior", "prior: no date given"], ["weakest", "weakest right date"], ["held", "the period"]);
+  return names.map(([key, name]) => {
+    const picture = svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, class: `mark ${key}`, "aria-hidden": "true" });
+    picture.innerHTML = LEGEND[key];
+    return element("li", {}, picture, ` ${name}`);
+  });
+}
+
+/** What is known of a fact under each chosen run, in words. */
+function aboutFact(fact) {
+  const held = `Held ${periodInWords(facts.start[fact], facts.end[fact])}.`;
+  const popularity = known(facts.popularity[fact]) ? ` Popularity ${grouped(Math.round(facts.popularity[fact]))}.` : "";
+  const runs = shown.runs.map((run) => {
+    const each = LEVELS.filter((level) => known(data.metrics[run][level].win_rate[fact])).map((level) => {
+      const robust = data.metrics[run][level].robust[fact] === 1 ? ", robust" : "";
+      return `${level} ${percent(data.metrics[run][level].win_rate[fact])}${robust}`;
+    });
+    return ` ${data.runs[run].name}: ${each.length ? `W by ${each.join("; by ")}` : "no matches"}.`;
+  });
+  return held + popularity + runs.join("");
+}
+
+function refreshTimeline() {
+  const { fact } = shown;
+  const label = [facts.subject[fact], facts.relation[fact], facts.object[fact]].map((text) => text ?? "–").join(" | ");
+  byId("timeline-title").textContent = label === "– | – | –" ? facts.id[fact] : label;
+  byId("timeline-about").textContent = aboutFact(fact);
+  for (const box of byId("timeline-runs").querySelectorAll("input")) box.checked = shown.runs.includes(Number(box.value));
+  for (const box of byId("timeline-levels").querySelectorAll("input")) box.checked = shown.levels.includes(box.value);
+  const at = state.order.indexOf(fact);
+  byId("previous-fact").disabled = at <= 0;
+  byId("next-fact").disabled = at < 0 || at === state.order.length - 1;
+  drawTimeline().catch(trouble);
+}
+
+/** Open the timeline of a fact; the address then names it, so that it can be kept or sent. */
+function showFact(fact, runs) {
+  shown.fact = fact;
+  if (runs) shown.runs = runs;
+  setAddress(`#fact=${encodeURIComponent(facts.id[fact])}&run=${shown.runs[0]}`);
+  if (!byId("timeline").open) byId("timeline").showModal();
+  byId("timeline").scrollTop = 0;
+  refreshTimeline();
+}
+
+function setAddress(hash) {
+  if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname + location.search);
+}
+
+/** Open the fact that the address names, if it names one. */
+function followAddress() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const fact = facts.id.indexOf(asked.get("fact"));
+  const run = Number(asked.get("run") ?? 0);
+  if (fact >= 0) showFact(fact, [data.runs[run] ? run : 0]);
+}
+
+/** A box that puts a value into a list or takes it out; one always stays chosen. */
+function choice(list, value, label, order) {
+  const box = element("input", { type: "checkbox", value, change: () => {
+    const chosen = new Set(shown[list]);
+    if (box.checked) chosen.add(value);
+    else chosen.delete(value);
+    if (chosen.size) shown[list] = order.filter((item) => chosen.has(item));
+    refreshTimeline();
+  } });
+  return element("label", {}, box, ` ${label}`);
+}
+
+function startTimeline() {
+  const runs = data.runs.map((_, i) => i);
+  byId("timeline-runs").append(...runs.map((run) => choice("runs", run, data.runs[run].name, runs)));
+  byId("timeline-levels").append(...LEVELS.map((level) => choice("levels", level, level, LEVELS)));
+  byId("timeline-legend").append(...legend());
+  byId("close-timeline").addEventListener("click", () => byId("timeline").close());
+  byId("timeline").addEventListener("close", () => setAddress(""));
+  byId("timeline").addEventListener("click", (event) => event.target === byId("timeline") && byId("timeline").close());
+  for (const [id, step] of [["previous-fact", -1], ["next-fact", 1]]) {
+    byId(id).addEventListener("click", () => {
+      const next = state.order[state.order.indexOf(shown.fact) + step];
+      if (known(next)) showFact(next);
+    });
+  }
+  window.addEventListener("hashchange", followAddress);
+  followAddress();
+}

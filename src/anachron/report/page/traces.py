@@ -1,0 +1,84 @@
+"""What charts share: views, traces, intervals, and the look of a run."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isfinite
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES
+from anachron.io import Json
+from anachron.probe.metrics import GLOBAL, RUN_KEYS
+
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+COLOURS = 8
+LEVELS = (*GRANULARITIES, GLOBAL)
+PERCENT = {"tickformat": ".0%", "rangemode": "tozero"}
+NAMES = {"win_rate": "W", "robustness": "R"}
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The same name, colour, symbol and dash for a run in every chart."""
+
+    runs: Sequence[tuple[str, str, str]]
+
+    def name(self, key: Sequence[str]) -> str:
+        """Model, and format and prefix where runs differ in them."""
+        model, form, prefix = key
+        varied = [len({run[i] for run in self.runs}) > 1 for i in (1, 2)]
+        rest = [text for text, tell in zip((form, prefix_name(prefix)), varied, strict=True) if tell]
+        return ", ".join([model, *rest])
+
+    def trace(self, key: Sequence[str], **more: Any) -> Json:
+        """A scatter trace in the look of a run; pooled models are drawn in ink, thicker."""
+        found = [i for i, run in enumerate(self.runs) if tuple(run) == tuple(key)]
+        index = found[0] if found else 0
+        colour = f"@{index % COLOURS}" if found else "@ink"
+        line = {"color": colour, "dash": DASHES[index % len(DASHES)] if found else "solid", "width": 2 if found else 3}
+        marker = {"color": colour, "symbol": SYMBOLS[index % len(SYMBOLS)] if found else "x", "size": 9}
+        return {"type": "scatter", "name": escape(self.name(key), quote=False), "line": line, "marker": marker} | more
+
+
+def prefix_name(prefix: str) -> str:
+    return "no prefix" if prefix == "none" else f"prefix {prefix}"
+
+
+def numbers(values: Iterable[Any], digits: int = 6) -> list[float | None]:
+    """Numbers as JSON has them: rounded, and nothing for NaN and infinities."""
+    return [None if v is None or not isfinite(v) else round(float(v), digits) for v in values]
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    return [escape(str(value), quote=False) for value in values]
+
+
+def bars(table: pl.DataFrame, value: str, low: str = "low", high: str = "high") -> Json:
+    """Error bars from the two ends of an interval."""
+    up = numbers((table[high] - table[value]).to_list())
+    down = numbers((table[value] - table[low]).to_list())
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.5, "width": 4}
+
+
+def view(label: str, traces: list[Json], **layout: Any) -> Json:
+    return {"label": label, "data": traces, "layout": layout}
+
+
+def by_run(table: pl.DataFrame) -> Iterable[tuple[tuple[str, str, str], pl.DataFrame]]:
+    for key, group in table.group_by(RUN_KEYS, maintain_order=True):
+        yield (str(key[0]), str(key[1]), str(key[2])), group
+
+
+def parts(table: pl.DataFrame, *columns: str) -> Iterable[tuple[tuple[Any, ...], pl.DataFrame]]:
+    yield from table.group_by(columns, maintain_order=True)
+
+
+def rows(table: pl.DataFrame, *columns: str) -> list[list[Any]]:
+    """Rows for hover texts; NaN becomes nothing."""
+    return [
+        [(numbers([v])[0] if isinstance(v, float) else escape(v, quote=False) if isinstance(v, str) else v) for v in r]
+        for r in table.select(columns).iter_rows()
+    ]
