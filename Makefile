@@ -9,7 +9,7 @@ JOBS ?= 2
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) torch
-	$(PIP) -e .
+	$(PIP) -e '.[report]'
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.report import write_page
 
 DEMO_FACTS = 160
 WORST = 5
@@ -25,6 +26,7 @@ def demo(
     Example: anachron demo --out demo-run
     """
     from anachron.data.loaders import load_dataset
+    from anachron.errors import ConfigError
     from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
     from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import read_runs
@@ -52,23 +54,29 @@ def demo(
     tables = out / ("full" if full else "sample") / "metrics"
     study = make_study([scores], seed=0)
     made = write_tables(study, tables, parameters={"seed": 0}, inputs=list(folders.values()))
+    page = tables.with_name("report.html")
+    try:
+        write_page(study, made, page, {"seed": 0}, list(folders.values()))
+        report = str(page)
+    except ConfigError as error:  # the extra is not installed; the rest of the demo does not need it
+        report = f"none, for {error}"
     if json_:
-        print_json(
-            {"summary": made.summary.to_dicts(), "runs": [str(f) for f in folders.values()], "tables": str(tables)}
-        )
+        found = {"summary": made.summary.to_dicts(), "runs": [str(f) for f in folders.values()]}
+        print_json(found | {"tables": str(tables), "report": report})
         return
     screen = stdout()
     screen.print(summary_table(made.summary, "What the demo model believes about time"))
-    errors = worst_far_errors(scores, made.facts, study.lost, WORST)
+    worst = worst_far_errors(scores, made.facts, study.lost, WORST)
     screen.print(
-        f"\n[bold]The {len(errors)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
+        f"\n[bold]The {len(worst)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
     )
     screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
-    for error in errors:
-        screen.print(timeline(scores, error))
+    for lost_match in worst:
+        screen.print(timeline(scores, lost_match))
     for name, folder in folders.items():
         screen.print(f"run folder of {name}: {folder}", markup=False)
     screen.print(f"tables: {tables}", markup=False)
+    screen.print(f"report: {report}", markup=False)
 
 
 def _split_taught(scores: Any, taught: frozenset[str], trained: str) -> Any:

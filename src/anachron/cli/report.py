@@ -1,7 +1,7 @@
 """The command ``report``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     scores: Sources,
-    out: Annotated[Path, typer.Option(help="Folder for the page and the tables.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures.")],
     noise: Noise = None,
     models: Models = None,
     common_facts: Common = False,
@@ -40,18 +40,16 @@ def report(
     seed: Seed = 0,
     json_: JsonFlag = False,
 ) -> None:
-    """One page about one or more runs that works offline, and every table behind it.
+    """One page about one or more runs that works offline, with every table behind it and every figure for print.
 
     The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
-    to download.
+    to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG and PDF.
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """
-    from anachron.io import file_fingerprint, write_bytes, write_manifest
-    from anachron.probe.runs import find_sources
+    from anachron.report.figures import write_figures
     from anachron.report.outputs import write_tables
-    from anachron.report.page.data import counts, page_data
-    from anachron.report.page.render import plotly_source, render
+    from anachron.report.page.render import plotly_source
 
     plotly_source()  # a missing extra is said before any work
     study, parameters = open_study(
@@ -59,17 +57,31 @@ def report(
         resamples=resamples, seed=seed,
     )  # fmt: skip
     written = write_tables(study, out / "tables", parameters=parameters, inputs=scores)
-    sources = find_sources(scores)
-    data = page_data(study, written, [{"name": s.label or str(s.file), "record": s.record} for s in sources])
     page = out / PAGE
-    write_bytes(page, render(data).encode())
-    inputs = {str(source.file): file_fingerprint(source.file) for source in sources}
-    write_manifest(page, command="report", parameters=parameters, inputs=inputs, counts=counts(data))
+    write_page(study, written, page, parameters, scores)
+    not_drawn = write_figures(written.tables, out / "figures")
     if json_:
-        found = {"page": str(page), "tables": str(out / "tables"), "summary": written.summary.to_dicts()}
-        print_json(found | {"notes": written.notes, "left_out": dict(written.left_out)})
+        found: dict[str, Any] = {"page": str(page), "tables": str(out / "tables"), "figures": str(out / "figures")}
+        found |= {"summary": written.summary.to_dicts(), "notes": written.notes}
+        print_json(found | {"left_out": dict(written.left_out), "not_drawn": not_drawn})
         return
     for name, reason in written.left_out.items():
         say(f"left out: {name}, for {reason}")
-    say(f"{len(written.tables)} tables written to {out / 'tables'}")
+    for reason in not_drawn.values():
+        say(reason)
+    say(f"{len(written.tables)} tables written to {out / 'tables'}, figures to {out / 'figures'}")
     print(f"page: {page}")
+
+
+def write_page(study: Any, written: Any, page: Path, parameters: dict[str, Any], scores: list[Path]) -> None:
+    """Write the page of a study with its manifest beside it."""
+    from anachron.io import file_fingerprint, write_bytes, write_manifest
+    from anachron.probe.runs import find_sources
+    from anachron.report.page.data import counts, page_data
+    from anachron.report.page.render import render
+
+    sources = find_sources(scores)
+    data = page_data(study, written, [{"name": s.label or str(s.file), "record": s.record} for s in sources])
+    write_bytes(page, render(data).encode())
+    inputs = {str(source.file): file_fingerprint(source.file) for source in sources}
+    write_manifest(page, command="report", parameters=parameters, inputs=inputs, counts=counts(data))

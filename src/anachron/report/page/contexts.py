@@ -73,8 +73,9 @@ def _all_contexts(study: Study) -> pl.DataFrame:
 
 
 def _ordered(contexts: pl.DataFrame, ids: list[str]) -> pl.DataFrame:
-    place = pl.DataFrame({"fact_id": ids, "fact": range(len(ids))}, schema={"fact_id": pl.String, "fact": pl.Int64})
-    parts = pl.col("time").str.extract_groups(r"^([+-]?\d{1,12})(?:-(\d{1,2}))?(?:-(\d{1,2}))?$")
+    schema = {"fact_id": contexts.schema["fact_id"], "fact": pl.Int64}
+    place = pl.DataFrame({"fact_id": ids, "fact": range(len(ids))}, schema=schema)
+    parts = pl.col("time").cast(pl.String).str.extract_groups(r"^([+-]?\d{1,12})(?:-(\d{1,2}))?(?:-(\d{1,2}))?$")
     numbers = [
         parts.struct.field(str(i)).cast(pl.Int64).fill_null(0).alias(name)
         for i, name in enumerate(("year", "month", "day"), 1)
@@ -94,7 +95,7 @@ def _ordered(contexts: pl.DataFrame, ids: list[str]) -> pl.DataFrame:
 
 
 def _index(column: str, known: tuple[str, ...]) -> pl.Expr:
-    return pl.col(column).replace_strict(list(known), range(len(known)), return_dtype=pl.Int64)
+    return pl.col(column).cast(pl.String).replace_strict(list(known), range(len(known)), return_dtype=pl.Int64)
 
 
 def _scores(run: pl.DataFrame, table: pl.DataFrame) -> Json:
