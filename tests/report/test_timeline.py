@@ -103,7 +103,7 @@ def test_timeline_marks_and_bars():
     finer = scores(year("2000-01", "correct", logp=-99.0), granularity="month")
     undated = scores(year("1985", "discarded", logp=9.0), year(None, "none", None, 9.0))
     lines = timeline(pl.concat([noise, table, finer, undated]).reverse(), error()).plain.split("\n")
-    assert lines[0] == "Springfield | mayor | Quimby   held 2000 to 2001   W 95.0 %"
+    assert lines[0] == "Springfield | mayor | Quimby   held 2000 to 2001   m, W 95.0 %"
     assert lines[1] == "".join(BARS[round(7 * (x + 8) / 7)] for x in (-4, -4, -6, -1, -4, -8, -4.5))
     assert (lines[1][3], lines[1][5]) == ("█", "▁")
     assert lines[2] == "!x ==  "  # a draw with the weakest correct year is lost; 2010 beats none
