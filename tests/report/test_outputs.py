@@ -85,6 +85,14 @@ def test_latex_compiles(written, tmp_path):
     subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"], cwd=tmp_path, check=True)
 
 
+def test_notes_name_the_models_that_are_pooled():
+    study = synthetic_study(12, top=2)
+    chosen = study.most_robust.filter(pl.col("format") == "chat")["model"].to_list()
+    assert f"pooled rows of chat, prefix none are over the most robust models: {', '.join(chosen)}" in study_notes(
+        study
+    )
+
+
 def test_notes_name_facts_without_matches():
     scores = synthetic_scores(4).filter(~((pl.col("fact_id") == "fact0001") & (pl.col("status") == "incorrect")))
     from anachron.probe.study import make_study

@@ -123,6 +123,10 @@ def study_notes(study: Study) -> list[str]:
                 f"{name}, {row['granularity']}: without W and R are {row['no_correct']} facts that have no correct "
                 f"context and {row['no_incorrect']} without an incorrect one"
             )
+    for (form, prefix), group in study.most_robust.group_by("format", "prefix", maintain_order=True):
+        if group.height > 1:
+            names = ", ".join(group["model"].cast(pl.String))
+            notes.append(f"pooled rows of {form}, prefix {prefix} are over the most robust models: {names}")
     asked = study.facts.select(RUN_KEYS).unique().height
     if asked < len(study.runs):
         notes.append(f"{len(study.runs) - asked} of {len(study.runs)} runs have no fact with matches")
