@@ -344,7 +344,9 @@ def test_runs_keep_their_look_and_are_named_by_what_differs():
     assert [looks.name(run) for run in looks.runs] == ["a, raw", "a, chat", "b, raw"]
     traces = [looks.trace(run) for run in looks.runs]
     assert len({(t["line"]["color"], t["marker"]["symbol"], t["line"]["dash"]) for t in traces}) == 3
-    assert looks.trace(("pooled", "raw", "none"))["line"]["color"] == "@ink"
+    pooled = [looks.trace(("pooled", form, "none")) for form in ("raw", "chat")]
+    assert {trace["line"]["color"] for trace in pooled} == {"@ink"}
+    assert pooled[0]["marker"]["symbol"] != pooled[1]["marker"]["symbol"]
     many = Looks([(f"m{i}", "raw", "none") for i in range(40)])
     marks = {(t["line"]["color"], t["marker"]["symbol"]) for t in map(many.trace, many.runs)}
     assert len(marks) == 40

@@ -274,6 +274,18 @@ def test_filter_by_period(page, study, since, until, low, high):
     assert page.inner_text("#filter-trouble") == ""
 
 
+@pytest.mark.parametrize("fact", ["fact0012", "fact0020"])
+def test_both_ends_of_a_period_belong_to_it(page, study, fact):
+    about = study.about.filter(pl.col("fact_id") == fact).to_dicts()[0]
+    first, last = Date.parse(about["start"]).year, Date.parse(about["end"]).year
+    for field, inside, outside in (("#from", last, last + 1), ("#to", first, first - 1)):
+        page.fill(field, str(inside))
+        assert fact in listed(page)
+        page.fill(field, str(outside))
+        assert fact not in listed(page)
+        page.fill(field, "")
+
+
 def test_filter_by_popularity(page, study):
     page.fill("#popular-from", "100")
     page.fill("#popular-to", "1,000")
@@ -369,6 +381,17 @@ def test_all_granularities_and_runs_side_by_side(page, study):
         page.uncheck(f"#timeline-levels input[value={value}]")
     page.click("#timeline-levels input[value=year]")  # the last one cannot be taken away
     assert page.is_checked("#timeline-levels input[value=year]")
+
+
+def test_a_run_without_scores_of_a_fact_draws_none(page, study):
+    page.fill("#search", "Object 9")
+    page.locator("#facts-table tbody tr", has_text="Object 9").first.click()
+    wait_for_timeline(page, "fact0009")
+    assert sum(len(points) for points in marks(page)[0].values()) == 0
+    assert page.locator("#timeline-chart .annotation-text").text_content().endswith("no score")
+    page.check("#timeline-runs input[value='1']")
+    wait_for_timeline(page, "fact0009")
+    check_panel(marks(page)[1], expected_marks(study, 1, "fact0009", "year"))
 
 
 def test_dates_before_the_common_era_have_names(page):

@@ -162,7 +162,7 @@ def relations(table: pl.DataFrame, looks: Looks, count: int = 10) -> list[Json]:
 
 
 def years(table: pl.DataFrame, looks: Looks) -> list[Json]:
-    kinds = (("correct", "@0"), ("transitional", "@5"), ("incorrect", "@grid"))
+    kinds = (("correct", "@0"), ("transitional", "@5"), ("incorrect", "@muted"))
     spans = [f"{year_name(first)} to {year_name(first + 9)}" for first in table["first_year"]]
     traces = [
         {"type": "bar", "name": name, "x": table["first_year"].to_list(), "y": table[name].to_list(), "offset": 0,

@@ -63,6 +63,7 @@ def differences(table: pl.DataFrame, looks: Looks) -> list[Json]:
             trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)
         found["layout"] |= {
             "shapes": [zero],
+            "showlegend": True,
             "yaxis": {"title": {"text": f"difference of {name}"}, "tickformat": "+.0%"},
         }
         views.append(found)

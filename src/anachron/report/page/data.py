@@ -1,6 +1,7 @@
 """What the page shows, as one JSON record: pure functions from a study and its tables, without a browser."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import polars as pl
@@ -63,7 +64,7 @@ def headline_rows(summary: pl.DataFrame, looks: Looks) -> Json:
     rows = []
     for row in chosen.iter_rows(named=True):
         name = looks.name([row[k] for k in RUN_KEYS])
-        plain = {k: numbers([v], 12)[0] if isinstance(v, float) else v for k, v in row.items()}
+        plain = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
         rows.append(plain | {"name": name})
     return {"granularity": level, "rows": rows}
 

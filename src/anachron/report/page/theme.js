@@ -44,7 +44,7 @@ function fullLayout(layout, traces) {
   if (rows) Object.assign(all.yaxis, { autorange: false, range: [rows - 0.5, -0.5] }); // first at the top, with room
   const height = rows ? 130 + 30 * Math.max(rows, 2) : 400;
   return {
-    height: height + (below && narrow.matches ? 20 * named : 0),
+    height: height + (below ? 21 * Math.ceil(named / (narrow.matches ? 1 : 4)) : 0), // the legend takes its own room
     font: { family: "system-ui, sans-serif", size: 13, color: ink },
     paper_bgcolor: paper, plot_bgcolor: paper, hovermode: "closest", dragmode: narrow.matches ? false : "zoom",
     hoverlabel: { align: "left" }, margin: { l: 60, r: narrow.matches ? 12 : 44, t: 16, b: 56 }, showlegend: below,

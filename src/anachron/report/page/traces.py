@@ -34,12 +34,13 @@ class Looks:
         return ", ".join([model, *rest])
 
     def trace(self, key: Sequence[str], **more: Any) -> Json:
-        """A scatter trace in the look of a run; pooled models are drawn in ink, thicker."""
-        found = [i for i, run in enumerate(self.runs) if tuple(run) == tuple(key)]
-        index = found[0] if found else 0
-        colour = f"@{index % COLOURS}" if found else "@ink"
-        line = {"color": colour, "dash": DASHES[index % len(DASHES)] if found else "solid", "width": 2 if found else 3}
-        marker = {"color": colour, "symbol": SYMBOLS[index % len(SYMBOLS)] if found else "x", "size": 9}
+        """A scatter trace in the look of a run; pooled models are drawn in ink, thicker, by format and prefix."""
+        own = [tuple(run) for run in self.runs]
+        pooled = tuple(key) not in own
+        index = list(dict.fromkeys(run[1:] for run in own)).index(tuple(key[1:])) if pooled else own.index(tuple(key))
+        colour = "@ink" if pooled else f"@{index % COLOURS}"
+        line = {"color": colour, "dash": DASHES[index % len(DASHES)], "width": 3 if pooled else 2}
+        marker = {"color": colour, "symbol": SYMBOLS[index % len(SYMBOLS)], "size": 9}
         return {"type": "scatter", "name": escape(self.name(key), quote=False), "line": line, "marker": marker} | more
 
 
