@@ -37,6 +37,8 @@ format: .venv/installed-dev
 
 bench: .venv/installed-dev  ## measured claims, as JSON
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/analyses.py
+	$(BIN)/python benchmarks/page.py
 
 docs: .venv/installed-dev  ## the reference, from docstrings and --help, into docs/
 	$(BIN)/python tools/make_reference.py

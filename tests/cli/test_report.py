@@ -40,6 +40,9 @@ def test_it_writes_a_page_its_tables_and_manifests(scores, tmp_path, capsys):
     assert manifest["counts"]["runs"] == 2
     tables = json.loads((out / "tables" / "manifest.json").read_text())
     assert tables["inputs"] == manifest["inputs"] == {str(scores): file_fingerprint(scores)}
+    assert tables["command"] == "report"
+    drawn = {path.name for path in (out / "figures").iterdir()}
+    assert {"summary.svg", "summary.pdf", "alpha.svg", "transfer.pdf"} <= drawn and "formats.svg" not in drawn
     assert pl.read_csv(out / "tables" / "summary.csv")["model"].unique().sort().to_list() == ["fir-1b", "fir-7b"]
 
 

@@ -56,7 +56,7 @@ def report(
         scores, noise=noise, models=models, common_facts=common_facts, baseline=baseline, top=top, present=present,
         resamples=resamples, seed=seed,
     )  # fmt: skip
-    written = write_tables(study, out / "tables", parameters=parameters, inputs=scores)
+    written = write_tables(study, out / "tables", parameters=parameters, inputs=scores, command="report")
     page = out / PAGE
     write_page(study, written, page, parameters, scores)
     not_drawn = write_figures(written.tables, out / "figures")

@@ -32,7 +32,9 @@ class Written:
         return self.tables["summary"]
 
 
-def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Sequence[Path]) -> Written:
+def write_tables(
+    study: Study, out: Path, *, parameters: Json, inputs: Sequence[Path], command: str = "metrics"
+) -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
     ``NAME.parquet`` and ``NAME.csv``, and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print.
@@ -43,7 +45,7 @@ def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Sequence[
         if analysis.name in tables:
             _write(analysis, tables[analysis.name], out)
     manifest = {
-        "command": "metrics",
+        "command": command,
         "inputs": {str(file): file_fingerprint(file) for path in inputs for file in score_files(path)},
         "parameters": parameters,
         "counts": {

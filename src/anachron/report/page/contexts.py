@@ -3,6 +3,8 @@
 Scores are rounded to `NATS`; whether an incorrect date has won is decided here, from the exact ones.
 """
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -73,7 +75,7 @@ def _all_contexts(study: Study) -> pl.DataFrame:
 
 
 def _ordered(contexts: pl.DataFrame, ids: list[str]) -> pl.DataFrame:
-    schema = {"fact_id": contexts.schema["fact_id"], "fact": pl.Int64}
+    schema: Any = {"fact_id": contexts.schema["fact_id"], "fact": pl.Int64}
     place = pl.DataFrame({"fact_id": ids, "fact": range(len(ids))}, schema=schema)
     parts = pl.col("time").cast(pl.String).str.extract_groups(r"^([+-]?\d{1,12})(?:-(\d{1,2}))?(?:-(\d{1,2}))?$")
     numbers = [
