@@ -91,6 +91,7 @@ def sample_contexts(
     """
     last_year = sampling.until if until is None else until
     middle, length = period.centre(boundaries)
+    bounds = period.bounds(boundaries)
     days = [Date.from_day_number(middle + int(a * length)) for a in positions(sampling)]
     days = [day for day in days if day.year <= last_year]
     if sampling.finer == "random":
@@ -101,11 +102,12 @@ def sample_contexts(
     kept: dict[Granularity, list[Context]] = {g: [] for g in GRANULARITIES}
     seen: set[Date] = set()
     for branch in branches:
-        top = period.status(branch[0], boundaries)
+        top = bounds.status(branch[0].first_day, branch[0].last_day)
         if sampling.finer == "random" and _in_other(branch[0], top, other_periods):
             continue
         for date in branch:
-            status = period.status(date, boundaries)
+            first, last = date.first_day, date.last_day
+            status = bounds.status(first, last)
             if sampling.finer == "random":
                 if top == "transitional" and date.granularity != "year":
                     status = "discarded"
@@ -113,7 +115,7 @@ def sample_contexts(
                 continue
             if date not in seen:
                 seen.add(date)
-                alpha = (date.midpoint - middle) / length
+                alpha = (first + (last - first) // 2 - middle) / length
                 kept[date.granularity].append(Context(date.granularity, str(date), status, alpha))
     if sampling.finer == "random":
         _check_equal_counts(kept, period)

@@ -5,6 +5,7 @@ Arithmetic is done on *day numbers*: 1 is 1 January of year 1, the same count as
 ``datetime.date.toordinal``, continued below 1 and beyond year 9999.
 """
 
+import datetime
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ Granularity = Literal["year", "month", "day"]
 GRANULARITIES: tuple[Granularity, ...] = ("year", "month", "day")
 
 _PATTERN = re.compile(r"([+-]?)([0-9]{1,12})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
+_LAST_ORDINAL = datetime.date.max.toordinal()
 _DAYS_BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
 
 
@@ -101,6 +103,9 @@ class Date:
     @classmethod
     def from_day_number(cls, number: int) -> "Date":
         """The day with this day number (inverse of ``first_day`` for days)."""
+        if 1 <= number <= _LAST_ORDINAL:
+            day = datetime.date.fromordinal(number)
+            return cls(day.year, day.month, day.day)
         # 400 Gregorian years have 146,097 days; an estimate that is at most one year off is then corrected.
         year = (400 * (number - 1)) // 146097 + 1
         while _day_number(_historical(year), 1, 1) > number:

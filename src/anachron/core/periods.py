@@ -13,6 +13,7 @@ Two conventions say what a boundary coarser than a day means (paper 002, section
 They agree when both boundaries are days.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,22 @@ STATUSES: tuple[Status, ...] = ("correct", "incorrect", "transitional", "discard
 def check_boundaries(boundaries: str) -> None:
     if boundaries not in ("released", "paper"):
         raise ConfigError(f"boundary convention {boundaries!r}: choose 'released' or 'paper'")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Day numbers that decide the status of a date; infinite at an open end."""
+
+    outer_first: float
+    inner_first: float
+    inner_last: float
+    outer_last: float
+
+    def status(self, first: int, last: int) -> Status:
+        """Of a date with this first and last day."""
+        if last < self.outer_first or first > self.outer_last:
+            return "incorrect"
+        return "correct" if self.inner_first <= first and last <= self.inner_last else "transitional"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -75,10 +92,9 @@ class Period:
             raise DataError(f"the period {self} has no length under the boundaries {boundaries!r}; give a longer one")
         return first + (last - first) // 2, last - first
 
-    def status(self, context: Date | str, boundaries: Boundaries = "released") -> Status:
-        """``correct``, ``incorrect`` or ``transitional``: how the days of a date lie to the period."""
+    def bounds(self, boundaries: Boundaries = "released") -> "Bounds":
+        """Between which day numbers a date is not incorrect, and between which it is correct."""
         check_boundaries(boundaries)
-        tau = as_date(context)
         outer_first = None if self.start is None else self.start.first_day
         outer_last = None if self.end is None else self.end.last_day
         inner_first, inner_last = outer_first, outer_last
@@ -87,13 +103,15 @@ class Period:
                 inner_first = self.start.last_day + 1
             if self.end is not None and self.end.granularity != "day":
                 inner_last = self.end.first_day - 1
-        if (outer_first is not None and tau.last_day < outer_first) or (
-            outer_last is not None and tau.first_day > outer_last
-        ):
-            return "incorrect"
-        if (inner_first is None or tau.first_day >= inner_first) and (inner_last is None or tau.last_day <= inner_last):
-            return "correct"
-        return "transitional"
+        return Bounds(
+            *(-math.inf if day is None else day for day in (outer_first, inner_first)),
+            *(math.inf if day is None else day for day in (inner_last, outer_last)),
+        )
+
+    def status(self, context: Date | str, boundaries: Boundaries = "released") -> Status:
+        """``correct``, ``incorrect`` or ``transitional``: how the days of a date lie to the period."""
+        tau = as_date(context)
+        return self.bounds(boundaries).status(tau.first_day, tau.last_day)
 
     def alpha(self, context: Date | str, boundaries: Boundaries = "released") -> float:
         """Relative position: (midpoint of the date - midpoint of the period) / length of the period.
