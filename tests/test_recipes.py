@@ -3,20 +3,16 @@
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
-import typer
 
-from anachron.cli.main import app
-from anachron.data.columns import to_published
-from anachron.data.loaders import load_dataset
 from anachron.lm.formats import ChatTemplate
-from anachron.lm.model import demo_folder, load_tokenizer
+from anachron.lm.model import load_tokenizer
+from staging import Stage, parse
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SCRIPTS = sorted(RECIPES.glob("*.sh"))
@@ -77,15 +73,6 @@ def run_of(words):
     return words[1], option(words, "--format"), option(words, "--prefix")
 
 
-def check_command(words):
-    """Parse a command line as the program does; an unknown command, option or a missing one is an error."""
-    commands = typer.main.get_command(app).commands
-    name = words[0]
-    if name == "report" and "report" not in commands:
-        name = "metrics"  # its options are those of metrics
-    commands[name].make_context(name, list(words[1:]))
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_are_valid_and_executable(script):
     subprocess.run(["bash", "-n", script], check=True)
@@ -101,7 +88,7 @@ def test_models_are_those_of_the_papers():
 def test_timestress_probes_what_the_paper_probed(tmp_path):
     commands = record("timestress.sh", tmp_path)
     for words in commands:
-        check_command(words)
+        parse(words)
     probes = [words for words in commands if words[0] == "probe"]
     runs = {run_of(words) for words in probes}
     for form, plain in (("raw", PRETRAINED | INSTRUCT), ("chat", INSTRUCT)):
@@ -122,7 +109,7 @@ def test_timestress_probes_what_the_paper_probed(tmp_path):
 def test_robustness_2025_probes_what_the_paper_probed(tmp_path):
     commands = record("robustness-2025.sh", tmp_path, "facts.parquet")
     for words in commands:
-        check_command(words)
+        parse(words)
     runs = {run_of(words) for words in commands if words[0] == "probe"}
     assert runs == {
         (hub_name(m), form, prefix)
@@ -170,44 +157,26 @@ def test_the_template_for_openelm_shows_both_turns_once():
 
 
 @pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """A folder in which hub names are folders: the bundled model for each model, three facts for the data set."""
-    few = load_dataset("mini").sample(3)
-    names = [*map(hub_name, PRETRAINED | INSTRUCT), "meta-llama/Llama-2-7b-hf"]
-    for name in names:
-        (tmp_path / name).mkdir(parents=True)
-        for file in demo_folder().iterdir():
-            (tmp_path / name / file.name).symlink_to(file)
-    (tmp_path / "Orange" / "TimeStress").mkdir(parents=True)
-    to_published(few.table, few.boundaries).write_csv(tmp_path / "Orange" / "TimeStress" / "data.csv")
-    binary = tmp_path / "bin" / "anachron"
-    binary.parent.mkdir()
-    there = "report" in typer.main.get_command(app).commands
-    leave_out = "" if there else 'if [ "$1" = report ]; then exit 0; fi\n'
-    binary.write_text(f'#!/bin/sh\n{leave_out}exec {shlex.quote(sys.executable)} -m anachron.cli.main "$@"\n')
-    binary.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{binary.parent}:{os.environ['PATH']}")
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    return tmp_path
+def stage(tmp_path):
+    """Hub names are folders here: the bundled model for each model, three facts for the data set."""
+    models = [*map(hub_name, PRETRAINED | INSTRUCT), "meta-llama/Llama-2-7b-hf"]
+    return Stage(tmp_path / "stage", models, ["Orange/TimeStress"])
 
 
-def run_recipe(hub, script, *arguments, **environment):
+def run_recipe(stage, script, *arguments, **environment):
     done = subprocess.run(
-        [RECIPES / script, *arguments], cwd=hub, env={**os.environ, "DTYPE": "float32", **environment},
-        capture_output=True, text=True,
+        [RECIPES / script, *arguments], cwd=stage.folder, capture_output=True, text=True,
+        env={**stage.environment, "DTYPE": "float32", **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done
 
 
 @pytest.mark.slow
-def test_timestress_runs_from_nothing_to_the_tables(hub):
+def test_timestress_runs_from_nothing_to_the_tables(stage):
     chosen = "apple/OpenELM-450M apple/OpenELM-450M-Instruct meta-llama/Llama-3.1-70B"
     settings = {"MODELS": chosen, "TOP": "2", "OUT": "all"}
-    run_recipe(hub, "timestress.sh", **settings)
-    summary = pl.read_csv(hub / "all" / "tables" / "summary.csv")
+    run_recipe(stage, "timestress.sh", **settings)
+    summary = pl.read_csv(stage.folder / "all" / "tables" / "summary.csv")
     runs = set(summary.select("model", "format", "prefix").iter_rows())
     names = [name.rpartition("/")[2] for name in chosen.split()]
     assert {m for m, f, p in runs if (f, p) == ("raw", "none")} == set(names)
@@ -215,26 +184,25 @@ def test_timestress_runs_from_nothing_to_the_tables(hub):
     for prefix in ("hierarchy", "transfer"):
         assert len([m for m, f, p in runs if (f, p) == ("raw", prefix)]) == 2
         assert len([m for m, f, p in runs if (f, p) == ("chat", prefix)]) == 1
-    manifest = json.loads((hub / "all" / "tables" / "manifest.json").read_text())
+    manifest = json.loads((stage.folder / "all" / "tables" / "manifest.json").read_text())
     assert {"formats", "prefixes", "base_and_instruct", "overlap"}.isdisjoint(manifest["left_out"])
-    record = json.loads((hub / "all" / "chat-none" / "OpenELM-450M-Instruct" / "run.json").read_text())
+    record = json.loads((stage.folder / "all" / "chat-none" / "OpenELM-450M-Instruct" / "run.json").read_text())
     assert record["settings"]["dataset"] == "Orange/TimeStress"
     # Raw text does not see the chat template; the model behind every name is the same, and so are its scores.
-    scores = [pl.read_parquet(hub / "all" / "raw-none" / name / "scores.parquet")["logp"] for name in names]
+    scores = [pl.read_parquet(stage.folder / "all" / "raw-none" / name / "scores.parquet")["logp"] for name in names]
     assert scores[0].equals(scores[1]) and scores[0].equals(scores[2])
 
 
 @pytest.mark.slow
-def test_robustness_2025_runs_from_nothing_to_the_tables(hub):
-    few = hub / "Orange" / "TimeStress" / "data.csv"
+def test_robustness_2025_runs_from_nothing_to_the_tables(stage):
     settings = {"MODELS": "google/gemma-2-2b-it", "OUT": "first"}
-    run_recipe(hub, "robustness-2025.sh", str(few), **settings)
-    variance = pl.read_csv(hub / "first" / "tables" / "granularity_variance.csv")
+    run_recipe(stage, "robustness-2025.sh", "mini", **settings)
+    variance = pl.read_csv(stage.folder / "first" / "tables" / "granularity_variance.csv")
     assert set(variance.select("model", "format", "prefix").iter_rows()) == {
         ("gemma-2-2b-it", "raw", "few-shot"),
         ("gemma-2-2b-it", "chat", "few-shot"),
     }
-    before = {path: path.stat().st_mtime_ns for path in (hub / "first").rglob("scores.parquet")}
-    run_recipe(hub, "robustness-2025.sh", str(few), **settings)  # again: nothing is scored twice
-    assert {path: path.stat().st_mtime_ns for path in (hub / "first").rglob("scores.parquet")} == before
+    before = {path: path.stat().st_mtime_ns for path in (stage.folder / "first").rglob("scores.parquet")}
+    run_recipe(stage, "robustness-2025.sh", "mini", **settings)  # again: nothing is scored twice
+    assert {path: path.stat().st_mtime_ns for path in (stage.folder / "first").rglob("scores.parquet")} == before
     assert len(before) == 4
