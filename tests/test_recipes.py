@@ -134,6 +134,7 @@ def test_special_cases_and_overrides(tmp_path):
     for words in [w for w in commands if w[0] == "probe"]:
         model, form, used = run_of(words)
         assert used in ("none", str(prefix)) and option(words, "--dtype") == "float32"
+        assert option(words, "--label") == model.rpartition("/")[2]
         openelm = model.startswith("apple/")
         assert option(words, "--tokenizer") == ("meta-llama/Llama-2-7b-hf" if openelm else None)
         assert ("--trust-remote-code" in words) == openelm
