@@ -1,40 +1,90 @@
 """Documentation that cannot drift."""
 
-import importlib.util
+import importlib
+import inspect
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 import typer
 
+import anachron
 from anachron.cli.main import app
+from anachron.probe.catalogue import ANALYSES, make_tables
+from staging import check_options
+from studies import synthetic_study
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="signatures print differently in other versions of Python")
-def test_reference_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "tools" / "make_reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "reference.md").read_text("utf-8") == module.reference(), "run make docs"
+@pytest.fixture(scope="module")
+def tools():
+    """The modules of tools/ that make pages."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        yield importlib.import_module("make_reference"), importlib.import_module("tables_page")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+@pytest.mark.parametrize("page", ["reference.md", "tables.md"])
+def test_pages_made_from_the_code_are_up_to_date(tools, page):
+    assert (ROOT / "docs" / page).read_text("utf-8") == tools[0].PAGES[page](), "run make docs"
+
+
+def test_every_command_and_option_is_in_the_reference():
+    text = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    tree = typer.main.get_command(app)
+    for words in (command for command in all_commands(tree)):
+        section = text.split(f"## `anachron {words}`\n", 1)[1].split("\n## ")[0]
+        for parameter in all_commands(tree)[words].params:
+            if parameter.name != "help" and parameter.param_type_name == "option":
+                assert all(f"{option}" in section for option in parameter.opts), f"{words} {parameter.name}"
+
+
+def all_commands(group, before=""):
+    found = {}
+    for name, command in group.commands.items():
+        found |= all_commands(command, f"{before}{name} ") if hasattr(command, "commands") else {before + name: command}
+    return found
+
+
+def test_every_table_is_described_column_by_column(tools):
+    made, left_out = make_tables(synthetic_study(16))
+    assert left_out == {}
+    described = tools[1].COLUMNS
+    assert list(described) == [analysis.name for analysis in ANALYSES]
+    for name, table in made.items():
+        assert list(described[name]) == table.columns, name
+
+
+def test_every_public_name_is_on_the_python_page():
+    listed = re.findall(r"^::: anachron\.(\w+)$", (ROOT / "docs" / "python.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(anachron.__all__)
+    undocumented = [name for name in anachron.__all__ if not inspect.getdoc(getattr(anachron, name))]
+    assert undocumented == []
 
 
 def test_commands_and_options_in_the_guides_exist():
-    tree = typer.main.get_command(app)
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    found = 0
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").glob("*")]:
         if page.name == "reference.md":
             continue
-        for line in re.findall(r"^(?:\$ )?anachron (.+)$", page.read_text("utf-8"), re.MULTILINE):
-            words = line.split()
-            command = tree
-            while hasattr(command, "commands"):
-                command = command.commands.get(words.pop(0))
-            assert command is not None, f"{page.name}: anachron {line}"
-            known = {option for parameter in command.params for option in parameter.opts} | {"--help", "--debug"}
-            for word in words:
-                assert not word.startswith("--") or word in known, f"{page.name}: anachron {line}"
+        text = page.read_text("utf-8").replace("\\\n", " ")
+        for line in re.findall(r"^(?:\$ |# +)?anachron ([^A-Z].+)$", text, re.MULTILINE):
+            check_options(shlex.split(line.partition(" #")[0]), f"{page.name}: anachron {line}")
+            found += 1
+    assert found > 20
+
+
+def test_docstrings_become_lists_on_the_site(tools):
+    lists = pytest.importorskip("docstring_lists", reason="needs the extra docs")
+    text = "What.\n\none: first,\n    still first.\ntwo, three: both.\nReturns it.\nExample: none"
+    assert lists.with_lists(text) == (
+        "What.\n\n\n- `one`: first,\n    still first.\n- `two`, `three`: both.\n\nReturns it.\nExample: none"
+    )
 
 
 def test_links_between_pages_lead_somewhere():

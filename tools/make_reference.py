@@ -1,7 +1,9 @@
-"""Writes ``docs/reference.md``: every command with its options, and every public name with its docstring.
+"""Writes ``docs/reference.md``, every command with its options, and ``docs/tables.md``, every table of the catalogue.
 
-python tools/make_reference.py          # write it
-python tools/make_reference.py --check  # exit 1 if it is out of date
+The Python names are in ``docs/python.md``, which the site fills with their docstrings.
+
+python tools/make_reference.py          # write them
+python tools/make_reference.py --check  # exit 1 if one is out of date
 """
 
 import inspect
@@ -10,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from tables_page import tables_page
 
-import anachron
 from anachron.cli.main import app
 
-TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def commands() -> list[str]:
     tree = typer.main.get_command(app)
-    lines = ["## Commands", "", "`--debug`, anywhere on the line, shows the traceback of an error.", ""]
+    lines: list[str] = []
     for name, command in leaves(tree):
         lines += [
-            f"### `anachron {name}`",
+            f"## `anachron {name}`",
             "",
             inspect.cleandoc(command.help),
             "",
@@ -51,34 +53,27 @@ def leaves(group: Any, before: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def names() -> list[str]:
-    lines = ["## Python", ""]
-    for name in anachron.__all__:
-        thing = getattr(anachron, name)
-        signature = "" if isinstance(thing, type) and issubclass(thing, Exception) else str(inspect.signature(thing))
-        lines += [f"### `anachron.{name}{_plain(signature)}`", "", inspect.getdoc(thing) or "", ""]
-        if isinstance(thing, type):
-            for member, value in vars(thing).items():
-                if member.startswith("_") or not (inspect.isfunction(value) or isinstance(value, classmethod)):
-                    continue
-                function = getattr(thing, member)
-                lines += [f"**`{name}.{member}{_plain(str(inspect.signature(function)))}`**", ""]
-                lines += [inspect.getdoc(function) or "", ""]
-    return lines
-
-
-def _plain(signature: str) -> str:
-    return signature.replace("anachron.", "").replace("'", "").replace("typing.", "")
-
-
 def reference() -> str:
-    title = ["# Reference", "", "Made from the code by `make docs`; do not edit.", ""]
-    return "\n".join(title + commands() + names()).rstrip() + "\n"
+    tree = typer.main.get_command(app)
+    title = ["# Commands", "", "Made from the code by `make docs`; do not edit.", ""]
+    anywhere = [
+        *("| `anachron ...` | |", "| --- | --- |"),
+        *(f"| `{', '.join(p.opts)}` | {p.help} |" for p in tree.params if p.name != "help"),
+        "| `--help` | Explain a command, with an example. |",
+        "| `--debug` | Anywhere on the line: show the traceback of an error. |",
+        "",
+    ]
+    return "\n".join(title + anywhere + commands()).rstrip() + "\n"
+
+
+PAGES = {"reference.md": reference, "tables.md": tables_page}
 
 
 if __name__ == "__main__":
-    text = reference()
-    if "--check" in sys.argv:
-        sys.exit(0 if TARGET.read_text("utf-8") == text else f"{TARGET} is out of date; run make docs")
-    TARGET.write_text(text, "utf-8")
-    print(f"wrote {TARGET}")
+    for name, make in PAGES.items():
+        target, text = DOCS / name, make()
+        if "--check" not in sys.argv:
+            target.write_text(text, "utf-8")
+            print(f"wrote {target}")
+        elif target.read_text("utf-8") != text:
+            sys.exit(f"{target} is out of date; run make docs")

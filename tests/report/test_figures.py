@@ -257,7 +257,7 @@ def test_formats(several):
         near(drawn(gap, "chat minus raw text"), [(row[f"{score}_difference"], n) for n, row in enumerate(rows)])
         near(
             ends(gap, "chat minus raw text"),
-            [((row[f"{score}_low"], n), (row[f"{score}_high"], n)) for n, row in enumerate(rows)],
+            [((row[f"{score}_difference_low"], n), (row[f"{score}_difference_high"], n)) for n, row in enumerate(rows)],
         )
 
 
@@ -293,7 +293,10 @@ def test_differences(several, name, against, row_name):
             )
             near(
                 ends(axes, label_of(granularity)),
-                [((row[f"{score}_low"], p), (row[f"{score}_high"], p)) for row, p in zip(rows, y, strict=True)],
+                [
+                    ((row[f"{score}_difference_low"], p), (row[f"{score}_difference_high"], p))
+                    for row, p in zip(rows, y, strict=True)
+                ],
             )
         assert drawn(axes, "_reference")[0][0] == 0
 

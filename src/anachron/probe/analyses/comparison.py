@@ -31,7 +31,8 @@ def compare(
     """Differences second minus first on the facts that both runs have, at each granularity and global.
 
     Per pair and granularity: the keys of both (``against_...`` is the first), ``facts``, mean W and R of each,
-    ``win_rate_difference`` and ``robustness_difference`` with intervals and p by the paired bootstrap over facts,
+    ``win_rate_difference`` and ``robustness_difference`` with interval and p (``..._difference_low, _high, _p``) by the
+    paired bootstrap over facts,
     ``gained`` and ``lost`` (facts robust in one of the two only) and McNemar's exact p of them.
     """
     rows: list[dict[str, Any]] = []
@@ -48,7 +49,7 @@ def compare(
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
                 found = paired_bootstrap(before, after, resamples=resamples, seed=seed)
                 row |= {f"against_{name}": before.mean(), name: after.mean(), f"{name}_difference": found.difference}
-                row |= {f"{name}_low": found.low, f"{name}_high": found.high, f"{name}_p": found.p}
+                row |= {f"{name}_difference_{end}": getattr(found, end) for end in ("low", "high", "p")}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
             rows.append(row | {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)})

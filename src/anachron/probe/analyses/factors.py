@@ -148,7 +148,7 @@ def size_to_perfection(table: pl.DataFrame) -> pl.DataFrame:
 
     table: from `sizes`. One row per family, instruct or not, format and prefix with two sizes at least: ``models,
     slope`` (R per tenfold size), ``parameters_at_1`` (null where R does not grow). An extrapolation, as in paper 001,
-    section 4.9 and figure 7; two points make a line, not evidence.
+    figure 7; two points make a line, not evidence.
     """
     rows: list[dict[str, Any]] = []
     keys = ["family", "instruct", "format", "prefix"]

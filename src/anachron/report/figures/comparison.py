@@ -41,8 +41,8 @@ def formats(table: pl.DataFrame) -> "Figure":
             marks.in_percent(panel)
             marks.reference(beside, 0)
             marks.dots(
-                beside, places, rows[f"{score}_difference"], Look(style.BLACK, "D"), low=rows[f"{score}_low"],
-                high=rows[f"{score}_high"], label="chat minus raw text",
+                beside, places, rows[f"{score}_difference"], Look(style.BLACK, "D"),
+                low=rows[f"{score}_difference_low"], high=rows[f"{score}_difference_high"], label="chat minus raw text",
             )  # fmt: skip
             beside.set_xlabel("difference (points)")
             marks.at_least(beside, 0.1)
@@ -86,7 +86,7 @@ def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str
                 own = named.filter(pl.col("granularity") == granularity)
                 marks.dots(
                     panel, own["row"] + offset, own[f"{score}_difference"], GRANULARITIES[granularity],
-                    low=own[f"{score}_low"], high=own[f"{score}_high"],
+                    low=own[f"{score}_difference_low"], high=own[f"{score}_difference_high"],
                     label=GRANULARITY_NAMES.get(granularity, granularity),
                 )  # fmt: skip
             panel.set_xlabel(f"difference in {said} (points)")

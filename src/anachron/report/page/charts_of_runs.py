@@ -56,7 +56,7 @@ def differences(table: pl.DataFrame, looks: Looks) -> list[Json]:
     zero = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 0, "y1": 0, "line": {"color": "@ink", "width": 1}}
     views = []
     for score, name in NAMES.items():
-        shown = table.rename({f"{score}_low": "low", f"{score}_high": "high"})
+        shown = table.rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
         found = _levels(shown, looks, f"{score}_difference", "low", "high", name, f"difference of {name}")
         for trace, (key, group) in zip(found["data"], by_run(shown), strict=True):
             against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
