@@ -21,7 +21,8 @@ def worst_far_errors(scores: pl.DataFrame, facts: pl.DataFrame, lost: pl.DataFra
         "fact_id"
     )
     return (
-        lost.filter((pl.col("win_rate") >= 0.9) & (pl.col("win_rate") < 1) & (pl.col("alpha").abs() >= 1))
+        lost.cast({pl.Categorical: pl.String})
+        .filter((pl.col("win_rate") >= 0.9) & (pl.col("win_rate") < 1) & (pl.col("alpha").abs() >= 1))
         .with_columns(pl.col("alpha").abs().alias("distance"))
         .sort(["distance", "fact_id", "model", "format", "prefix"], descending=[True, *[False] * 4])
         .unique(["model", "format", "prefix", "fact_id"], keep="first", maintain_order=True)

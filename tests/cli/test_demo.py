@@ -1,0 +1,28 @@
+"""The command demo, on a few facts: what it prints and leaves behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from anachron.cli import demo as demo_module
+from anachron.cli.main import _code
+
+
+def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(demo_module, "DEMO_FACTS", 12)
+    out = tmp_path / "demo"
+    assert _code(["demo", "--out", str(out)], debug=True) == 0
+    printed, said = capsys.readouterr()
+    assert "probing a fixed sample of 12 of the" in said
+    assert all(name in printed for name in ("demo, taught", "demo, not taught", "demo-untrained"))
+    assert "the farthest:" in printed  # a timeline of a far error
+    for line, made in (
+        ("run folder of demo: ", out / "sample" / "demo"), ("tables: ", out / "sample" / "metrics"),
+        ("report: ", out / "sample" / "report.html"),
+    ):  # fmt: skip
+        assert f"{line}{made}" in printed and made.exists()
+    assert _code(["demo", "--out", str(out), "--json"], debug=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["report"] == str(out / "sample" / "report.html")
+    assert {row["model"] for row in found["summary"]} == {"demo, taught", "demo, not taught", "demo-untrained"}
