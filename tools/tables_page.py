@@ -248,6 +248,9 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 NEEDS = {
     "_all_granularities": "facts with matches at year, month and day",
+    "_two_granularities": "facts with matches at two granularities",
+    "_against_baseline": "two models in the same format and prefix, one of them the baseline",
+    "_relations": "relation labels of facts with matches at year, month and day, in a run without a prefix",
     "_years": "facts with matches at year granularity",
     "_year_contexts": "dates that are years",
     "_both_formats": "raw and chat scores of one model",
@@ -256,7 +259,7 @@ NEEDS = {
     "_sizes": "the number of parameters of a model (recorded by runs, or `--models`)",
     "_families": "two models of one family and of different size",
     "_pairs_of_base_and_instruct": "an instruct model and its base, raw (told by their names, or `--models`)",
-    "_any_factor": "popularity, dates or the number of other objects in the score tables",
+    "_any_factor": "popularity, dates or the number of other objects of facts in a run without a prefix",
     "_far_errors_to_show": "a fact with 0.9 <= W < 1 and a match lost at least one period away",
     "_anachronisms": "an impossible or far date that beat a true one",
     "_aligned": "a fact known at some granularity to one of the most robust models",

@@ -251,7 +251,10 @@ def test_formats_and_prefixes_equal_the_loop(tables, looped):
     pairs = {
         "formats": [((m, "raw", "none"), (m, "chat", "none")) for m in ("fir-1b-it", "fir-7b-it")],
         "prefixes": [(("fir-1b", "raw", "none"), ("fir-1b", "raw", "hierarchy"))],
-        "comparison": [(("fir-1b", "raw", "none"), (m, "raw", "none")) for m in others],
+        "comparison": [
+            *((("fir-1b", "raw", "none"), (m, "raw", "none")) for m in others),
+            (("fir-1b-it", "chat", "none"), ("fir-7b-it", "chat", "none")),
+        ],
     }  # fmt: skip
     for name, expected in pairs.items():
         assert tables[name].height == 4 * len(expected)
@@ -356,7 +359,10 @@ def test_correlations_equal_scipy_and_statsmodels(study, tables, looped):
             pairs = [
                 (facts[k[-1]][factor], v[i], k[-1])
                 for k, v in global_of(looped).items()
-                if factor in facts[k[-1]] and (group == "all" or k[:3] in top) and form in ("all", k[1])
+                if factor in facts[k[-1]]
+                and (group == "all" or k[:3] in top)
+                and form in ("all", k[1])
+                and k[2] == "none"
             ]
             x, y, clusters = zip(*pairs, strict=True)
             r = only(
@@ -369,7 +375,8 @@ def test_correlations_equal_scipy_and_statsmodels(study, tables, looped):
             fit = statsmodels.OLS(np.array(y), statsmodels.add_constant(np.array(x))).fit(
                 cov_type="cluster", cov_kwds={"groups": groups}, use_t=False
             )
-            assert r["p_clustered"] == pytest.approx(fit.pvalues[1], abs=1e-9)
+            enough = len(set(clusters)) >= 10
+            assert r["p_clustered"] == pytest.approx(fit.pvalues[1] if enough else np.nan, abs=1e-9, nan_ok=True)
             checked += 1
     assert checked == 24
     assert rows(tables["correlations"], factor="log_duration", score="robustness") == []  # confounded, so left out
@@ -386,7 +393,8 @@ def test_durations_are_years_of_the_whole_period():
 
 
 def test_factor_bins_part_the_facts(study, tables, looped):
-    together = {k: v for k, v in global_of(looped).items() if k[:3] in set(study.most_robust.rows())}
+    top = set(study.most_robust.rows())
+    together = {k: v for k, v in global_of(looped).items() if k[:3] in top and k[2] == "none"}
     facts = {f["fact_id"]: plain_factors(f) for f in about_facts(24, 3)}
     for form in ("raw", "chat"):
         for factor in ("log_popularity", "other_objects"):
@@ -413,7 +421,9 @@ def test_relations_equal_the_loop_and_are_ranked(tables, looped):
         assert [r["robustness"] for r in own] == sorted((r["robustness"] for r in own), reverse=True)
         for r in own:
             inside = [
-                (k[-1], v) for k, v in global_of(looped).items() if k[1] == form and labels[k[-1]] == r["relation"]
+                (k[-1], v)
+                for k, v in global_of(looped).items()
+                if k[1:3] == (form, "none") and labels[k[-1]] == r["relation"]
             ]
             assert r["facts"] == len({fact for fact, _ in inside})
             assert r["robustness"] == pytest.approx(mean(v[1] for _, v in inside))
@@ -509,12 +519,16 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
         ),
         (
             lambda t: t.filter(pl.col("model") == "oak-3b"),
-            dict.fromkeys(("overlap", "shared_knowledge", "comparison"), "there is one model only")
+            dict.fromkeys(("overlap", "shared_knowledge"), "there is one model only")
+            | {"comparison": "there is one model only in each format and prefix"}
             | dict.fromkeys(
                 ("sizes", "size_to_perfection"), "no model's number of parameters is known (give --models)"
             ),
         ),
-        (lambda t: t.drop("relation_label"), {"relations": "the score tables do not say relation_label"}),
+        (
+            lambda t: t.drop("relation_label"),
+            {"relations": "no fact of a run without a prefix has a relation_label and matches at all granularities"},
+        ),
         (
             lambda t: t.drop("start", "end", "popularity", "other_objects"),
             dict.fromkeys(
@@ -524,10 +538,9 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
         (
             lambda t: t.filter(pl.col("granularity") == "day"),
             dict.fromkeys(("alpha", "far_errors", "timelines"), "no fact has matches at year granularity")
-            | {"years": "no date is a year"}
+            | {"years": "no date is a year", "transfer": "no fact has matches at two granularities"}
             | dict.fromkeys(
-                ("transfer", "transfer_mean", "agreement", "sizes", "relations", "comparison"),
-                "no fact has matches at year, month and day",
+                ("agreement", "sizes", "relations", "overlap"), "no fact has matches at year, month and day"
             ),
         ),
     ],

@@ -88,8 +88,9 @@ def test_latex_compiles(written, tmp_path):
 def test_notes_name_the_models_that_are_pooled():
     study = synthetic_study(12, top=2)
     chosen = study.most_robust.filter(pl.col("format") == "chat")["model"].to_list()
-    assert f"pooled rows of chat, prefix none are over the most robust models: {', '.join(chosen)}" in study_notes(
-        study
+    assert (
+        f"chat, prefix none: transfer and far errors are pooled over the most robust models: {', '.join(chosen)}"
+        in study_notes(study)
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.output import print_json, say, stdout
+from anachron.cli.output import print_json, say, stdout, warn
 
 Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
 Noise = Annotated[
@@ -40,6 +40,9 @@ def open_study(paths: list[Path], **options: Any) -> tuple[Any, dict[str, Any]]:
         models = merge_models(models, read_models(given))
     sharing = "common" if common else "refuse" if len(sources) > 1 else "keep"
     study = make_study(read_sources(sources), models=models, sharing=sharing, **options)  # type: ignore[arg-type]
+    here = study.models["model"].to_list()
+    if unknown := sorted(set(models["model"]) - set(here)):
+        warn(f"{given or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
     return study, {**options, "sharing": sharing, "models": None if given is None else str(given)}
 
 

@@ -65,6 +65,8 @@ def report(
         found |= {"summary": written.summary.to_dicts(), "notes": written.notes}
         print_json(found | {"left_out": dict(written.left_out), "not_drawn": not_drawn})
         return
+    for note in written.notes:
+        say(note)
     for name, reason in written.left_out.items():
         say(f"left out: {name}, for {reason}")
     for reason in not_drawn.values():

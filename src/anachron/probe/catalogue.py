@@ -45,14 +45,23 @@ def _all_granularities(study: Study) -> str | None:
     return None if study.together.height else "no fact has matches at year, month and day"
 
 
+def _two_granularities(study: Study) -> str | None:
+    found = study.facts.filter(pl.col("granularity") != "global")["granularity"].n_unique()
+    return None if found > 1 else "no fact has matches at two granularities"
+
+
 def _years(study: Study) -> str | None:
     found = study.facts.filter(pl.col("granularity") == "year").height
     return None if found else "no fact has matches at year granularity"
 
 
 def _year_contexts(study: Study) -> str | None:
-    found = any(((run["granularity"] == "year") & (run["status"] != "none")).any() for run in study.runs)
-    return None if found else "no date is a year"
+    dated = (pl.col("granularity") == "year") & (pl.col("status") != "none")
+    times = pl.concat([run.filter(dated).select(pl.col("time").cast(pl.String)).unique() for run in study.runs])["time"]
+    if not times.len():
+        return "no date is a year"
+    broken = times.filter(~times.str.contains(r"^[+-]?\d{1,12}$").fill_null(False))
+    return f"the time {broken[0]!r} of a year context is no year (write YYYY)" if broken.len() else None
 
 
 def _both_formats(study: Study) -> str | None:
@@ -85,17 +94,12 @@ def _pairs_of_base_and_instruct(study: Study) -> str | None:
     return None if found else "no instruct model is here with its base model in raw format (give --models)"
 
 
-def _about(*columns: str) -> Need:
-    def need(study: Study) -> str | None:
-        lacking = [name for name in columns if not study.knows(name)]
-        return f"the score tables do not say {', '.join(lacking)}" if lacking else None
-
-    return need
-
-
 def _any_factor(study: Study) -> str | None:
-    found = factors.factors(study.about, study.present).height
-    return None if found else "the score tables do not say popularity, start, end or other_objects"
+    values = factors.factors(study.about, study.present)
+    if not values.height:
+        return "the score tables do not say popularity, start, end or other_objects"
+    found = values.join(_plain(study), on="fact_id", how="semi").height
+    return None if found else "nothing is known of the facts that a run without a prefix has at all granularities"
 
 
 def _far_errors_to_show(study: Study) -> str | None:
@@ -111,10 +115,31 @@ def _sizes_table(study: Study) -> pl.DataFrame:
     return factors.sizes(summarise(study.facts, resamples=study.resamples, seed=study.seed), study.models)
 
 
+def _pairs_with_baseline(study: Study) -> list[tuple[comparison.RunKey, comparison.RunKey]]:
+    return comparison.baseline_pairs(comparison.run_keys(study.facts), study.baseline)
+
+
+def _against_baseline(study: Study) -> str | None:
+    if _pairs_with_baseline(study):
+        return None
+    if study.baseline is None:
+        return "there is one model only in each format and prefix"
+    return f"the baseline {study.baseline} has no run in the format and prefix of another model"
+
+
 def _comparison(study: Study) -> pl.DataFrame:
-    baseline = study.baseline or study.runs[0]["model"][0]
-    pairs = comparison.baseline_pairs(comparison.run_keys(study.facts), baseline)
-    return comparison.compare(study.facts, pairs, resamples=study.resamples, seed=study.seed)
+    return comparison.compare(study.facts, _pairs_with_baseline(study), resamples=study.resamples, seed=study.seed)
+
+
+def _plain(study: Study) -> pl.DataFrame:
+    """Global rows of the runs without a prefix: those that the papers relate to what is known of facts."""
+    return study.together.filter(pl.col("prefix") == "none")
+
+
+def _relations(study: Study) -> str | None:
+    named = study.about.filter(pl.col("relation_label").is_not_null())
+    found = _plain(study).join(named, on="fact_id", how="semi").height
+    return None if found else "no fact of a run without a prefix has a relation_label and matches at all granularities"
 
 
 def _compared(
@@ -159,11 +184,11 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "transfer", "Known at one granularity given known at another", "002, figures 6, 9 and 10",
-        _transfer, (_all_granularities,),
+        _transfer, (_two_granularities,),
     ),
     Analysis(
         "transfer_mean", "Mean transfer between two granularities, with each prefix", "002, figures 6 and 10",
-        lambda s: mean_transfer(_transfer(s)), (_all_granularities,),
+        lambda s: mean_transfer(_transfer(s)), (_two_granularities,),
     ),
     Analysis(
         "agreement", "How often two granularities agree on a wrong date, by distance", "002, figure 8",
@@ -191,17 +216,17 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "correlations", "What W and R go with: Pearson's r", "002, figures 13 and 18, section 4.2; 001, figure 8",
-        lambda s: factors.correlations(_values(s), s.together, s.most_robust), (_all_granularities, _any_factor),
+        lambda s: factors.correlations(_values(s), _plain(s), s.most_robust), (_all_granularities, _any_factor),
     ),
     Analysis(
         "factor_bins", "W and R by popularity, distance, duration and other objects", "002, figures 13 and 18",
-        lambda s: factors.factor_bins(_values(s), s.of_top(s.together), resamples=s.resamples, seed=s.seed),
+        lambda s: factors.factor_bins(_values(s), s.of_top(_plain(s)), resamples=s.resamples, seed=s.seed),
         (_all_granularities, _any_factor),
     ),
     Analysis(
         "relations", "R of each relation, the highest first", "002, figure 16",
-        lambda s: factors.relations(s.about, s.together, resamples=s.resamples, seed=s.seed),
-        (_all_granularities, _about("relation_label")),
+        lambda s: factors.relations(s.about, _plain(s), resamples=s.resamples, seed=s.seed),
+        (_all_granularities, _relations),
     ),
     Analysis(
         "overlap", "Facts that two models know robustly", "002, section 4.2",
@@ -214,7 +239,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "comparison", "Every model against the baseline, on the same facts", "beyond the papers",
-        _comparison, (_all_granularities, _several_models),
+        _comparison, (_against_baseline,),
     ),
     Analysis(
         "margins", "Facts whose every match is won by more than a margin", "beyond the papers",
@@ -222,7 +247,8 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "timelines", "Facts that seem known, with errors far from their period, year by year", "002, figure 17",
-        lambda s: contexts.timelines(s.runs, s.about, s.lost), (_years, _far_errors_to_show), large=True,
+        lambda s: contexts.timelines(s.runs, s.about, s.lost), (_years, _year_contexts, _far_errors_to_show),
+        large=True,
     ),
     Analysis(
         "believed", "When a model believes that each fact holds, and how far off that is", "beyond the papers",
@@ -252,7 +278,8 @@ ANALYSES: tuple[Analysis, ...] = (
 
 
 def _aligned(study: Study) -> str | None:
-    return None if study.aligned.height else "no fact of the most robust models is known at any granularity"
+    found = study.aligned.filter(pl.col("alpha").abs() <= 5).height
+    return None if found else "no fact of the most robust models is known at any granularity"
 
 
 def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:

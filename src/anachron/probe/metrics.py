@@ -19,6 +19,7 @@ from anachron.probe.statistics import RESAMPLES, bootstrap_mean, random_robustne
 RUN_KEYS = ["model", "format", "prefix"]
 FACT_KEYS = [*RUN_KEYS, "fact_id"]
 GLOBAL = "global"
+POOLED = "pooled"
 FORMATS = ("raw", "chat")
 SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
 
@@ -39,7 +40,8 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     """A score table with its columns in their types, whatever file it came from (CSV has only text).
 
     Raises `DataError` naming the row for a column that is missing, a key that is empty, a status or granularity
-    that is unknown, a score that is no finite number, a dated row without alpha, and a row that is there twice.
+    that is unknown, a score that is no finite number, a dated row without alpha, the model name that is kept for all
+    models together, and a row that is there twice.
     """
     missing = [name for name in SCORE_COLUMNS if name not in scores.columns]
     if missing:
@@ -64,6 +66,7 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     _refuse(
         scores, "logp", ~table["logp"].is_finite().fill_null(False), "is no finite number; score that statement again"
     )
+    _refuse(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
     dated = table["status"] != "none"
     _refuse(
         scores,
@@ -199,7 +202,14 @@ def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
         own = scores["noise"].cast(pl.Float64, strict=False)
         usable = own.is_finite() & (own >= 0)
         _refuse(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
-        return scores.with_columns(own)
+        table = scores.with_columns(own)
+        several = (
+            table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique()).filter(pl.col("noise") > 1)
+        )
+        if several.height:
+            model, form, prefix, count = several.row(0)
+            raise DataError(f"{model}, {form}, prefix {prefix} has {count} values of noise; a run has one")
+        return table
     return scores.with_columns(pl.lit(noise, pl.Float64).alias("noise"))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+MIN_CLUSTERS = 10  # fewer say too little about how much clusters vary
 CHUNK = 4_000_000  # draws counted at a time: 32 MB
 
 
@@ -139,7 +140,7 @@ def pearson(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, cl
     clusters: one label a pair; pairs of one cluster (the same fact under several models) may depend on each other.
     The clustered p is that of ordinary least squares with the sandwich estimator, small-sample factor
     G/(G-1) (n-1)/(n-2), against the normal distribution (as statsmodels' ``cov_type="cluster"``). NaN where x or y
-    does not vary, or with fewer than three pairs or two clusters.
+    does not vary, with fewer than three pairs, and (the clustered p) with fewer than `MIN_CLUSTERS` clusters.
     """
     a, b = np.asarray(x, float), np.asarray(y, float)
     if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
@@ -153,14 +154,18 @@ def pearson(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, cl
 def _clustered_p(x: np.ndarray, y: np.ndarray, clusters: np.ndarray) -> float:
     _, group = np.unique(clusters, return_inverse=True)
     groups, n = int(group.max()) + 1, x.size
-    if groups < 2:
+    if groups < MIN_CLUSTERS:
         return nan
     centred = x - x.mean()
     slope = float(centred @ (y - y.mean()) / (centred @ centred))
     residual = (y - y.mean()) - slope * centred
     scores = np.bincount(group, weights=centred * residual)
     variance = groups / (groups - 1) * (n - 1) / (n - 2) * float(scores @ scores) / float(centred @ centred) ** 2
-    return erfc(abs(slope) / sqrt(2 * variance)) if variance > 0 else 0.0
+    # Scores that cancel in every cluster leave nothing to judge the slope by; a perfect line leaves nothing to doubt.
+    scale = float(centred @ centred) * float((y - y.mean()) @ (y - y.mean()))
+    if float(scores @ scores) <= 1e-20 * scale:
+        return 0.0 if float(residual @ residual) <= 1e-20 * float((y - y.mean()) @ (y - y.mean())) else nan
+    return erfc(abs(slope) / sqrt(2 * variance))
 
 
 def matthews(both: int, first_only: int, second_only: int, neither: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from anachron.core.periods import Period
 from anachron.errors import ConfigError, DataError
 from anachron.probe.analyses.agreement import aligned
 from anachron.probe.analyses.anachronisms import anachronism_summary, anachronisms
@@ -98,9 +99,18 @@ class Study:
         return self.facts.filter(pl.col("granularity") == GLOBAL)
 
     @cached_property
+    def shares_contexts(self) -> bool:
+        """Whether every run was asked the same contexts of the same facts."""
+        return len(self.runs) == 1 or _common(self.runs)[1]
+
+    @cached_property
     def most_robust(self) -> pl.DataFrame:
-        """``model, format, prefix`` of the ``top`` most robust models (global R, then W) of each format and prefix."""
-        ranked = self.together.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("robustness", "win_rate").mean())
+        """``model, format, prefix`` of the ``top`` most robust models of each format and prefix.
+
+        By global R, then global W; where no fact has matches at all granularities, by their means over those there are.
+        """
+        rated = self.together if self.together.height else self.facts
+        ranked = rated.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("robustness", "win_rate").mean())
         order = ranked.sort(["robustness", "win_rate", "model"], descending=[True, True, False])
         return order.group_by(["format", "prefix"], maintain_order=True).head(self.top).select(RUN_KEYS)
 
@@ -154,25 +164,39 @@ def make_study(
         raise DataError("no score table and no run given")
     if sharing != "keep" and len(runs) > 1:
         runs = _shared(runs, sharing)
-    about = _one_row_a_fact(pl.concat(known))
+    ids = pl.concat([run.select(pl.col("fact_id").cast(pl.String)).unique() for run in runs]).unique()
+    about = _one_row_a_fact(pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left"))
     facts = pl.concat([metrics_of_checked(run) for run in runs]).cast(COMPACT_KEYS)
     about = about.with_columns(pl.col("fact_id").cast(COMPACT["fact_id"]))
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
     if baseline is not None and baseline not in labels:
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
-    ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
-    about = about.join(ids, on="fact_id", how="semi", maintain_order="left")
     described = describe_models(labels, models)
     return Study(tuple(runs), about, described, facts, resamples, seed, top, present, baseline)
 
 
 def _about(table: pl.DataFrame) -> pl.DataFrame:
     """What one score table says of its facts; numbers are read from text, as CSV has them."""
-    columns = [
-        pl.col(name).cast(kind, strict=False) if name in table.columns else pl.lit(None, kind).alias(name)
-        for name, kind in ABOUT.items()
-    ]
-    return table.select("fact_id", *columns).unique(maintain_order=True)
+    columns = []
+    for name, kind in ABOUT.items():
+        if name not in table.columns:
+            columns.append(pl.Series(name, [None], kind).new_from_index(0, table.height))
+        elif kind == pl.String:
+            columns.append(table[name].cast(pl.String))
+        else:
+            columns.append(_numbers(table[name]))
+    return pl.DataFrame([table["fact_id"], *columns]).unique(maintain_order=True)
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """Floats, null where there is none (an empty text, NaN). Raises `DataError` for what is no finite number."""
+    empty = column.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(["", "nan", "none", "null"])
+    numbers = column.set(empty.fill_null(False), None).cast(pl.Float64, strict=False)
+    bad = (column.is_not_null() & ~empty & ~numbers.is_finite().fill_null(False)).arg_true()
+    if len(bad):
+        value = column[int(bad[0])]
+        raise DataError(f"row {bad[0] + 1}: {column.name} {value!r} is no finite number; give one or leave it empty")
+    return numbers
 
 
 def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
@@ -189,17 +213,20 @@ def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
             raise DataError(
                 f"fact {fact} has more than one {name}: {', '.join(map(repr, values))}; are these different data sets?"
             )
+    for fact, start, end in merged.select("fact_id", "start", "end").iter_rows():
+        try:
+            Period(start, end)
+        except DataError as error:
+            raise DataError(f"fact {fact}: {error}") from None
     return merged.select("fact_id", *ABOUT)
 
 
 def _shared(runs: Sequence[pl.DataFrame], sharing: Sharing) -> list[pl.DataFrame]:
     """The runs, on the facts that all of them were asked in the same contexts."""
-    signatures = [_signature(run).with_columns(pl.lit(i).alias("run")) for i, run in enumerate(runs)]
-    counted = pl.concat(signatures).group_by("fact_id", "signature").agg(pl.col("run").n_unique())
-    common = counted.filter(pl.col("run") == len(runs)).select("fact_id")
-    everything = counted["fact_id"].n_unique()
-    if common.height == everything:
+    common, all_shared = _common(runs)
+    if all_shared:
         return list(runs)
+    everything = pl.concat([run.select("fact_id").unique() for run in runs])["fact_id"].n_unique()
     if sharing == "refuse":
         raise ConfigError(
             f"the runs do not share their data set: of {everything} facts, only {common.height} were asked in the same "
@@ -208,6 +235,14 @@ def _shared(runs: Sequence[pl.DataFrame], sharing: Sharing) -> list[pl.DataFrame
     if common.height == 0:
         raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
     return [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
+
+
+def _common(runs: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, bool]:
+    """The facts that all runs were asked in the same contexts, and whether these are all facts."""
+    signatures = [_signature(run).with_columns(pl.lit(i).alias("run")) for i, run in enumerate(runs)]
+    counted = pl.concat(signatures).group_by("fact_id", "signature").agg(pl.col("run").n_unique())
+    common = counted.filter(pl.col("run") == len(runs)).select("fact_id")
+    return common, common.height == counted["fact_id"].n_unique()
 
 
 def _signature(run: pl.DataFrame) -> pl.DataFrame:

@@ -128,10 +128,14 @@ def study_notes(study: Study) -> list[str]:
     for (form, prefix), group in study.most_robust.group_by("format", "prefix", maintain_order=True):
         if group.height > 1:
             names = ", ".join(group["model"].cast(pl.String))
-            notes.append(f"pooled rows of {form}, prefix {prefix} are over the most robust models: {names}")
+            notes.append(
+                f"{form}, prefix {prefix}: transfer and far errors are pooled over the most robust models: {names}"
+            )
     asked = study.facts.select(RUN_KEYS).unique().height
     if asked < len(study.runs):
         notes.append(f"{len(study.runs) - asked} of {len(study.runs)} runs have no fact with matches")
+    if not study.shares_contexts:
+        notes.append("the runs were not all asked the same contexts of the same facts; means of one are not of another")
     if GLOBAL not in study.facts["granularity"]:
         notes.append("no fact has matches at year, month and day, so there is no global row")
     return notes

@@ -70,9 +70,13 @@ def prefix_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
     return [((m, f, "none"), (m, f, p)) for m, f, p in keys if p != "none" and (m, f, "none") in keys]
 
 
-def baseline_pairs(keys: Sequence[RunKey], baseline: str) -> list[tuple[RunKey, RunKey]]:
-    """(baseline, other model) in the same format and prefix."""
-    return [((baseline, f, p), (m, f, p)) for m, f, p in keys if m != baseline and (baseline, f, p) in keys]
+def baseline_pairs(keys: Sequence[RunKey], baseline: str | None) -> list[tuple[RunKey, RunKey]]:
+    """(baseline, other model) in the same format and prefix; by default the first model of each is the baseline."""
+    first: dict[tuple[str, str], str] = {}
+    for m, f, p in keys:
+        first.setdefault((f, p), m)
+    pairs = [((baseline or first[f, p], f, p), (m, f, p)) for m, f, p in keys]
+    return [(one, two) for one, two in pairs if one != two and one in keys]
 
 
 def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
@@ -134,18 +138,23 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
 def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
     """Jaccard index of the globally robust facts of every two of the given runs of one format and prefix.
 
+    Over the facts for which both runs have a global row.
+
     Returns ``format, prefix, model, other, robust_both, robust_any, jaccard`` (null where neither has one).
     Source: paper 002, section 4.2.
     """
+    together = facts.filter(pl.col("granularity") == GLOBAL)
+    rated = {key: set(group["fact_id"]) for key, group in together.group_by(RUN_KEYS)}
     robust = {
-        key: set(group.filter(pl.col("robustness") == 1)["fact_id"])
-        for key, group in facts.filter(pl.col("granularity") == GLOBAL).group_by(RUN_KEYS, maintain_order=True)
+        key: set(group["fact_id"]) for key, group in together.filter(pl.col("robustness") == 1).group_by(RUN_KEYS)
     }
     rows = []
     for i, (model, form, prefix) in enumerate(keys):
         for other, other_form, other_prefix in keys[i + 1 :]:
             if (form, prefix) == (other_form, other_prefix):
-                one, two = robust.get((model, form, prefix), set()), robust.get((other, form, prefix), set())
+                own_key, other_key = (model, form, prefix), (other, form, prefix)
+                asked = rated.get(own_key, set()) & rated.get(other_key, set())
+                one, two = (robust.get(key, set()) & asked for key in (own_key, other_key))
                 both, either = len(one & two), len(one | two)
                 row: dict[str, Any] = {"format": form, "prefix": prefix, "model": model, "other": other}
                 rows.append(

@@ -55,9 +55,10 @@ def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
 
 
 def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame) -> pl.DataFrame:
-    """Pearson's r of each factor with global W and R over (model, format, prefix, fact).
+    """Pearson's r of each factor with global W and R over (model, format, fact).
 
-    values: from `factors`; together: global rows of `fact_metrics`; top: the runs of the most robust models.
+    values: from `factors`; together: global rows of `fact_metrics` of runs without a prefix (with one, a model would
+    count twice); top: the runs of the most robust models.
     ``models`` is all or top, ``format`` a format or all. Columns ``models, format, factor, score, n, facts, r, p,
     p_clustered``: p takes the pairs for independent, as the papers do, p_clustered lets those of one fact depend.
     """
