@@ -53,6 +53,7 @@ def test_a_third_of_the_correct_contexts_of_each_taught_fact_is_held_out(mini: D
     assert seen > 1000
 
 
+@pytest.mark.slow
 def test_sentences_are_true_and_keep_away_from_held_out_years(trainer):
     import random
 
@@ -87,7 +88,7 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame) -> None:
 
 
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
-    data = mini.sample(100)
+    data = mini.sample(70)
     scores, untrained = (run_probe(name, data, tmp_path / name).scores for name in ("demo", "demo-untrained"))
     check_pattern(scores, untrained)
 

@@ -22,7 +22,7 @@ from anachron.probe import run as run_module
 from anachron.probe import runs
 from anachron.probe.run import Callbacks, ProbeSettings, run_probe
 
-FACTS = 3
+FACTS = 2
 KILLS = 10
 
 

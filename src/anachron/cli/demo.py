@@ -8,7 +8,7 @@ import typer
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 from anachron.cli.report import write_page
 
-DEMO_FACTS = 160
+DEMO_FACTS = 130
 WORST = 5
 
 
