@@ -22,7 +22,7 @@ from anachron.probe import run as run_module
 from anachron.probe import runs
 from anachron.probe.run import Callbacks, ProbeSettings, run_probe
 
-FACTS = 2
+FACTS = 3
 KILLS = 10
 
 
