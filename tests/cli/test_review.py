@@ -15,7 +15,8 @@ from anachron.data.loaders import Dataset
 from anachron.errors import ModelError
 from anachron.io import file_fingerprint
 from anachron.lm.model import demo_folder, load_model
-from anachron.probe.run import prefix_text
+from anachron.probe.audit import Audit
+from anachron.probe.run import Callbacks, _warn_of, prefix_text
 
 
 @pytest.fixture
@@ -139,3 +140,40 @@ def test_tables_of_one_model_are_not_merged(small: Path, tmp_path: Path, capsys)
     tables = [str(tmp_path / f"{name}.parquet") for name in "ab"]
     assert _code(["metrics", *tables, "--out", str(tmp_path / "t")], False) == 2
     assert "two sources" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--dtype", "float13"], "dtype 'float13': choose one of"),
+        (["--format", "html"], "format 'html'"),
+        (["--prefix", "no-such-file.txt"], "no-such-file.txt"),
+    ],
+)
+def test_a_wrong_command_is_refused_before_anything_is_loaded(wrong, said, tmp_path: Path, monkeypatch, capsys):
+    def unwanted(*_args, **_options):
+        raise AssertionError("loaded something")
+
+    monkeypatch.setattr("anachron.data.loaders.load_dataset", unwanted)
+    monkeypatch.setattr("anachron.lm.model.load_model", unwanted)
+    assert _code(["probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run"), *wrong], False) in (1, 2)
+    assert said in capsys.readouterr().err
+
+
+def test_a_quantised_model_that_cannot_be_moved_is_refused_in_a_line(monkeypatch):
+    model = load_model("demo").model
+
+    def stays(*_args, **_options):
+        raise ValueError("`.to` is not supported for `8-bit` bitsandbytes models.\nMore words.")
+
+    monkeypatch.setattr(model, "to", stays)
+    monkeypatch.setattr("anachron.lm.model._load_weights", lambda *_: model)
+    with pytest.raises(ModelError, match=r"cannot put demo on device 'cpu': `\.to` is not supported for `8-bit`"):
+        load_model("demo", device="cpu")
+
+
+def test_probe_warns_of_answers_inside_a_token_of_the_question():
+    heard: list[str] = []
+    found = Audit(statements=9, straddling=2, examples={"straddling": ["who? Quimby"]})
+    _warn_of(found, Callbacks(heard.append))
+    assert heard == ["2 answers start inside a token that also holds the end of the question, for instance: who? Quimby"]

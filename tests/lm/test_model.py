@@ -159,6 +159,20 @@ def test_the_fingerprint_changes_with_any_one_weight_matrix(name: str):
     assert lm.fingerprint() != first
 
 
+def test_the_fingerprint_reads_states_that_no_module_owns():
+    """As quantised weights have them: `weight.absmax` beside `weight`."""
+
+    def with_scale(value: float) -> str:
+        lm = make_lm("llama")
+        lm.model.lm_head.register_state_dict_post_hook(
+            lambda module, state, prefix, _: state.update({f"{prefix}weight.absmax": torch.tensor([value])})
+        )
+        assert "lm_head.weight.absmax" in lm.model.state_dict()
+        return lm.fingerprint()
+
+    assert with_scale(1.0) == with_scale(1.0) != with_scale(2.0)
+
+
 def test_the_fingerprint_changes_with_the_dtype(folder: str):
     assert load_model(folder, dtype="bfloat16").fingerprint() != load_model(folder).fingerprint()
 

@@ -53,8 +53,9 @@ def statement(prompt, answer="Quimby", **values):
         "fact_id": "f", "subject_label": "Springfield", "object_label": answer, "start": "1990", "end": "1995",
         "granularity": "year", "time": "1991", "status": "correct", "prompt": prompt, "answer": answer,
     } | values  # fmt: skip
-    by_dates = None if row["time"] is None else Period(row["start"], row["end"]).alpha(row["time"])
-    return {"alpha": by_dates} | row
+    if row["time"] is not None and "alpha" not in row:
+        row["alpha"] = Period(row["start"], row["end"]).alpha(row["time"])
+    return row
 
 
 def statements(*rows):
@@ -142,6 +143,20 @@ def test_status_follows_the_boundary_convention():
     found = audit(table, trained(), boundaries="paper")
     assert counts(found) == {"status_differs": 1, "alpha_differs": 3}  # coarse boundaries have another middle
     assert "1990 is correct, by its dates transitional" in found.examples["status_differs"][0]
+
+
+def test_a_period_without_an_alpha_is_judged_by_its_status_alone():
+    one_day = {"start": "1990-05-03", "end": "1990-05-03", "granularity": "day"}
+    open_end = {"start": "1990", "end": None, "fact_id": "g"}
+    rows = [
+        statement(f"On May 3, 1990, {QUESTION}", time="1990-05-03", alpha=0.0, **one_day),
+        statement(f"On May 4, 1990, {QUESTION}", time="1990-05-04", alpha=1.0, **one_day),
+        statement(f"In 2011, {QUESTION}", time="2011", alpha=0.0, **open_end),
+    ]
+    found = audit(statements(*rows), trained())
+    assert counts(found) == {"status_differs": 1}
+    assert "1990-05-04 is correct, by its dates incorrect" in found.examples["status_differs"][0]
+    assert audit(statements(rows[2]), trained(), boundaries="paper").alpha_differs == 0
 
 
 def test_straddling_needs_more_than_white_space():

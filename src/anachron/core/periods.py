@@ -70,10 +70,21 @@ class Period:
         """Whether both ends are known."""
         return self.start is not None and self.end is not None
 
-    def _closed(self) -> tuple[Date, Date]:
+    def has_length(self, boundaries: Boundaries = "released") -> bool:
+        """Whether its midpoint, length and alpha exist: both ends are known and it lasts more than a day."""
+        if not self.closed:
+            return False
+        first, last = self._ends(boundaries)
+        return first < last
+
+    def _ends(self, boundaries: Boundaries) -> tuple[int, int]:
+        """Day numbers that its length is taken between."""
+        check_boundaries(boundaries)
         if self.start is None or self.end is None:
             raise DataError(f"the period {self} is open; its midpoint, length and alpha need a start and an end")
-        return self.start, self.end
+        if boundaries == "released":
+            return self.start.first_day, self.end.last_day
+        return self.start.midpoint, self.end.midpoint
 
     def centre(self, boundaries: Boundaries = "released") -> tuple[int, int]:
         """(midpoint as a day number, length in days) under a convention. Needs both ends.
@@ -82,12 +93,7 @@ class Period:
         the number of days from the first to the last. Raises `DataError` for an open period and for one of
         no length under the convention (a single day, or boundaries such as 2017 to 2017-05 under ``paper``).
         """
-        check_boundaries(boundaries)
-        start, end = self._closed()
-        if boundaries == "released":
-            first, last = start.first_day, end.last_day
-        else:
-            first, last = start.midpoint, end.midpoint
+        first, last = self._ends(boundaries)
         if last <= first:
             raise DataError(f"the period {self} has no length under the boundaries {boundaries!r}; give a longer one")
         return first + (last - first) // 2, last - first

@@ -113,18 +113,23 @@ class LanguageModel:
         digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+            if tensor.device.type != "meta":
+                _update(digest, tensor)
+                continue
             module, _, leaf = name.rpartition(".")
             owner = self.model.get_submodule(module)
             with align_module_device(owner):  # brings in what is offloaded, for as long as it is read
-                present = getattr(owner, leaf) if tensor.device.type == "meta" else tensor
-                if present.numel():
-                    flat = present.detach().reshape(-1).contiguous().cpu()
-                    digest.update(flat.view(torch.uint8).numpy().data)
+                _update(digest, getattr(owner, leaf))
         return digest.hexdigest()
 
     def tokenizer_fingerprint(self) -> str:
         """SHA-256 of the tokenizer's full definition and its chat template."""
         return tokenizer_fingerprint(self.tokenizer)
+
+
+def _update(digest: Any, tensor: torch.Tensor) -> None:
+    if tensor.numel():  # an empty tensor cannot be viewed as bytes
+        digest.update(tensor.detach().reshape(-1).contiguous().cpu().view(torch.uint8).numpy().data)
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:

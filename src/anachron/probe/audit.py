@@ -96,7 +96,7 @@ def audit(
     found.bos = dict(sorted(starts.items()))
     scorable = found.statements - found.unscorable
     found.answer_tokens = tokens / scorable if scorable else 0.0
-    _check_statuses(found, table, boundaries)
+    _check_positions(found, table, boundaries)
     return found
 
 
@@ -124,19 +124,17 @@ def _straddles(item: Located, offsets: Sequence[tuple[int, int]]) -> bool:
     return any(first < start < last and bool(item.text[first:start].strip()) for first, last in offsets)
 
 
-def _check_statuses(found: Audit, table: pl.DataFrame, boundaries: Boundaries) -> None:
+def _check_positions(found: Audit, table: pl.DataFrame, boundaries: Boundaries) -> None:
+    """Status and alpha against what the dates give. A period that is open or a single day defines no alpha."""
     dated = table.filter(pl.col("status").is_in(["correct", "incorrect", "transitional"]))
     columns = ["start", "end", "time", "status", "alpha", "subject_label", "object_label"]
     for start, end, time, status, alpha, subject, object_ in dated.select(columns).iter_rows():
         period = Period(start, end)
-        by_dates = period.alpha(time, boundaries)
-        if abs(alpha - by_dates) > ALPHA_TOLERANCE:
-            found.note(
-                "alpha_differs",
-                f"{subject}, {object_} [{start}, {end}]: {time} has {alpha}, by its dates {by_dates:.3f}",
-            )
+        named = f"{subject}, {object_} [{start}, {end}]: {time}"
+        if period.has_length(boundaries):
+            by_dates = period.alpha(time, boundaries)
+            if abs(alpha - by_dates) > ALPHA_TOLERANCE:
+                found.note("alpha_differs", f"{named} has {alpha}, by its dates {by_dates:.3f}")
         expected = period.status(time, boundaries)
         if expected != status:
-            found.note(
-                "status_differs", f"{subject}, {object_} [{start}, {end}]: {time} is {status}, by its dates {expected}"
-            )
+            found.note("status_differs", f"{named} is {status}, by its dates {expected}")
