@@ -83,7 +83,7 @@ def main() -> None:
     seconds: dict[str, float] = {}
     with TemporaryDirectory() as folder:
         study = timed(seconds, "study", lambda: make_study(runs))
-        made = timed(seconds, "tables", lambda: write_tables(study, Path(folder), parameters={}, inputs=[]))
+        made = timed(seconds, "tables", lambda: write_tables(study, Path(folder), parameters={}, inputs={}))
     data = timed(seconds, "data", lambda: page_data(study, made, [{"name": "synthetic", "record": None}]))
     page = timed(seconds, "render", lambda: render(data)).encode()
     if options.out:

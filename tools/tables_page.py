@@ -4,9 +4,7 @@ Titles and sources are the catalogue's own; the words for needs and columns are 
 tables that are really made.
 """
 
-import inspect
-
-from anachron.probe.catalogue import ANALYSES, Analysis, Need
+from anachron.probe.catalogue import ANALYSES, Analysis
 
 RUN = {
     "model": "label of the run: name, and dtype or revision where they differ",
@@ -287,16 +285,7 @@ def tables_page() -> str:
 
 
 def _section(analysis: Analysis) -> str:
-    needs = "; ".join(_words(need) for need in analysis.needs) or "only scores"
+    needs = "; ".join(NEEDS[need.__name__] for need in analysis.needs) or "only scores"
     columns = [f"| `{name}` | {meaning} |" for name, meaning in COLUMNS[analysis.name].items()]
     head = f"## {analysis.name}\n\n{analysis.title}. Source: {analysis.source}. Needs: {needs}.\n"
     return "\n".join([head, "| column | |", "| --- | --- |", *columns, ""])
-
-
-def _words(need: Need) -> str:
-    """What a need asks for. Of a lambda, the function that it calls; of a closure about columns, the columns."""
-    columns = inspect.getclosurevars(need).nonlocals.get("columns")
-    if columns:
-        return f"{', '.join(columns)} in the score tables"
-    name = need.__name__
-    return NEEDS[need.__code__.co_names[0] if name == "<lambda>" else name]

@@ -111,22 +111,24 @@ def write_table(path: Path | str, table: pl.DataFrame) -> None:
     write_bytes(path, buffer.getvalue())
 
 
+READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
+    ".parquet": pl.read_parquet,
+    ".csv": lambda p: pl.read_csv(p, infer_schema=False),
+    ".jsonl": lambda p: pl.read_ndjson(p, infer_schema_length=None),
+    ".ndjson": lambda p: pl.read_ndjson(p, infer_schema_length=None),
+    ".json": lambda p: pl.read_json(p, infer_schema_length=None),
+}
+
+
 def read_table(path: Path | str) -> pl.DataFrame:
     """Read .parquet, .csv, .jsonl/.ndjson or .json (a list of objects). Text columns of CSV stay text."""
     path = Path(path)
-    readers: dict[str, Callable[[Path], pl.DataFrame]] = {
-        ".parquet": pl.read_parquet,
-        ".csv": lambda p: pl.read_csv(p, infer_schema=False),
-        ".jsonl": lambda p: pl.read_ndjson(p, infer_schema_length=None),
-        ".ndjson": lambda p: pl.read_ndjson(p, infer_schema_length=None),
-        ".json": lambda p: pl.read_json(p, infer_schema_length=None),
-    }
-    if path.suffix not in readers:
-        raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(readers)}")
+    if path.suffix not in READERS:
+        raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(READERS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     try:
-        return readers[path.suffix](path)
+        return READERS[path.suffix](path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"cannot read {path} as {path.suffix[1:]}: {str(error).splitlines()[0]}") from error
 

@@ -176,4 +176,6 @@ def test_probe_warns_of_answers_inside_a_token_of_the_question():
     heard: list[str] = []
     found = Audit(statements=9, straddling=2, examples={"straddling": ["who? Quimby"]})
     _warn_of(found, Callbacks(heard.append))
-    assert heard == ["2 answers start inside a token that also holds the end of the question, for instance: who? Quimby"]
+    assert heard == [
+        "2 answers start inside a token that also holds the end of the question, for instance: who? Quimby"
+    ]

@@ -15,7 +15,7 @@ from anachron.probe.analyses.anachronisms import (
     anachronism_summary,
     anachronisms,
 )
-from anachron.probe.metrics import fact_metrics
+from anachron.probe.metrics import check_scores, fact_metrics
 from anachron.probe.statistics import bootstrap_mean
 
 RUNS = [("m", "raw", "none"), ("m", "chat", "none"), ("k", "raw", "few-shot"), ("perfect", "raw", "none")]
@@ -155,10 +155,10 @@ def test_order_of_rows_and_kind_of_text_change_nothing(kind):
         expected, got = (t.sort("model", "format", "rank") for t in (expected, got))
     elif kind == "categorical":
         categories = [pl.col(pl.String).cast(pl.Categorical)]
-        got = anachronisms(scores.with_columns(categories), about.with_columns(categories), facts)
+        got = anachronisms(check_scores(scores.with_columns(categories)), about, facts)
     else:
         kinds = [pl.col(t).cast(pl.Enum(sorted(scores[t].drop_nulls().unique()))) for t in TEXTS]
-        got = anachronisms(scores.with_columns(kinds), about, facts)
+        got = anachronisms(check_scores(scores.with_columns(kinds)), about, facts)
     assert got.equals(expected)
 
 

@@ -22,6 +22,7 @@ from anachron.probe.analyses.believed import (
     believed_summary,
     fit_steps,
 )
+from anachron.probe.metrics import check_scores
 from anachron.probe.statistics import bootstrap_mean
 
 
@@ -221,10 +222,10 @@ def test_order_of_rows_and_kind_of_text_change_nothing(kind):
         got = believed_periods(scores.sample(fraction=1, shuffle=True, seed=4), about.reverse())
         got = got.sort("model", "fact_id", descending=[True, False])  # m came before k
     elif kind == "categorical":
-        got = believed_periods(scores.with_columns(pl.col(texts).cast(pl.Categorical)), about)
+        got = believed_periods(check_scores(scores.with_columns(pl.col(texts).cast(pl.Categorical))), about)
     else:
         kinds = [pl.col(t).cast(pl.Enum(sorted(scores[t].drop_nulls().unique()))) for t in texts]
-        got = believed_periods(scores.with_columns(kinds), about)
+        got = believed_periods(check_scores(scores.with_columns(kinds)), about)
     assert got.equals(expected)
 
 

@@ -54,7 +54,7 @@ def test_a_popularity_that_is_no_number_is_named(scores, value):
         pl.when(pl.int_range(pl.len()) == 4).then(pl.lit(value, kind)).otherwise(pl.col("popularity").cast(kind))
         .alias("popularity")
     )  # fmt: skip
-    with pytest.raises(DataError, match=r"row 5: popularity .* is no finite number"):
+    with pytest.raises(DataError, match=r"row 5: popularity .* is not a finite number"):
         make_study([broken])
 
 

@@ -28,7 +28,8 @@ def written(tmp_path_factory):
     source = out.parent / "scores.parquet"
     write_table(source, synthetic_scores(4))
     study = synthetic_study(12)
-    return study, write_tables(study, out, parameters={"seed": 0}, inputs=[source]), out, source
+    inputs = {str(source): file_fingerprint(source)}
+    return study, write_tables(study, out, parameters={"seed": 0}, inputs=inputs), out, source
 
 
 def test_every_table_is_written_and_reads_back(written):

@@ -50,7 +50,7 @@ def unpacked(packed):
 
 def written_of(study):
     tables, left_out = make_tables(study)
-    return Written(tables, study_notes(study), left_out)
+    return Written(tables, study_notes(study), left_out, {}, {})
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def test_worst_errors_are_the_farthest_lost_years():
 
 def test_tables_are_embedded_byte_by_byte_and_the_others_explained(tmp_path):
     study = synthetic_study(12, runs=RUNS[:2])
-    written = write_tables(study, tmp_path, parameters={}, inputs=[])
+    written = write_tables(study, tmp_path, parameters={}, inputs={})
     data = page_data(study, written, [])
     assert [entry["name"] for entry in data["analyses"]] == [a.name for a in ANALYSES if a.name in written.tables]
     for entry in data["analyses"]:

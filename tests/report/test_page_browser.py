@@ -46,7 +46,8 @@ def tables(study):
 @pytest.fixture(scope="module")
 def address(study, tables, tmp_path_factory):
     record = {"settings": {"model": EVIL, "dtype": "float32"}, "noise": {"largest": 1e-5}}
-    data = page_data(study, Written(tables[0], study_notes(study), tables[1]), [{"name": EVIL, "record": record}])
+    written = Written(tables[0], study_notes(study), tables[1], {}, {})
+    data = page_data(study, written, [{"name": EVIL, "record": record}])
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_bytes(render(data).encode())
     return path.as_uri()

@@ -3,7 +3,9 @@
 import polars as pl
 import pytest
 
-from anachron.report.timeline import BARS, columns_of, timeline, worst_far_errors, year_in_words
+from anachron.probe.analyses.far_errors import worst_errors
+from anachron.report.timeline import BARS, columns_of, timeline
+from anachron.report.words import year_name
 
 RUN = {"model": "m", "format": "raw", "prefix": "none"}
 LABELS = {
@@ -13,16 +15,14 @@ LABELS = {
 
 
 def year(time, status="incorrect", alpha=0.6, logp=-9.0, lost=False):
-    return {"time": time, "status": status, "alpha": alpha, "logp": logp, "lost": lost}
+    far = lost and abs(alpha) >= 1
+    return {"time": time, "status": status, "alpha": alpha, "logp": logp, "lost": lost, "far": far}
 
 
-def scores(*years, **keys):
-    rows = [RUN | LABELS | {"granularity": "year"} | y | keys for y in years]
-    return pl.DataFrame(rows, infer_schema_length=None).drop("lost")
-
-
-def error(**values):
-    return RUN | LABELS | {"win_rate": 0.95, "time": "1990", "distance": 2.0} | values
+def timelines_of(*years, **values):
+    """Rows of one rank of the table ``timelines``."""
+    rows = [RUN | LABELS | {"rank": 1, "win_rate": 0.95, "prior": None} | y | values for y in years]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def lost(*rows):
@@ -31,10 +31,6 @@ def lost(*rows):
         RUN | {"fact_id": fact, "alpha": alpha, "win_rate": win_rate, "time": time, "logp": -1.0, "lost": 1}
         for fact, alpha, win_rate, time in rows
     ])  # fmt: skip
-
-
-def labels(*facts):
-    return pl.DataFrame([LABELS | {"fact_id": f, "subject_label": f"subject of {f}"} for f in facts for _ in range(2)])
 
 
 def test_columns_keep_every_year_when_there_is_room():
@@ -72,51 +68,51 @@ def test_no_years_no_columns():
     assert columns_of([]) == []
 
 
-def test_worst_far_errors_are_far_known_and_one_a_fact():
+def test_worst_errors_are_far_known_and_one_a_fact():
     table = lost(
         ("near", 0.9, 0.95, "2010"), ("unknown", 4.5, 0.89, "2040"), ("perfect", 4.0, 1.0, "2030"),
         ("one", 1.0, 0.9, "2012"), ("two", 2.0, 0.95, "2014"), ("two", -3.0, 0.95, "1970"), ("two", 2.5, 0.95, "2015"),
     )  # fmt: skip
-    known = labels("near", "unknown", "perfect", "one", "two")
-    found = worst_far_errors(known, pl.DataFrame(), table, 10)
-    assert [(e["fact_id"], e["time"], e["distance"]) for e in found] == [("two", "1970", 3.0), ("one", "2012", 1.0)]
-    assert [e["subject_label"] for e in found] == ["subject of two", "subject of one"]
-    assert [(e["start"], e["end"]) for e in found] == [("2000", "2001")] * 2
-    assert [e["fact_id"] for e in worst_far_errors(known, pl.DataFrame(), table, 1)] == ["two"]
+    assert worst_errors(table, 10).select("rank", "fact_id", "win_rate").rows() == [(1, "two", 0.95), (2, "one", 0.9)]
+    assert worst_errors(table, 1)["fact_id"].to_list() == ["two"]
 
 
-def test_worst_far_errors_of_each_run():
+def test_worst_errors_of_each_run():
     table = lost(("one", 2.0, 0.95, "2014"))
     both = pl.concat([table, table.with_columns(pl.lit("n").alias("model"), pl.lit(-4.0).alias("alpha"))])
-    found = worst_far_errors(labels("one"), pl.DataFrame(), both, 10)
-    assert [(e["model"], e["distance"]) for e in found] == [("n", 4.0), ("m", 2.0)]
-    assert worst_far_errors(labels("one"), pl.DataFrame(), table.clear(), 10) == []
+    assert worst_errors(both, 10).select("rank", "model").rows() == [(1, "n"), (2, "m")]
+    assert worst_errors(table.clear(), 10).height == 0
 
 
 def test_timeline_marks_and_bars():
-    table = scores(
-        year("1990", alpha=-2.0, logp=-4.0), year("1998", alpha=-0.9, logp=-4), year("1999", "transitional", -0.5, -6),
-        year("2000", "correct", -0.1, -1.0), year("2001", "correct", 0.1, -4.0), year("2002", alpha=0.7, logp=-8.0),
-        year("2010", alpha=3.0, logp=-4.5),
+    table = timelines_of(
+        year("1990", alpha=-2.0, logp=-4.0, lost=True), year("1998", alpha=-0.9, logp=-4, lost=True),
+        year("1999", "transitional", -0.5, -6), year("2000", "correct", -0.1, -1.0),
+        year("2001", "correct", 0.1, -4.0), year("2002", alpha=0.7, logp=-8.0), year("2010", alpha=3.0, logp=-4.5),
     )  # fmt: skip
-    noise = scores(year("2000", "correct", logp=-99.0), year("1980", logp=5.0), fact_id="other")
-    finer = scores(year("2000-01", "correct", logp=-99.0), granularity="month")
-    undated = scores(year("1985", "discarded", logp=9.0), year(None, "none", None, 9.0))
-    lines = timeline(pl.concat([noise, table, finer, undated]).reverse(), error()).plain.split("\n")
+    lines = timeline(table.reverse()).plain.split("\n")
     assert lines[0] == "Springfield | mayor | Quimby   held 2000 to 2001   m, W 95.0 %"
     assert lines[1] == "".join(BARS[round(7 * (x + 8) / 7)] for x in (-4, -4, -6, -1, -4, -8, -4.5))
     assert (lines[1][3], lines[1][5]) == ("█", "▁")
-    assert lines[2] == "!x ==  "  # a draw with the weakest correct year is lost; 2010 beats none
+    assert lines[2] == "!x ==  "
     assert lines[3].startswith("1990")
     assert lines[3].endswith("2010")
     assert lines[4] == "the farthest: 1990, 2.0 periods from the middle of its own"
 
 
-def test_timeline_colours_the_bars():
-    table = scores(
-        year("1990", alpha=-2.0, logp=-1.0), year("1999", logp=-9.0), year("2000", "correct", 0.0, -4.0),
+def test_the_farthest_is_named_not_the_first():
+    table = timelines_of(
+        year("1990", alpha=-2.0, lost=True), year("2000", "correct", 0.0, -1.0), year("2040", alpha=4.0, lost=True),
+        year("2050", alpha=5.0),
     )  # fmt: skip
-    text = timeline(table, error())
+    assert "the farthest: 2040, 4.0 periods" in timeline(table).plain
+
+
+def test_timeline_colours_the_bars():
+    table = timelines_of(
+        year("1990", alpha=-2.0, logp=-1.0, lost=True), year("1999", logp=-9.0), year("2000", "correct", 0.0, -4.0),
+    )  # fmt: skip
+    text = timeline(table)
     first = text.plain.index("\n") + 1
     assert {span.start - first: span.style for span in text.spans if first <= span.start < first + 3} == {
         0: "red", 1: "dim", 2: "green",
@@ -125,28 +121,29 @@ def test_timeline_colours_the_bars():
 
 
 def test_timeline_of_equal_scores_is_flat():
-    lines = timeline(scores(year("2000", "correct", logp=-2.0), year("2001", logp=-2.0)), error()).plain.split("\n")
-    assert lines[1:3] == [BARS[0] * 2, "=x"]
+    table = timelines_of(year("2000", "correct", logp=-2.0), year("2001", alpha=1.0, logp=-2.0, lost=True))
+    assert timeline(table).plain.split("\n")[1:3] == [BARS[0] * 2, "=!"]
 
 
 def test_timeline_of_many_years_fits_the_width():
-    table = scores(*(year(str(n), "correct" if n == 1950 else "incorrect") for n in range(1900, 2001)))
-    lines = timeline(table, error(), width=40).plain.split("\n")
+    years = (
+        year(str(n), "correct" if n == 1950 else "incorrect", lost=n == 1900, alpha=2.0) for n in range(1900, 2001)
+    )
+    lines = timeline(timelines_of(*years), width=40).plain.split("\n")
     assert [len(line) for line in lines[1:4]] == [40, 40, 40]
     assert lines[2].count("=") == 1
     assert lines[3] == "1900" + "2000".rjust(36)
 
 
 def test_timeline_before_the_common_era():
-    table = scores(year("-0044", "correct"), *(year(f"{n:04d}") for n in range(1, 30)))
-    lines = timeline(table, error(time="-0050", start="-0044")).plain.split("\n")
-    assert lines[3].startswith("44 BCE")
+    far = year("-0050", alpha=-1.5, lost=True)
+    table = timelines_of(far, year("-0044", "correct"), *(year(f"{n:04d}") for n in range(1, 30)))
+    lines = timeline(table).plain.split("\n")
+    assert lines[3].startswith("50 BCE")
     assert lines[3].endswith(" 29")
     assert lines[4].startswith("the farthest: 50 BCE, ")
 
 
-@pytest.mark.parametrize(
-    ("time", "words"), [("2011", "2011"), ("0476", "476"), ("-0044", "44 BCE"), ("-0001", "1 BCE"), ("12011", "12011")]
-)
-def test_year_in_words(time, words):
-    assert year_in_words(time) == words
+@pytest.mark.parametrize(("year", "words"), [(2011, "2011"), (476, "476"), (-44, "44 BCE"), (-1, "1 BCE"), (0, "1")])
+def test_years_in_words(year, words):
+    assert year_name(year) == words

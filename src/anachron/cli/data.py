@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.options import Boundaries, DatasetArgument, FormatOption, JsonFlag, PrefixOption, Split, Trust
 from anachron.cli.output import print_json, say, stdout
 
 
@@ -51,7 +52,7 @@ def datasets(
         str | None, typer.Argument(help="A data set to write out; without it, the bundled ones are listed.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File for its statements: .parquet, .csv or .jsonl.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """List the bundled data sets, or write one out in the published TimeStress columns.
 
@@ -85,20 +86,18 @@ def datasets(
 
 
 def audit(
-    dataset: Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")],
+    dataset: DatasetArgument,
     tokenizer: Annotated[str, typer.Option(help="Hub name or folder of a tokenizer, or demo.")],
-    format: Annotated[str, typer.Option(help="raw or chat.")] = "raw",
-    prefix: Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")] = "none",
-    boundaries: Annotated[str | None, typer.Option(help="Convention, where the data set records none.")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a hub data set.")] = None,
+    format: FormatOption = "raw",
+    prefix: PrefixOption = "none",
+    boundaries: Boundaries = None,
+    split: Split = None,
     context_length: Annotated[
         int | None, typer.Option(help="Most tokens that fit; by default the tokenizer's.")
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of the tokenizer.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with it.")
-    ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    trust_remote_code: Trust = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Check a data set against a tokenizer, without any model: boundaries, start tokens, leaks, lengths, duplicates.
 

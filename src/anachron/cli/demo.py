@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 from anachron.cli.report import write_page
 
@@ -19,21 +20,23 @@ def register(app: typer.Typer) -> None:
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs and tables.")] = Path("demo-run"),
     full: Annotated[bool, typer.Option("--full", help="All facts of mini instead of a fixed sample.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Probe the bundled model and its untrained twin for real dated facts. Needs no network and no GPU.
 
     Example: anachron demo --out demo-run
     """
+    import polars as pl
+
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
     from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
     from anachron.probe.run import Callbacks, run_probe
-    from anachron.probe.runs import read_runs
+    from anachron.probe.runs import find_sources, fingerprints, read_sources
     from anachron.probe.study import make_study
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
-    from anachron.report.timeline import timeline, worst_far_errors
+    from anachron.report.timeline import timeline
 
     quiet_loading()
     data = load_dataset("mini")
@@ -48,15 +51,14 @@ def demo(
             result = run_probe(lm, data, folder, callbacks=Callbacks(warn, progress))
         rate = result.record["sessions"][-1]["statements_per_second"]
         say(f"{name}: {result.scores.height:,} statements scored" + (f" at {rate:,.0f} statements/s" if rate else ""))
-    scores = read_runs(folders.values())
+    sources = find_sources(folders.values())
     taught = taught_facts()
-    scores = _split_taught(scores, taught, DEMO)
+    study = make_study([_split_taught(scores, taught, DEMO) for scores in read_sources(sources)], seed=0)
     tables = out / ("full" if full else "sample") / "metrics"
-    study = make_study([scores], seed=0)
-    made = write_tables(study, tables, parameters={"seed": 0}, inputs=list(folders.values()))
+    made = write_tables(study, tables, parameters={"seed": 0}, inputs=fingerprints(sources))
     page = tables.with_name("report.html")
     try:
-        write_page(study, made, page, {"seed": 0}, list(folders.values()))
+        write_page(study, made, sources, page)
         report = str(page)
     except ConfigError as error:  # the extra is not installed; the rest of the demo does not need it
         report = f"none, for {error}"
@@ -66,13 +68,14 @@ def demo(
         return
     screen = stdout()
     screen.print(summary_table(made.summary, "What the demo model believes about time"))
-    worst = worst_far_errors(scores, made.facts, study.lost, WORST)
-    screen.print(
-        f"\n[bold]The {len(worst)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
-    )
-    screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
-    for lost_match in worst:
-        screen.print(timeline(scores, lost_match))
+    if "timelines" in made.tables:
+        worst = made.tables["timelines"].filter(pl.col("rank") <= WORST).partition_by("rank", maintain_order=True)
+        screen.print(
+            f"\n[bold]The {len(worst)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
+        )
+        screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
+        for years in worst:
+            screen.print(timeline(years))
     for name, folder in folders.items():
         screen.print(f"run folder of {name}: {folder}", markup=False)
     screen.print(f"tables: {tables}", markup=False)

@@ -5,15 +5,10 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.options import Boundaries, DatasetArgument, DatasetRevision, JsonFlag, Split
 from anachron.cli.output import print_json, say
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
-
-DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")]
-Boundaries = Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")]
-Split = Annotated[str | None, typer.Option(help="Split of a hub data set.")]
-DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub data set.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")]
 
 
 def register(app: typer.Typer) -> None:

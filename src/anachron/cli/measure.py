@@ -1,34 +1,32 @@
 """The command ``metrics``."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from anachron.cli.options import (
+    Baseline,
+    Common,
+    JsonFlag,
+    Models,
+    Noise,
+    Present,
+    Resamples,
+    Seed,
+    Sources,
+    Top,
+)
 from anachron.cli.output import print_json, say, stdout, warn
-
-Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
-Noise = Annotated[
-    float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
-]
-Models = Annotated[
-    Path | None, typer.Option(help="Table of model, family, parameters, instruct, base; overrides what runs recorded.")
-]
-Common = Annotated[bool, typer.Option("--common-facts", help="Compare runs of different data sets on shared facts.")]
-Baseline = Annotated[str | None, typer.Option(help="Model that the others are compared with; by default the first.")]
-Top = Annotated[int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")]
-Present = Annotated[int, typer.Option(help="Year that distances from the present are counted from.")]
-Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
-Seed = Annotated[int, typer.Option(help="Of the bootstrap.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(metrics)
 
 
-def open_study(paths: list[Path], **options: Any) -> tuple[Any, dict[str, Any]]:
-    """The study of some runs and score tables, and the parameters that a manifest records."""
+def open_study(paths: Iterable[Path], **options: Any) -> tuple[Any, dict[str, Any], list[Any]]:
+    """The study of some runs and score tables, the parameters that a manifest records, and the sources."""
     from anachron.probe.models import merge_models, read_models, recorded_models
     from anachron.probe.runs import find_sources, read_sources
     from anachron.probe.study import make_study
@@ -43,7 +41,7 @@ def open_study(paths: list[Path], **options: Any) -> tuple[Any, dict[str, Any]]:
     here = study.models["model"].to_list()
     if unknown := sorted(set(models["model"]) - set(here)):
         warn(f"{given or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
-    return study, {**options, "sharing": sharing, "models": None if given is None else str(given)}
+    return study, {**options, "sharing": sharing, "models": None if given is None else str(given)}, sources
 
 
 def metrics(
@@ -65,14 +63,15 @@ def metrics(
 
     Example: anachron metrics runs/gpt2 --out tables
     """
+    from anachron.probe.runs import fingerprints
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
 
-    study, parameters = open_study(
+    study, parameters, sources = open_study(
         scores, noise=noise, models=models, common_facts=common_facts, baseline=baseline, top=top, present=present,
         resamples=resamples, seed=seed,
     )  # fmt: skip
-    tables = write_tables(study, out, parameters=parameters, inputs=scores)
+    tables = write_tables(study, out, parameters=parameters, inputs=fingerprints(sources))
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "left_out": dict(tables.left_out)})
         return

@@ -7,22 +7,28 @@ from typing import Annotated, Any
 import typer
 
 from anachron.cli.measure import open_study
+from anachron.cli.options import (
+    Boundaries,
+    DatasetRevision,
+    FormatOption,
+    JsonFlag,
+    PrefixOption,
+    Resamples,
+    Revision,
+    Split,
+    Trust,
+)
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 
 Dtype = Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")]
 DeviceMap = Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")]
-Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
 Tokenizer = Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")]
 Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
-Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
-FormatOption = Annotated[str, typer.Option(help="raw text, or chat through the tokenizer's chat template.")]
-PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
 BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch, padding included.")]
 AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]
 InUserTurn = Annotated[bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")]
 NativeSoftmax = Annotated[bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -110,14 +116,14 @@ def probe(
     chat_template: Template = None,
     trust_remote_code: Trust = False,
     batch_tokens: BatchTokens = 4096,
-    boundaries: Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a hub data set.")] = None,
-    dataset_revision: Annotated[str | None, typer.Option(help="Revision of a hub data set.")] = None,
+    boundaries: Boundaries = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
     all_occurrences: AllOccurrences = False,
     answer_in_user_turn: InUserTurn = False,
     native_softmax: NativeSoftmax = False,
     seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 1000,
+    resamples: Resamples = 1000,
     json_: JsonFlag = False,
 ) -> None:
     """Score a data set of dated statements with one or more models, then print win rate and robustness.
@@ -131,7 +137,7 @@ def probe(
     from anachron.lm.formats import Format
     from anachron.lm.model import check_dtype
     from anachron.probe.run import Callbacks, ProbeSettings, prefix_text, run_probe
-    from anachron.probe.runs import distinct_names
+    from anachron.probe.runs import distinct_names, fingerprints
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
 
@@ -156,8 +162,8 @@ def probe(
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
-    study, parameters = open_study(folders, models=None, common_facts=False, resamples=resamples, seed=seed)
-    tables = write_tables(study, out / "metrics", parameters=parameters, inputs=folders)
+    study, parameters, sources = open_study(folders, models=None, common_facts=False, resamples=resamples, seed=seed)
+    tables = write_tables(study, out / "metrics", parameters=parameters, inputs=fingerprints(sources))
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
     else:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.measure import (
+from anachron.cli.measure import open_study
+from anachron.cli.options import (
     Baseline,
     Common,
     JsonFlag,
@@ -16,7 +17,6 @@ from anachron.cli.measure import (
     Seed,
     Sources,
     Top,
-    open_study,
 )
 from anachron.cli.output import print_json, say
 
@@ -47,18 +47,19 @@ def report(
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """
+    from anachron.probe.runs import fingerprints
     from anachron.report.figures import write_figures
     from anachron.report.outputs import write_tables
     from anachron.report.page.render import plotly_source
 
     plotly_source()  # a missing extra is said before any work
-    study, parameters = open_study(
+    study, parameters, sources = open_study(
         scores, noise=noise, models=models, common_facts=common_facts, baseline=baseline, top=top, present=present,
         resamples=resamples, seed=seed,
     )  # fmt: skip
-    written = write_tables(study, out / "tables", parameters=parameters, inputs=scores, command="report")
+    written = write_tables(study, out / "tables", parameters=parameters, inputs=fingerprints(sources), command="report")
     page = out / PAGE
-    write_page(study, written, page, parameters, scores)
+    write_page(study, written, sources, page)
     not_drawn = write_figures(written.tables, out / "figures")
     if json_:
         found: dict[str, Any] = {"page": str(page), "tables": str(out / "tables"), "figures": str(out / "figures")}
@@ -75,15 +76,12 @@ def report(
     print(f"page: {page}")
 
 
-def write_page(study: Any, written: Any, page: Path, parameters: dict[str, Any], scores: list[Path]) -> None:
+def write_page(study: Any, written: Any, sources: list[Any], page: Path) -> None:
     """Write the page of a study with its manifest beside it."""
-    from anachron.io import file_fingerprint, write_bytes, write_manifest
-    from anachron.probe.runs import find_sources
+    from anachron.io import write_bytes, write_manifest
     from anachron.report.page.data import counts, page_data
     from anachron.report.page.render import render
 
-    sources = find_sources(scores)
     data = page_data(study, written, [{"name": s.label or str(s.file), "record": s.record} for s in sources])
     write_bytes(page, render(data).encode())
-    inputs = {str(source.file): file_fingerprint(source.file) for source in sources}
-    write_manifest(page, command="report", parameters=parameters, inputs=inputs, counts=counts(data))
+    write_manifest(page, command="report", parameters=written.parameters, inputs=written.inputs, counts=counts(data))

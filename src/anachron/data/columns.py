@@ -5,7 +5,6 @@ Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects`
 has the columns of `STATEMENT_SCHEMA`; reading checks every row and names the first that breaks a rule.
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -154,26 +153,38 @@ def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:
 
 def _texts(raw: pl.DataFrame, name: str) -> list[str | None]:
     column = raw[name]
+    _refuse_nested(column)
+    return [None if v is None else v.strip() for v in column.cast(pl.String, strict=False).to_list()]
+
+
+def _refuse_nested(column: pl.Series) -> None:
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
         first = column.head(1).to_list()[0]
-        raise DataError(f"row 1: {name} {first!r} is a {column.dtype}; the column must hold one text or number a row")
-    return [None if v is None else v.strip() for v in column.cast(pl.String, strict=False).to_list()]
+        raise DataError(
+            f"row 1: {column.name} {first!r} is a {column.dtype}; the column must hold one text or number a row"
+        )
 
 
 def _numbers(raw: pl.DataFrame, name: str, *, whole: bool = False) -> list[float | None]:
     if name not in raw.columns:
         return [None] * raw.height
-    values = _texts(raw, name)
-    numbers: list[float | None] = []
-    for row, value in enumerate(values, 1):
-        try:
-            number = None if value is None or value.casefold() in _NO_TIME else float(value)
-        except ValueError:
-            number = math.inf
-        if number is not None and (math.isinf(number) or (whole and not number.is_integer())):
-            kind = "a whole number" if whole else "a finite number"
-            raise DataError(f"row {row}: {name} {value!r} is not {kind}; give one or leave it empty")
-        numbers.append(number)
+    _refuse_nested(raw[name])
+    return finite_numbers(raw[name], whole=whole).to_list()
+
+
+def finite_numbers(column: pl.Series, *, whole: bool = False) -> pl.Series:
+    """Floats of a column of numbers or texts, null where there is none (an empty text, NaN).
+
+    Raises `DataError` naming the row (counted from 1) of what is no finite or, on request, no whole number.
+    """
+    texts = column.cast(pl.String, strict=False).str.strip_chars()
+    empty = texts.is_null() | texts.str.to_lowercase().is_in(list(_NO_TIME))
+    numbers = texts.set(empty, None).cast(pl.Float64, strict=False)
+    fits = numbers.is_finite() & ((numbers.floor() == numbers) if whole else True)
+    bad = (~empty & ~fits.fill_null(False)).arg_true()
+    if len(bad):
+        value, kind = column[int(bad[0])], "a whole number" if whole else "a finite number"
+        raise DataError(f"row {bad[0] + 1}: {column.name} {value!r} is not {kind}; give one or leave it empty")
     return numbers
 
 

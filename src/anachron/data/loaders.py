@@ -11,7 +11,7 @@ from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.errors import ConfigError, DataError
-from anachron.io import read_table, rows_fingerprint
+from anachron.io import READERS, read_table, rows_fingerprint
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ BUNDLED = {
 }
 
 
-_DATA_ENDINGS = (".parquet", ".csv", ".jsonl", ".json", ".arrow")
+_DATA_ENDINGS = (*READERS, ".arrow")  # what `datasets` reads besides
 
 
 def load_dataset(
@@ -74,10 +74,7 @@ def load_dataset(
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
         return Dataset(name, BUNDLED[name].statements(), "released")
     path = Path(name)
-    if path.is_file() or path.suffix in {".parquet", ".csv", ".jsonl", ".ndjson", ".json"}:
-        raw = read_table(path)
-    else:
-        raw = _from_hub(name, split, revision)
+    raw = read_table(path) if path.is_file() or path.suffix in READERS else _from_hub(name, split, revision)
     try:
         table, convention = from_published(raw, boundaries)
     except DataError as error:

@@ -64,6 +64,7 @@ def question_of(fact: Fact) -> str:
     return fill_question(questions[draw_question(questions, fact.id, MINI_SEED)], fact.subject)
 
 
+@cache
 def mini_statements() -> pl.DataFrame:
     """The statement table of ``mini``: the same on every machine."""
     facts = mini_facts()

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -15,6 +14,7 @@ from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
 from anachron.errors import ConfigError
 from anachron.export.folder import close_folder, open_folder, short_name
 from anachron.io import Json, file_fingerprint, read_json, write_bytes, write_table
+from anachron.text.markdown import markdown_table
 
 COMMAND = "export hub"
 DATA = "data/test-00000-of-00001.parquet"
@@ -190,7 +190,7 @@ def _columns(table: pl.DataFrame) -> str:
     for column, meaning in COLUMNS.items():
         unknown = column in empty and table[empty[column]].null_count() == table.height
         rows.append((f"`{column}`", meaning + (" (unknown here, so empty)" if unknown else "")))
-    return "## Columns\n\n" + _table(("column", "meaning"), rows)
+    return "## Columns\n\n" + markdown_table(("column", "meaning"), rows)
 
 
 def _counts(table: pl.DataFrame, sizes: Json) -> str:
@@ -210,10 +210,10 @@ def _counts(table: pl.DataFrame, sizes: Json) -> str:
     return "\n".join(
         [
             "## Counts\n",
-            _table(("what", "number"), overall),
+            markdown_table(("what", "number"), overall),
             "Statements by granularity and status of the date:\n",
-            _table(header, contexts),
-            _table(("relation", "id", "facts", "statements"), listed),
+            markdown_table(header, contexts),
+            markdown_table(("relation", "id", "facts", "statements"), listed),
         ]
     )
 
@@ -260,9 +260,3 @@ import datasets
 statements = datasets.load_dataset("THIS_FOLDER_OR_HUB_NAME", split="test")
 ```
 """
-
-
-def _table(header: tuple[str, ...], rows: list[Any]) -> str:
-    lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
-    lines += [f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"

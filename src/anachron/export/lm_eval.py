@@ -17,12 +17,11 @@ from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError
 from anachron.export.folder import close_folder, open_folder, short_name
 from anachron.export.harness import METRICS, STATEMENTS
-from anachron.io import Json, write_bytes, write_table
+from anachron.io import READERS, Json, write_bytes, write_table
 
 COMMAND = "export lm-eval"
 LEAST_HARNESS = "0.4.9"  # the first with ``custom_dataset``, which finds the data beside the task wherever it lies
 TASK_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-DATA_ENDINGS = (".parquet", ".csv", ".jsonl", ".ndjson", ".json")
 KEPT = (
     "fact_id", "granularity", "time", "status", "alpha", "start", "end", "subject_label", "relation_id",
     "relation_label", "object_label", "prompt",
@@ -32,7 +31,7 @@ KEPT = (
 def task_name(dataset: Dataset) -> str:
     """What the task of a data set is called unless told otherwise: ``anachron_`` and the data set's name."""
     name = short_name(dataset).lower()
-    stem = name.removesuffix(Path(name).suffix) if Path(name).suffix in DATA_ENDINGS else name
+    stem = name.removesuffix(Path(name).suffix) if Path(name).suffix in READERS else name
     return "anachron_" + re.sub(r"[^a-z0-9]+", "_", stem).strip("_")
 
 

@@ -14,8 +14,7 @@ from anachron.probe.analyses.agreement import agreement
 from anachron.probe.analyses.alpha import alpha_profile
 from anachron.probe.analyses.believed import believed_summary
 from anachron.probe.analyses.far_errors import far_errors
-from anachron.probe.analyses.transfer import mean_transfer, transfer
-from anachron.probe.metrics import summarise
+from anachron.probe.analyses.transfer import mean_transfer
 from anachron.probe.study import Study
 
 Need = Callable[[Study], str | None]  # why a study does not allow an analysis, or None
@@ -57,7 +56,7 @@ def _years(study: Study) -> str | None:
 
 def _year_contexts(study: Study) -> str | None:
     dated = (pl.col("granularity") == "year") & (pl.col("status") != "none")
-    times = pl.concat([run.filter(dated).select(pl.col("time").cast(pl.String)).unique() for run in study.runs])["time"]
+    times = pl.concat([run.filter(dated).select("time").unique() for run in study.runs])["time"]
     if not times.len():
         return "no date is a year"
     broken = times.filter(~times.str.contains(r"^[+-]?\d{1,12}$").fill_null(False))
@@ -85,7 +84,7 @@ def _sizes(study: Study) -> str | None:
 
 
 def _families(study: Study) -> str | None:
-    found = factors.size_to_perfection(_sizes_table(study)).height
+    found = factors.size_to_perfection(study.sizes).height
     return None if found else "no family has two models of different and known size (give --models)"
 
 
@@ -95,24 +94,24 @@ def _pairs_of_base_and_instruct(study: Study) -> str | None:
 
 
 def _any_factor(study: Study) -> str | None:
-    values = factors.factors(study.about, study.present)
-    if not values.height:
+    if not study.factors.height:
         return "the score tables do not say popularity, start, end or other_objects"
-    found = values.join(_plain(study), on="fact_id", how="semi").height
+    found = study.factors.join(_plain(study), on="fact_id", how="semi").height
     return None if found else "nothing is known of the facts that a run without a prefix has at all granularities"
 
 
 def _far_errors_to_show(study: Study) -> str | None:
-    found = contexts.timelines(study.runs, study.about, study.lost).height
+    found = study.timelines.height
     return None if found else "no fact with 0.9 <= W < 1 lost a match at least one period away"
+
+
+def _aligned(study: Study) -> str | None:
+    found = study.aligned.filter(pl.col("alpha").abs() <= 5).height
+    return None if found else "no fact of the most robust models is known at any granularity"
 
 
 def _anachronisms(study: Study) -> str | None:
     return None if study.absurd[0].height else "no impossible or far date beat a true one"
-
-
-def _sizes_table(study: Study) -> pl.DataFrame:
-    return factors.sizes(summarise(study.facts, resamples=study.resamples, seed=study.seed), study.models)
 
 
 def _pairs_with_baseline(study: Study) -> list[tuple[comparison.RunKey, comparison.RunKey]]:
@@ -152,19 +151,11 @@ def _compared(
     return compute
 
 
-def _transfer(study: Study) -> pl.DataFrame:
-    return transfer(study.facts, study.most_robust)
-
-
-def _values(study: Study) -> pl.DataFrame:
-    return factors.factors(study.about, study.present)
-
-
 ANALYSES: tuple[Analysis, ...] = (
     Analysis("facts", "Win rate W and robustness R of every fact", "002, section 3.1", lambda s: s.facts, large=True),
     Analysis(
         "summary", "Mean W and R of each model, by granularity", "002, figures 2 and 12; 001, figures 2 and 4",
-        lambda s: summarise(s.facts, resamples=s.resamples, seed=s.seed),
+        lambda s: s.summary,
     ),
     Analysis(
         "alpha", "Log-probability of the answer by relative distance from the period", "002, figure 3; 001, figure 3",
@@ -184,15 +175,15 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "transfer", "Known at one granularity given known at another", "002, figures 6, 9 and 10",
-        _transfer, (_two_granularities,),
+        lambda s: s.transfer, (_two_granularities,),
     ),
     Analysis(
         "transfer_mean", "Mean transfer between two granularities, with each prefix", "002, figures 6 and 10",
-        lambda s: mean_transfer(_transfer(s)), (_two_granularities,),
+        lambda s: mean_transfer(s.transfer), (_two_granularities,),
     ),
     Analysis(
         "agreement", "How often two granularities agree on a wrong date, by distance", "002, figure 8",
-        lambda s: agreement(s.aligned, resamples=s.resamples, seed=s.seed), (_all_granularities, lambda s: _aligned(s)),
+        lambda s: agreement(s.aligned, resamples=s.resamples, seed=s.seed), (_all_granularities, _aligned),
     ),
     Analysis(
         "prefixes", "W and R with a prefix against without", "002, figure 10; 001, section 4.6",
@@ -204,11 +195,11 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "sizes", "W and R against the number of parameters", "002, figure 11; 001, figure 7",
-        _sizes_table, (_all_granularities, _sizes),
+        lambda s: s.sizes, (_all_granularities, _sizes),
     ),
     Analysis(
         "size_to_perfection", "Size at which each family would reach R = 1", "001, figure 7",
-        lambda s: factors.size_to_perfection(_sizes_table(s)), (_all_granularities, _sizes, _families),
+        lambda s: factors.size_to_perfection(s.sizes), (_all_granularities, _sizes, _families),
     ),
     Analysis(
         "base_and_instruct", "Facts that instruct models win, tie and lose against their base", "001, figure 9",
@@ -216,11 +207,11 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "correlations", "What W and R go with: Pearson's r", "002, figures 13 and 18, section 4.2; 001, figure 8",
-        lambda s: factors.correlations(_values(s), _plain(s), s.most_robust), (_all_granularities, _any_factor),
+        lambda s: factors.correlations(s.factors, _plain(s), s.most_robust), (_all_granularities, _any_factor),
     ),
     Analysis(
         "factor_bins", "W and R by popularity, distance, duration and other objects", "002, figures 13 and 18",
-        lambda s: factors.factor_bins(_values(s), s.of_top(_plain(s)), resamples=s.resamples, seed=s.seed),
+        lambda s: factors.factor_bins(s.factors, s.of_top(_plain(s)), resamples=s.resamples, seed=s.seed),
         (_all_granularities, _any_factor),
     ),
     Analysis(
@@ -247,7 +238,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "timelines", "Facts that seem known, with errors far from their period, year by year", "002, figure 17",
-        lambda s: contexts.timelines(s.runs, s.about, s.lost), (_years, _year_contexts, _far_errors_to_show),
+        lambda s: s.timelines, (_years, _year_contexts, _far_errors_to_show),
         large=True,
     ),
     Analysis(
@@ -267,19 +258,14 @@ ANALYSES: tuple[Analysis, ...] = (
         lambda s: s.absurd[1],
     ),
     Analysis(
-        "years", "Years asked about", "002, figure 14", lambda s: contexts.years(contexts.all_contexts(s.runs)),
+        "years", "Years asked about", "002, figure 14", lambda s: contexts.years(s.contexts),
         (_year_contexts,),
     ),
     Analysis(
         "dataset", "The data set in numbers", "002, section 3.2; 001, table 2",
-        lambda s: contexts.dataset_statistics(contexts.all_contexts(s.runs), s.about),
+        lambda s: contexts.dataset_statistics(s.contexts, s.about),
     ),
 )  # fmt: skip
-
-
-def _aligned(study: Study) -> str | None:
-    found = study.aligned.filter(pl.col("alpha").abs() <= 5).height
-    return None if found else "no fact of the most robust models is known at any granularity"
 
 
 def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
@@ -289,7 +275,7 @@ def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
     for analysis in ANALYSES:
         reason = analysis.missing(study)
         if reason is None:
-            tables[analysis.name] = analysis.compute(study).cast({pl.Categorical: pl.String})
+            tables[analysis.name] = analysis.compute(study)
         else:
             left_out[analysis.name] = reason
     return tables, left_out

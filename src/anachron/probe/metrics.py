@@ -152,7 +152,7 @@ def metrics_of_checked(scores: pl.DataFrame) -> pl.DataFrame:
     columns.append("random_robustness")
     rows = each.join(places, on=[*FACT_KEYS, "noise"], nulls_equal=True, maintain_order="left")
     return (
-        pl.concat([table.cast({pl.Categorical: pl.String}).select(columns) for table in (rows, whole)])
+        pl.concat([table.select(columns) for table in (rows, whole)])
         .with_columns((pl.col("win_rate") + pl.col("tie_share") / 2).alias("win_rate_half_ties"))
         .sort("fact", pl.col("granularity").replace_strict(rank, return_dtype=pl.Int8))
         .select(pl.col(name).cast(kind) for name, kind in FACT_SCHEMA.items())
@@ -211,6 +211,16 @@ def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
             raise DataError(f"{model}, {form}, prefix {prefix} has {count} values of noise; a run has one")
         return table
     return scores.with_columns(pl.lit(noise, pl.Float64).alias("noise"))
+
+
+def with_weakest(run: pl.DataFrame) -> pl.DataFrame:
+    """A run's scores with ``weakest``: the lowest score of a correct context of the same fact and granularity.
+
+    Null where there is no correct context. An incorrect one loses no match where its score is below.
+    """
+    group = ["fact_id", "granularity"]
+    weakest = run.filter(pl.col("status") == "correct").group_by(group).agg(pl.col("logp").min().alias("weakest"))
+    return run.join(weakest, on=group, how="left", maintain_order="left")
 
 
 def without_matches(scores: pl.DataFrame) -> pl.DataFrame:

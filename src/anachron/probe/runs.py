@@ -7,7 +7,7 @@ done, ``scores.parquet`` (all parts in the order of the data set).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, read_json, read_table, write_json
+from anachron.io import Json, file_fingerprint, read_json, read_table, write_json
+from anachron.probe.metrics import RUN_KEYS
 
 RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
 NAMES = frozenset({"dataset"})  # where it was read from; its fingerprint says what it is
@@ -77,11 +78,6 @@ def find_runs(path: Path | str) -> list[Path]:
     return found
 
 
-def score_files(path: Path | str) -> list[Path]:
-    """The score tables that a path stands for: itself, or those of the runs at or below it."""
-    return [Path(path)] if Path(path).is_file() else [folder / SCORES_FILE for folder in find_runs(path)]
-
-
 def finished_scores(folder: Path) -> Path:
     """Where the score table of a finished run is. Raises `DataError` for an unfinished one."""
     if not (folder / SCORES_FILE).is_file():
@@ -117,28 +113,30 @@ def find_sources(paths: Iterable[Path | str]) -> list[Source]:
     Runs of one name that differ in model, dtype or revision get labels that say so. Raises `DataError` where there is
     no finished run, `ConfigError` when two runs cannot be told apart.
     """
-    files: list[Path] = []
-    records: list[Json] = []
+    found: list[Source] = []
     for path in map(Path, paths):
-        for folder in [] if path.is_file() else find_runs(path):
-            finished_scores(folder)
-            records.append(read_json(folder / RUN_FILE))
-        files += score_files(path)
-        records += [{}] * (len(files) - len(records))
-    if not files:
+        if path.is_file():
+            found.append(Source(path))
+        else:
+            found += [Source(finished_scores(f), None, read_json(f / RUN_FILE)) for f in find_runs(path)]
+    if not found:
         raise DataError("no score table and no run given")
-    labels = unique_labels(records)
-    return [Source(f, label, r or None) for f, label, r in zip(files, labels, records, strict=True)]
+    labels = unique_labels([source.record or {} for source in found])
+    return [replace(source, label=label) for source, label in zip(found, labels, strict=True)]
+
+
+def fingerprints(sources: Iterable[Source]) -> Json:
+    """SHA-256 of each source's score table, by its path."""
+    return {str(source.file): file_fingerprint(source.file) for source in sources}
 
 
 def read_sources(sources: Iterable[Source]) -> Iterator[pl.DataFrame]:
     """Each score table in turn. Raises `ConfigError` when two hold scores of one model, format and prefix."""
-    keys = ["model", "format", "prefix"]
     seen: set[tuple[str, ...]] = set()
     for source in sources:
         table = source.read()
-        if set(keys) <= set(table.columns):
-            own = set(table.select(keys).unique().iter_rows())
+        if set(RUN_KEYS) <= set(table.columns):
+            own = set(table.select(RUN_KEYS).unique().iter_rows())
             for model, form, prefix in sorted(seen & own, key=str):
                 raise ConfigError(f"two sources hold scores of {model!r}, {form}, prefix {prefix}; rename one of them")
             seen |= own

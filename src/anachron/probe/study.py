@@ -7,23 +7,27 @@ needs memory for the one run that it is looking at.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from anachron.core.periods import Period
+from anachron.data.columns import finite_numbers
 from anachron.errors import ConfigError, DataError
 from anachron.probe.analyses.agreement import aligned
 from anachron.probe.analyses.anachronisms import anachronism_summary, anachronisms
 from anachron.probe.analyses.believed import believed_periods
+from anachron.probe.analyses.contexts import all_contexts, timelines
+from anachron.probe.analyses.factors import factors, sizes
 from anachron.probe.analyses.far_errors import lost_matches
+from anachron.probe.analyses.transfer import transfer
 from anachron.probe.metrics import (
-    FACT_KEYS,
     GLOBAL,
     RUN_KEYS,
     SCORE_COLUMNS,
     check_scores,
     metrics_of_checked,
+    summarise,
     with_noise,
 )
 from anachron.probe.models import describe_models
@@ -36,9 +40,6 @@ ABOUT = {
     "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
     "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
 }  # fmt: skip
-# Texts that repeat are kept as numbers: a study of the papers' size has twenty million rows.
-COMPACT: Any = dict.fromkeys([*FACT_KEYS, "granularity", "time", "status"], pl.Categorical())
-COMPACT_KEYS: Any = {name: COMPACT[name] for name in FACT_KEYS}
 Sharing = Literal["refuse", "common", "keep"]
 
 
@@ -50,6 +51,7 @@ class Study:
     about: one row a fact: ``fact_id`` and the columns of `ABOUT`, null where unknown.
     models: one row a model: ``model, family, parameters, instruct, base``; see `anachron.probe.models`.
     facts: W and R, from `anachron.probe.metrics.fact_metrics`.
+    shares_contexts: whether every run was asked the same contexts of the same facts.
     top: how many of the most robust models the pooled rows are taken over.
     present: the year that distances from the present are counted from (2021 in paper 002).
     baseline: the model that others are compared with; by default the first.
@@ -59,6 +61,7 @@ class Study:
     about: pl.DataFrame
     models: pl.DataFrame
     facts: pl.DataFrame
+    shares_contexts: bool
     resamples: int = RESAMPLES
     seed: int = 0
     top: int = TOP
@@ -94,14 +97,39 @@ class Study:
         return pl.concat(found), pl.concat(summaries)
 
     @cached_property
+    def summary(self) -> pl.DataFrame:
+        """Means over facts; see `anachron.probe.metrics.summarise`."""
+        return summarise(self.facts, resamples=self.resamples, seed=self.seed)
+
+    @cached_property
+    def transfer(self) -> pl.DataFrame:
+        """Transfer between granularities; see `anachron.probe.analyses.transfer.transfer`."""
+        return transfer(self.facts, self.most_robust)
+
+    @cached_property
+    def timelines(self) -> pl.DataFrame:
+        """The most absurd far errors year by year; see `anachron.probe.analyses.contexts.timelines`."""
+        return timelines(self.runs, self.about, self.lost)
+
+    @cached_property
+    def contexts(self) -> pl.DataFrame:
+        """Every context of every fact once; see `anachron.probe.analyses.contexts.all_contexts`."""
+        return all_contexts(self.runs)
+
+    @cached_property
+    def factors(self) -> pl.DataFrame:
+        """Numbers that describe each fact; see `anachron.probe.analyses.factors.factors`."""
+        return factors(self.about, self.present)
+
+    @cached_property
+    def sizes(self) -> pl.DataFrame:
+        """Global W and R beside the number of parameters; see `anachron.probe.analyses.factors.sizes`."""
+        return sizes(self.summary, self.models)
+
+    @cached_property
     def together(self) -> pl.DataFrame:
         """The global rows of ``facts``."""
         return self.facts.filter(pl.col("granularity") == GLOBAL)
-
-    @cached_property
-    def shares_contexts(self) -> bool:
-        """Whether every run was asked the same contexts of the same facts."""
-        return len(self.runs) == 1 or _common(self.runs)[1]
 
     @cached_property
     def most_robust(self) -> pl.DataFrame:
@@ -121,14 +149,6 @@ class Study:
     def of_top(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that belong to one of the most robust models."""
         return table.join(self.most_robust, on=RUN_KEYS, how="semi", maintain_order="left")
-
-    def distinct(self, column: str) -> list[Any]:
-        """Values of a column of the score tables that is constant in each run, in order of appearance."""
-        return list(dict.fromkeys(run[column][0] for run in self.runs))
-
-    def knows(self, *columns: str) -> bool:
-        """Whether any fact has a value in each of these columns of ``about``."""
-        return all(self.about[name].is_not_null().any() for name in columns)
 
 
 def make_study(
@@ -158,21 +178,21 @@ def make_study(
     for table in tables:
         checked = with_noise(check_scores(table), noise)
         known.append(_about(checked))
-        slim = checked.select(*SCORE_COLUMNS, "noise").cast(COMPACT)
+        slim = checked.select(*SCORE_COLUMNS, "noise")
         runs += slim.partition_by(RUN_KEYS, maintain_order=True) if slim.select(RUN_KEYS).n_unique() > 1 else [slim]
     if not runs:
         raise DataError("no score table and no run given")
-    if sharing != "keep" and len(runs) > 1:
-        runs = _shared(runs, sharing)
-    ids = pl.concat([run.select(pl.col("fact_id").cast(pl.String)).unique() for run in runs]).unique()
+    common, shares_contexts = _common(runs)
+    if sharing != "keep" and not shares_contexts:
+        runs, shares_contexts = _on_common(runs, common, sharing), True
+    ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
     about = _one_row_a_fact(pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left"))
-    facts = pl.concat([metrics_of_checked(run) for run in runs]).cast(COMPACT_KEYS)
-    about = about.with_columns(pl.col("fact_id").cast(COMPACT["fact_id"]))
+    facts = pl.concat([metrics_of_checked(run) for run in runs])
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
     if baseline is not None and baseline not in labels:
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
     described = describe_models(labels, models)
-    return Study(tuple(runs), about, described, facts, resamples, seed, top, present, baseline)
+    return Study(tuple(runs), about, described, facts, shares_contexts, resamples, seed, top, present, baseline)
 
 
 def _about(table: pl.DataFrame) -> pl.DataFrame:
@@ -180,23 +200,12 @@ def _about(table: pl.DataFrame) -> pl.DataFrame:
     columns = []
     for name, kind in ABOUT.items():
         if name not in table.columns:
-            columns.append(pl.Series(name, [None], kind).new_from_index(0, table.height))
+            columns.append(pl.repeat(None, table.height, dtype=kind, eager=True).alias(name))
         elif kind == pl.String:
             columns.append(table[name].cast(pl.String))
         else:
-            columns.append(_numbers(table[name]))
+            columns.append(finite_numbers(table[name]))
     return pl.DataFrame([table["fact_id"], *columns]).unique(maintain_order=True)
-
-
-def _numbers(column: pl.Series) -> pl.Series:
-    """Floats, null where there is none (an empty text, NaN). Raises `DataError` for what is no finite number."""
-    empty = column.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(["", "nan", "none", "null"])
-    numbers = column.set(empty.fill_null(False), None).cast(pl.Float64, strict=False)
-    bad = (column.is_not_null() & ~empty & ~numbers.is_finite().fill_null(False)).arg_true()
-    if len(bad):
-        value = column[int(bad[0])]
-        raise DataError(f"row {bad[0] + 1}: {column.name} {value!r} is no finite number; give one or leave it empty")
-    return numbers
 
 
 def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
@@ -221,11 +230,8 @@ def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
     return merged.select("fact_id", *ABOUT)
 
 
-def _shared(runs: Sequence[pl.DataFrame], sharing: Sharing) -> list[pl.DataFrame]:
+def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Sharing) -> list[pl.DataFrame]:
     """The runs, on the facts that all of them were asked in the same contexts."""
-    common, all_shared = _common(runs)
-    if all_shared:
-        return list(runs)
     everything = pl.concat([run.select("fact_id").unique() for run in runs])["fact_id"].n_unique()
     if sharing == "refuse":
         raise ConfigError(
@@ -239,6 +245,8 @@ def _shared(runs: Sequence[pl.DataFrame], sharing: Sharing) -> list[pl.DataFrame
 
 def _common(runs: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, bool]:
     """The facts that all runs were asked in the same contexts, and whether these are all facts."""
+    if len(runs) == 1:
+        return runs[0].select("fact_id").unique(), True
     signatures = [_signature(run).with_columns(pl.lit(i).alias("run")) for i, run in enumerate(runs)]
     counted = pl.concat(signatures).group_by("fact_id", "signature").agg(pl.col("run").n_unique())
     common = counted.filter(pl.col("run") == len(runs)).select("fact_id")

@@ -1,27 +1,32 @@
 """The tables of a study as files: Parquet and CSV to compute with, Markdown and LaTeX to print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from anachron.io import Json, file_fingerprint, versions, write_bytes, write_json, write_table
+from anachron.io import Json, versions, write_bytes, write_json, write_table
 from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
 from anachron.probe.metrics import GLOBAL, RUN_KEYS, without_matches
-from anachron.probe.runs import score_files
 from anachron.probe.study import Study
+from anachron.text.markdown import markdown_table
 
 PRINTED_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Written:
-    """The tables that were written, by name, what a reader must know about them, and what was left out and why."""
+    """The tables that were written, by name, what a reader must know about them, and what was left out and why.
+
+    ``parameters`` and ``inputs`` (score tables with their fingerprints) are those of the manifest.
+    """
 
     tables: Mapping[str, pl.DataFrame]
     notes: list[str]
     left_out: Mapping[str, str]
+    parameters: Json
+    inputs: Json
 
     @property
     def facts(self) -> pl.DataFrame:
@@ -32,9 +37,7 @@ class Written:
         return self.tables["summary"]
 
 
-def write_tables(
-    study: Study, out: Path, *, parameters: Json, inputs: Sequence[Path], command: str = "metrics"
-) -> Written:
+def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, command: str = "metrics") -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
     ``NAME.parquet`` and ``NAME.csv``, and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print.
@@ -46,7 +49,7 @@ def write_tables(
             _write(analysis, tables[analysis.name], out)
     manifest = {
         "command": command,
-        "inputs": {str(file): file_fingerprint(file) for path in inputs for file in score_files(path)},
+        "inputs": inputs,
         "parameters": parameters,
         "counts": {
             "runs": len(study.runs),
@@ -59,7 +62,7 @@ def write_tables(
         "versions": versions(),
     }
     write_json(out / "manifest.json", manifest)
-    return Written(tables, notes, left_out)
+    return Written(tables, notes, left_out, parameters, inputs)
 
 
 def _write(analysis: Analysis, table: pl.DataFrame, out: Path) -> None:
@@ -72,11 +75,8 @@ def _write(analysis: Analysis, table: pl.DataFrame, out: Path) -> None:
 
 def markdown(analysis: Analysis, table: pl.DataFrame) -> str:
     """A table with its title and source, as GitHub's Markdown."""
-    from tabulate import tabulate
-
-    cells = [[text.replace("|", "\\|") for text in row] for row in _printed(table)]
-    body = tabulate(cells, table.columns, tablefmt="github", disable_numparse=True)
-    return f"## {analysis.title}\n\n{body}\n\nSource: {analysis.source}.\n"
+    body = markdown_table(table.columns, _printed(table))
+    return f"## {analysis.title}\n\n{body}\nSource: {analysis.source}.\n"
 
 
 def latex(analysis: Analysis, table: pl.DataFrame) -> str:
@@ -127,7 +127,7 @@ def study_notes(study: Study) -> list[str]:
             )
     for (form, prefix), group in study.most_robust.group_by("format", "prefix", maintain_order=True):
         if group.height > 1:
-            names = ", ".join(group["model"].cast(pl.String))
+            names = ", ".join(group["model"])
             notes.append(
                 f"{form}, prefix {prefix}: transfer and far errors are pooled over the most robust models: {names}"
             )

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
+from anachron.probe.metrics import FACT_KEYS, RUN_KEYS, with_weakest
 from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, matthews
 
 WIDTH = 0.5
@@ -22,14 +22,11 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """
     known = facts.filter((pl.col("robustness") == 1) & pl.col("granularity").is_in(list(GRANULARITIES)))
     run = run.join(known, on=FACT_KEYS, how="semi", maintain_order="left")
-    weakest = run.filter(pl.col("status") == "correct").group_by("fact_id", "granularity").agg(
-        pl.col("logp").min().alias("weakest")
-    )  # fmt: skip
     judged = (
-        run.filter(pl.col("status") == "incorrect")
-        .join(weakest, on=["fact_id", "granularity"], maintain_order="left")
+        with_weakest(run)
+        .filter((pl.col("status") == "incorrect") & pl.col("weakest").is_not_null())
         .with_columns(
-            pl.col("time").cast(pl.String).str.extract(r"^(-?\d+)").alias("of_year"),
+            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"),
             (pl.col("logp") < pl.col("weakest")).alias("held"),
         )
         .with_columns(pl.len().over("fact_id", "granularity", "of_year").alias("times"))

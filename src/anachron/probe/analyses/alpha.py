@@ -72,7 +72,7 @@ def alpha_sums(run: pl.DataFrame, order: pl.DataFrame, *, fine: bool = False) ->
     else:
         dated = dated.filter(pl.col("granularity") == "year")
         of_kind, kinds, within, bins = pl.col("status"), STATUSES, coarse_bin(pl.col("alpha")), len(COARSE)  # type: ignore[assignment]
-    kind = of_kind.cast(pl.String).replace_strict({k: i for i, k in enumerate(kinds)}, return_dtype=pl.Int64)
+    kind = of_kind.replace_strict({k: i for i, k in enumerate(kinds)}, return_dtype=pl.Int64)
     columns = len(kinds) * bins
     lift = pl.col("logp") - pl.col("prior")
     cells = dated.select(

@@ -6,10 +6,10 @@ None of the papers lists them; their far errors (paper 002, figure 4) count the 
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.probe.analyses.far_errors import FAR
 from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.statistics import RESAMPLES, bootstrap_mean
 
-FAR = 1.0  # periods from the middle of the fact's own: nearer dates are no anachronisms, unless they are impossible
 BEFORE_SUBJECT, BEFORE_OBJECT, FAR_AWAY = "before the subject", "before the object", "far from the period"
 
 LABELS = ["subject_label", "relation_label", "object_label", "start", "end"]
@@ -37,7 +37,7 @@ SUMMARY_SCHEMA: dict[str, type[pl.DataType]] = {
 def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Every plain anachronism of every run, the most absurd first.
 
-    scores: a score table as `anachron.probe.metrics.check_scores` returns it; text columns may be categorical.
+    scores: a score table as `anachron.probe.metrics.check_scores` returns it.
     about: one row a fact, with ``fact_id``, labels, ``start, end`` and, where the data set knows them,
         ``subject_from, object_from``: the first date on which the subject or the object exists.
     facts: the table of `anachron.probe.metrics.fact_metrics`.
@@ -62,7 +62,7 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
     """
     known = _about(about)
     last_days: dict[str, int] = {}
-    needed = scores.lazy().filter(pl.col("status").cast(pl.String).is_in(["correct", "incorrect"]))
+    needed = scores.lazy().filter(pl.col("status").is_in(["correct", "incorrect"]))
     needed = needed.select(*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
     tables = [pl.DataFrame(schema=ANACHRONISM_SCHEMA)]
     for key in scores.select(RUN_KEYS).unique(maintain_order=True).iter_rows():
@@ -70,7 +70,7 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
         run = needed.filter(pl.all_horizontal(pl.col(name) == value for name, value in own.items())).collect()
         lost = _lost(run).join(known, on="fact_id", how="left", validate="m:1", maintain_order="left")
         rated = facts.filter(pl.all_horizontal(pl.col(name) == value for name, value in own.items()))
-        win_rates = rated.select(pl.col("fact_id", "granularity").cast(pl.String), "win_rate")
+        win_rates = rated.select("fact_id", "granularity", "win_rate")
         tables.append(
             _absurd(lost, last_days)
             .join(win_rates, on=["fact_id", "granularity"], how="left", validate="m:1", maintain_order="left")
@@ -82,7 +82,7 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
 
 def _about(about: pl.DataFrame) -> pl.DataFrame:
     """Facts with their labels (null where missing) and the day numbers from which subject and object exist."""
-    columns = {"fact_id": about["fact_id"].cast(pl.String)}
+    columns = {"fact_id": about["fact_id"]}
     for name in LABELS:
         given = name in about.columns
         columns[name] = about[name].cast(pl.String) if given else pl.Series([None] * about.height, dtype=pl.String)
@@ -98,7 +98,7 @@ def _lost(run: pl.DataFrame) -> pl.DataFrame:
     group = ["fact_id", "granularity"]
     correct = pl.col("status") == "correct"
     return (
-        run.with_columns(pl.col(*group, "time").cast(pl.String), correct.alias("correct"))
+        run.with_columns(correct.alias("correct"))
         # In order of score, correct before incorrect among equals: what went before is what was beaten.
         .sort([*group, "logp", "correct"], descending=[False, False, False, True])
         .with_columns(
@@ -136,7 +136,7 @@ def _absurd(lost: pl.DataFrame, last_days: dict[str, int]) -> pl.DataFrame:
         )
         .filter(pl.col("reason").is_not_null())
         .with_columns(
-            (pl.col("alpha").abs().clip(lower_bound=1.0) * pl.col("beaten")).alias("absurdity"),
+            (pl.col("alpha").abs().clip(lower_bound=FAR) * pl.col("beaten")).alias("absurdity"),
             pl.col("granularity").replace_strict(order, return_dtype=pl.Int8).alias("place"),
         )
         .sort(["absurdity", "lead", "fact_id", "place", "time"], descending=[True, True, False, False, False])
@@ -157,7 +157,7 @@ def anachronism_summary(
     rows = []
     for key, group in facts.group_by(RUN_KEYS, maintain_order=True):
         own = found.filter(pl.all_horizontal(pl.col(name) == v for name, v in zip(RUN_KEYS, key, strict=True)))
-        with_matches = group["fact_id"].cast(pl.String).unique(maintain_order=True)
+        with_matches = group["fact_id"].unique(maintain_order=True)
         struck = with_matches.is_in(own["fact_id"].unique().to_list())
         low, high = bootstrap_mean(struck.cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)
         alphas = own.sort("rank")["alpha"]

@@ -24,7 +24,6 @@ RESOLUTION = 1e-6  # nats; no residual standard deviation is taken to be smaller
 TIE = 1e-9  # stretches whose explained variance differs by no more than this part of it are equally good
 CELLS = 1 << 19  # stretches weighed at once: as many doubles stay near the processor
 
-STATUSES = ["correct", "incorrect", "transitional", "discarded"]
 
 BELIEVED_SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(FACT_KEYS, pl.String),
@@ -57,7 +56,7 @@ SUMMARY_SCHEMA: dict[str, type[pl.DataType]] = {
 def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """The believed period of every fact in every run, and how far it is from the true one.
 
-    scores: a score table as `anachron.probe.metrics.check_scores` returns it; text columns may be categorical.
+    scores: a score table as `anachron.probe.metrics.check_scores` returns it.
     about: one row a fact, with ``fact_id, start, end``; unknown or missing dates give no errors.
 
     One row per run and fact that has a dated year context, runs as they appear, facts by their id:
@@ -74,7 +73,7 @@ def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
 
     Raises `DataError` for a time or boundary that is no date.
     """
-    dated = pl.col("status").cast(pl.String).is_in(STATUSES) & pl.col("time").is_not_null()
+    dated = (pl.col("status") != "none") & pl.col("time").is_not_null()
     years = scores.lazy().filter((pl.col("granularity") == "year") & dated).select(*FACT_KEYS, "time", "logp").collect()
     days = _days(years["time"])
     runs = [
@@ -93,7 +92,7 @@ def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
 def _days(times: pl.Series) -> pl.DataFrame:
     """Every text once, with the day numbers of its first and last day."""
     texts = times.unique()
-    dates = [Date.parse(text) for text in texts.cast(pl.String)]
+    dates = [Date.parse(text) for text in texts]
     return pl.DataFrame(
         {"time": texts, "first": [date.first_day for date in dates], "last": [date.last_day for date in dates]},
         schema_overrides={"first": pl.Int64, "last": pl.Int64},
@@ -106,7 +105,6 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
         years.sort("first")
         .group_by("fact_id")
         .agg("time", "first", "last", "logp", pl.len().cast(pl.Int64).alias("contexts"))
-        .with_columns(pl.col("fact_id").cast(pl.String))
         .sort("fact_id")
     )
     contexts = facts["contexts"].to_numpy()
@@ -134,8 +132,8 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
     return facts.select(
         "fact_id",
         pl.Series("believed", believed),
-        _where(known_start, flat["time"].gather(start).cast(pl.String)).alias("believed_start"),
-        _where(known_end, flat["time"].gather(end).cast(pl.String)).alias("believed_end"),
+        _where(known_start, flat["time"].gather(start)).alias("believed_start"),
+        _where(known_end, flat["time"].gather(end)).alias("believed_end"),
         *(pl.Series(name, values, nan_to_null=True) for name, values in found.items()),
         "contexts",
         pl.Series("resolution_days", gaps, nan_to_null=True),
@@ -224,7 +222,7 @@ def _bic(squares: np.ndarray, n: int, parameters: int) -> np.ndarray:
 
 def _against_truth(periods: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     known = about.select(
-        pl.col("fact_id").cast(pl.String),
+        "fact_id",
         *(pl.col(name).cast(pl.String) if name in about.columns else pl.lit(None, pl.String).alias(name)
           for name in ("start", "end")),
     )  # fmt: skip

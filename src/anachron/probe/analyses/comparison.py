@@ -177,7 +177,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
             if len(own) < 2:
                 continue
             pairs = overlap(facts, own)
-            members = pl.DataFrame(own, schema={k: together.schema[k] for k in RUN_KEYS}, orient="row")
+            members = pl.DataFrame(own, schema=RUN_KEYS, orient="row")
             times = together.join(members, on=RUN_KEYS, how="semi").group_by("fact_id").len()
             in_all = int((times["len"] == len(own)).sum())
             row: dict[str, Any] = {"format": form, "prefix": prefix, "group": name, "models": len(own)}

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
+from anachron.probe.analyses.far_errors import FAR, worst_errors
 from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
 
 DATED = ("correct", "incorrect", "transitional", "discarded")
-FAR = 1.0
 
 
 def all_contexts(runs: tuple[pl.DataFrame, ...]) -> pl.DataFrame:
@@ -21,7 +21,7 @@ def all_contexts(runs: tuple[pl.DataFrame, ...]) -> pl.DataFrame:
 
 
 def _union(runs: tuple[pl.DataFrame, ...], columns: list[str]) -> pl.DataFrame:
-    found, seen = [], pl.DataFrame(schema={"fact_id": runs[0].schema["fact_id"]})
+    found, seen = [], pl.DataFrame(schema={"fact_id": pl.String})
     for run in runs:  # a fact's contexts are those of the first run that was asked it
         new = run.join(seen, on="fact_id", how="anti", maintain_order="left").select(columns)
         if new.height:
@@ -52,10 +52,8 @@ def years(contexts: pl.DataFrame, width: int = 10) -> pl.DataFrame:
 
     Spans start at whole multiples; -10 is 10 to 1 BCE. Source: paper 002, figure 14.
     """
-    dated = contexts.filter((pl.col("granularity") == "year") & pl.col("status").is_in(list(DATED)))
-    span = dated.select(
-        ((pl.col("time").cast(pl.String).cast(pl.Int64) // width) * width).alias("first_year"), pl.col("status")
-    )
+    dated = contexts.filter((pl.col("granularity") == "year") & (pl.col("status") != "none"))
+    span = dated.select(((pl.col("time").cast(pl.Int64) // width) * width).alias("first_year"), pl.col("status"))
     kinds = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status) for status in DATED[:3]]
     return span.group_by("first_year").agg(*kinds).sort("first_year")
 
@@ -67,15 +65,7 @@ def timelines(runs: tuple[pl.DataFrame, ...], about: pl.DataFrame, lost: pl.Data
     ``rank, subject_label, relation_label, object_label, start, end, win_rate, time, status, alpha, logp, prior``,
     ``lost`` (an incorrect year that beat a correct one) and ``far`` (lost at abs(alpha) >= 1).
     """
-    worst = (
-        lost.filter((pl.col("win_rate") >= 0.9) & (pl.col("win_rate") < 1) & (pl.col("alpha").abs() >= FAR))
-        .with_columns(pl.col("alpha").abs().alias("distance"))
-        .sort(["distance", *FACT_KEYS], descending=[True, *[False] * len(FACT_KEYS)])
-        .unique(FACT_KEYS, keep="first", maintain_order=True)
-        .head(count)
-        .with_row_index("rank", offset=1)
-        .select("rank", *FACT_KEYS, "win_rate")
-    )
+    worst = worst_errors(lost, count)
     errors = lost.select(*FACT_KEYS, "time", pl.lit(True).alias("lost"))
     chosen = []
     for run in runs:
@@ -92,7 +82,7 @@ def timelines(runs: tuple[pl.DataFrame, ...], about: pl.DataFrame, lost: pl.Data
         table.with_columns((pl.col("lost") & (pl.col("alpha").abs() >= FAR)).alias("far"))
         .join(about.select("fact_id", *labels), on="fact_id", how="left", maintain_order="left")
         .select("rank", *FACT_KEYS, *labels, "win_rate", "time", "status", "alpha", "logp", "prior", "lost", "far")
-        .sort("rank", pl.col("time").cast(pl.String).cast(pl.Int64), maintain_order=True)
+        .sort("rank", pl.col("time").cast(pl.Int64), maintain_order=True)
     )
 
 
@@ -108,7 +98,7 @@ def margins(run: pl.DataFrame) -> pl.DataFrame:
     each = own.drop_nulls().select(*FACT_KEYS, "granularity", (pl.col("correct") - pl.col("incorrect")).alias("margin"))
     both = each.group_by(FACT_KEYS, maintain_order=True).agg(pl.len().alias("n"), pl.col("margin").min())
     together = both.filter(pl.col("n") == len(GRANULARITIES)).select(
-        *FACT_KEYS, pl.lit("global").cast(run.schema["granularity"]).alias("granularity"), "margin"
+        *FACT_KEYS, pl.lit("global").alias("granularity"), "margin"
     )
     return pl.concat([each, together])
 

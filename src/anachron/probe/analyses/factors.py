@@ -41,9 +41,7 @@ def factors(about: pl.DataFrame, present: int = 2021) -> pl.DataFrame:
         if row["other_objects"] is not None:
             found["other_objects"] = row["other_objects"]
         rows += [(row["fact_id"], name, value) for name, value in found.items()]
-    return pl.DataFrame(
-        rows, schema={"fact_id": about.schema["fact_id"], "factor": pl.String, "value": pl.Float64}, orient="row"
-    )
+    return pl.DataFrame(rows, schema={"fact_id": pl.String, "factor": pl.String, "value": pl.Float64}, orient="row")
 
 
 def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:

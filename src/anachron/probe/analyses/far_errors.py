@@ -12,6 +12,7 @@ from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, wilson
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
 DISTANCES = (1.0, 2.0, 3.0, 4.0)
+FAR = DISTANCES[0]  # periods from the middle of the fact's own
 
 
 def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
@@ -30,6 +31,23 @@ def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         .agg((pl.col("logp") >= pl.col("rival")).sum().cast(pl.Int64).alias("lost"))
         .filter(pl.col("lost") > 0)
         .join(known, on=FACT_KEYS, maintain_order="left")
+    )
+
+
+def worst_errors(lost: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The most absurd errors on facts that a run seems to know, at most one a fact and run: FACT_KEYS, rank, win_rate.
+
+    lost: from `lost_matches`. Of facts with 0.9 <= W < 1 at year granularity, those with the farthest lost match
+    (abs(alpha) >= 1), the farthest first, ``rank`` from 1.
+    """
+    return (
+        lost.filter((pl.col("win_rate") >= THRESHOLDS[0]) & (pl.col("win_rate") < 1) & (pl.col("alpha").abs() >= FAR))
+        .with_columns(pl.col("alpha").abs().alias("distance"))
+        .sort(["distance", *FACT_KEYS], descending=[True, *[False] * len(FACT_KEYS)])
+        .unique(FACT_KEYS, keep="first", maintain_order=True)
+        .head(count)
+        .with_row_index("rank", offset=1)
+        .select(*FACT_KEYS, "rank", "win_rate")
     )
 
 

@@ -47,7 +47,7 @@ def transfer(facts: pl.DataFrame, pool: pl.DataFrame | None = None) -> pl.DataFr
 
 def as_pooled(table: pl.DataFrame) -> pl.DataFrame:
     """The same rows under the one name of all models together."""
-    return table.with_columns(pl.lit(POOLED).cast(table.schema["model"]).alias("model"))
+    return table.with_columns(pl.lit(POOLED).alias("model"))
 
 
 def mean_transfer(table: pl.DataFrame) -> pl.DataFrame:

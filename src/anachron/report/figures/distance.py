@@ -7,6 +7,7 @@ import polars as pl
 from anachron.probe.analyses.transfer import POOLED
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import COLUMN, FORMATS, GRANULARITIES, PAGE, STATUSES
+from anachron.report.words import prefix_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,7 +152,7 @@ def agreement(table: pl.DataFrame) -> "Figure":
     with style.sheet(COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (figure, axes):
         for panel, prefix in zip(axes.flat, prefixes, strict=True):
             if len(prefixes) > 1:
-                panel.set_title(style.prefix_name(prefix))
+                panel.set_title(prefix_name(prefix))
             panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
             part = rows.filter(pl.col("prefix") == prefix)
             for form in style.in_order(part["format"], list(FORMATS)):

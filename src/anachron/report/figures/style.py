@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
+from anachron.report.words import prefix_name
 
 COLUMN, PAGE = 3.3, 6.9  # widths of a column and of a page, inches
 SMALL = 7.0  # the smallest text, points
@@ -132,10 +133,6 @@ def sections(table: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 def format_name(form: str) -> str:
     return {"raw": "raw text", "all": "both formats"}.get(form, form)
-
-
-def prefix_name(prefix: str) -> str:
-    return "no prefix" if prefix == "none" else f"prefix {prefix}"
 
 
 def in_order(values: Iterable[str], order: Sequence[str]) -> list[str]:

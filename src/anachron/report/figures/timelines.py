@@ -8,7 +8,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import PAGE, Look
-from anachron.report.timeline import year_in_words
+from anachron.report.words import year_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,9 +95,7 @@ def name_years(panel: "Axes") -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
-    panel.xaxis.set_major_formatter(
-        FuncFormatter(lambda year, _: year_in_words(str(int(year))) if year else "BCE | CE")
-    )
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda year, _: year_name(int(year)) if year else "BCE | CE"))
 
 
 def years(table: pl.DataFrame) -> "Figure":

@@ -10,6 +10,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.probe.analyses.transfer import POOLED
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import PAGE
+from anachron.report.words import prefix_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +95,7 @@ def transfer_mean(table: pl.DataFrame) -> "Figure":
             own = named.filter(pl.col("prefix") == prefix)
             marks.dots(
                 panel, [order.index(name) + offset for name in own["row"]], own["rate"], style.look(number),
-                low=own["lowest"], high=own["highest"], label=style.prefix_name(prefix),
+                low=own["lowest"], high=own["highest"], label=prefix_name(prefix),
             )  # fmt: skip
         panel.set_xlabel("mean transfer (line: lowest to highest of six)")
         marks.in_percent(panel)

@@ -17,11 +17,11 @@ from anachron.report.page.traces import (
     by_run,
     numbers,
     parts,
-    prefix_name,
     rows,
     texts,
     view,
 )  # fmt: skip
+from anachron.report.words import prefix_name, year_name
 
 
 def _used(order: Sequence[str], found: pl.Series) -> list[str]:
@@ -179,8 +179,3 @@ def round_years(low: int, high: int, most: int = 9) -> list[int]:
     """Multiples of 1, 2 or 5 times a power of ten between two years, at most about ``most``."""
     step = next(digit * 10**n for n in range(13) for digit in (1, 2, 5) if (high - low) / (digit * 10**n) <= most)
     return list(range(-(-low // step) * step, high + 1, step))
-
-
-def year_name(year: int) -> str:
-    """A year in words; 0 stands for the first."""
-    return f"{-year} BCE" if year < 0 else str(max(year, 1))

@@ -21,11 +21,11 @@ from anachron.report.page.traces import (
     by_run,
     numbers,
     parts,
-    prefix_name,
     rows,
     texts,
     view,
 )  # fmt: skip
+from anachron.report.words import prefix_name
 
 
 def summary(table: pl.DataFrame, looks: Looks) -> list[Json]:

@@ -3,8 +3,6 @@
 Scores are rounded to `NATS`; whether an incorrect date has won is decided here, from the exact ones.
 """
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
@@ -12,7 +10,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
 from anachron.io import Json
-from anachron.probe.analyses.contexts import FAR
+from anachron.probe.analyses.far_errors import FAR
+from anachron.probe.metrics import with_weakest
 from anachron.probe.study import Study
 from anachron.report.page.pack import pack
 
@@ -54,15 +53,8 @@ def pack_contexts(study: Study, ids: list[str]) -> Json:
 
 def with_lost(run: pl.DataFrame) -> pl.DataFrame:
     """A run's scores with ``lost``: an incorrect date that ties with or beats a correct one of its granularity."""
-    weakest = (
-        run.filter(pl.col("status") == "correct")
-        .group_by("fact_id", "granularity")
-        .agg(pl.col("logp").min().alias("weakest"))
-    )
     beaten = (pl.col("status") == "incorrect") & (pl.col("logp") >= pl.col("weakest"))
-    return run.join(weakest, on=["fact_id", "granularity"], how="left", maintain_order="left").with_columns(
-        beaten.fill_null(False).alias("lost")
-    )
+    return with_weakest(run).with_columns(beaten.fill_null(False).alias("lost"))
 
 
 def _all_contexts(study: Study) -> pl.DataFrame:
@@ -75,9 +67,8 @@ def _all_contexts(study: Study) -> pl.DataFrame:
 
 
 def _ordered(contexts: pl.DataFrame, ids: list[str]) -> pl.DataFrame:
-    schema: Any = {"fact_id": contexts.schema["fact_id"], "fact": pl.Int64}
-    place = pl.DataFrame({"fact_id": ids, "fact": range(len(ids))}, schema=schema)
-    parts = pl.col("time").cast(pl.String).str.extract_groups(r"^([+-]?\d{1,12})(?:-(\d{1,2}))?(?:-(\d{1,2}))?$")
+    place = pl.DataFrame({"fact_id": ids, "fact": range(len(ids))})
+    parts = pl.col("time").str.extract_groups(r"^([+-]?\d{1,12})(?:-(\d{1,2}))?(?:-(\d{1,2}))?$")
     numbers = [
         parts.struct.field(str(i)).cast(pl.Int64).fill_null(0).alias(name)
         for i, name in enumerate(("year", "month", "day"), 1)
@@ -97,7 +88,7 @@ def _ordered(contexts: pl.DataFrame, ids: list[str]) -> pl.DataFrame:
 
 
 def _index(column: str, known: tuple[str, ...]) -> pl.Expr:
-    return pl.col(column).cast(pl.String).replace_strict(list(known), range(len(known)), return_dtype=pl.Int64)
+    return pl.col(column).replace_strict(list(known), range(len(known)), return_dtype=pl.Int64)
 
 
 def _scores(run: pl.DataFrame, table: pl.DataFrame) -> Json:

@@ -110,7 +110,7 @@ def position(day: int) -> float:
 def metric_columns(facts: pl.DataFrame, run: Sequence[str], ids: Sequence[str]) -> Json:
     """Per granularity ``win_rate`` and ``robust`` (1 or 0) of one run in the order of ``ids``, null without matches."""
     own = facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, run, strict=True)))
-    order = pl.DataFrame({"fact_id": ids}, schema={"fact_id": facts.schema["fact_id"]})
+    order = pl.DataFrame({"fact_id": ids}, schema={"fact_id": pl.String})
     found: Json = {}
     for level in LEVELS:
         rows = order.join(own.filter(pl.col("granularity") == level), on="fact_id", how="left", maintain_order="left")

@@ -11,6 +11,7 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.io import Json
 from anachron.probe.metrics import GLOBAL, RUN_KEYS
+from anachron.report.words import prefix_name
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -42,10 +43,6 @@ class Looks:
         line = {"color": colour, "dash": DASHES[index % len(DASHES)], "width": 3 if pooled else 2}
         marker = {"color": colour, "symbol": SYMBOLS[index % len(SYMBOLS)], "size": 9}
         return {"type": "scatter", "name": escape(self.name(key), quote=False), "line": line, "marker": marker} | more
-
-
-def prefix_name(prefix: str) -> str:
-    return "no prefix" if prefix == "none" else f"prefix {prefix}"
 
 
 def numbers(values: Iterable[Any], digits: int = 6) -> list[float | None]:

@@ -1,0 +1,10 @@
+"""Names as the terminal, the figures and the page write them."""
+
+
+def prefix_name(prefix: str) -> str:
+    return "no prefix" if prefix == "none" else f"prefix {prefix}"
+
+
+def year_name(year: int) -> str:
+    """A historical year in words: -44 is 44 BCE. 0, which an axis has, stands for the first."""
+    return f"{-year} BCE" if year < 0 else str(max(year, 1))
