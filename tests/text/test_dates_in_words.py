@@ -48,6 +48,28 @@ def test_every_month_has_its_name(number: int, name: str) -> None:
     assert date_in_words(Date(1999, number, 2), "classic") == f"On 2 {name} 1999, "
 
 
+OTHER_LANGUAGES = {
+    "french": ["En 2011, ", "En août 2011, ", "Le 1er mars 2011, ", "Le 24 mars 2011, ", "En 44 av. J.-C., "],
+    "german": ["Im Jahr 2011, ", "Im August 2011, ", "Am 1. März 2011, ", "Am 24. März 2011, ", "Im Jahr 44 v. Chr., "],
+    "spanish": [
+        "En 2011, ", "En agosto de 2011, ", "El 1 de marzo de 2011, ", "El 24 de marzo de 2011, ", "En 44 a. C., "
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", OTHER_LANGUAGES)
+def test_other_languages(style: str) -> None:
+    dates = ("2011", "2011-08", "2011-03-01", "2011-03-24", "-0044")
+    assert [date_in_words(Date.parse(d), style) for d in dates] == OTHER_LANGUAGES[style]
+
+
+@pytest.mark.parametrize("style", sorted(WORDINGS))
+def test_no_two_dates_share_their_words(style: str) -> None:
+    dates = [Date(y) for y in (-44, 44, 2011)] + [Date(2011, m) for m in range(1, 13)]
+    dates += [Date(2011, 3, d) for d in range(1, 32)]
+    assert len({date_in_words(date, style) for date in dates}) == len(dates)
+
+
 def test_american_is_the_default() -> None:
     assert date_in_words(Date(2011, 3, 24)) == date_in_words(Date(2011, 3, 24), "american")
 

@@ -15,11 +15,24 @@ class Wording:
     day: str
     months: tuple[str, ...]
     before_common_era: str
+    first_of_month: str = "1"
 
 
 _ENGLISH_MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
+)  # fmt: skip
+_FRENCH_MONTHS = (
+    "janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre",
+    "décembre",
+)  # fmt: skip
+_GERMAN_MONTHS = (
+    "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
+    "Dezember",
+)  # fmt: skip
+_SPANISH_MONTHS = (
+    "enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre",
+    "diciembre",
 )  # fmt: skip
 WORDINGS: dict[str, Wording] = {
     "american": Wording(
@@ -27,6 +40,15 @@ WORDINGS: dict[str, Wording] = {
     ),
     "classic": Wording(
         "In {year}, ", "In {month} {year}, ", "On {day} {month} {year}, ", _ENGLISH_MONTHS, "{year} BCE"
+    ),
+    "french": Wording(
+        "En {year}, ", "En {month} {year}, ", "Le {day} {month} {year}, ", _FRENCH_MONTHS, "{year} av. J.-C.", "1er"
+    ),
+    "german": Wording(
+        "Im Jahr {year}, ", "Im {month} {year}, ", "Am {day}. {month} {year}, ", _GERMAN_MONTHS, "{year} v. Chr."
+    ),
+    "spanish": Wording(
+        "En {year}, ", "En {month} de {year}, ", "El {day} de {month} de {year}, ", _SPANISH_MONTHS, "{year} a. C."
     ),
 }
 
@@ -43,4 +65,5 @@ def date_in_words(date: Date, style: str = "american") -> str:
     year = str(date.year) if date.year > 0 else wording.before_common_era.format(year=-date.year)
     month = "" if date.month is None else wording.months[date.month - 1]
     pattern = {"year": wording.year, "month": wording.month, "day": wording.day}[date.granularity]
-    return pattern.format(year=year, month=month, day=date.day)
+    day = wording.first_of_month if date.day == 1 else str(date.day)
+    return pattern.format(year=year, month=month, day=day)
