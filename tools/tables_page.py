@@ -166,13 +166,14 @@ COLUMNS: dict[str, dict[str, str]] = {
         "p_clustered": "allowing pairs of one fact to depend on each other",
     },
     "factor_bins": {
-        "format": "`raw` or `chat`; the most robust models together", **FACTOR,
+        "models": "`all` or `top`, the most robust", "format": "`raw` or `chat`; their runs together", **FACTOR,
         "bin": "0 to at most 9: facts in groups of like value, about equally many each",
         "value_low": "lowest value in the group", "value_high": "highest", "value_mean": "mean",
         "facts": "in the group", "mean": "mean of the score", **INTERVAL,
     },
     "relations": {
-        "format": "`raw` or `chat`; all models together", "rank": "by R, then W", "relation": "its label",
+        "format": "`raw` or `chat`; all models together", "rank": "by R, then W",
+        "relation": "its label, with its id where two have one label",
         "facts": "of the relation", "win_rate": "mean W", "robustness": "mean R", **INTERVAL,
     },
     "overlap": {
@@ -182,7 +183,8 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "shared_knowledge": {
         **OF_FORMAT, "group": "`all` models, or `top`, the most robust", "models": "how many",
-        "mean_jaccard": "mean over pairs of models",
+        "pairs": "pairs of models, without those in which neither knows a fact",
+        "mean_jaccard": "mean over these pairs",
         "robust_in_all": "facts robust in every one of them", "robust_in_any": "in one at least",
         "share": "all over any",
     },
@@ -260,6 +262,7 @@ NEEDS = {
     "_any_factor": "popularity, dates or the number of other objects of facts in a run without a prefix",
     "_far_errors_to_show": "a fact with 0.9 <= W < 1 and a match lost at least one period away",
     "_anachronisms": "an impossible or far date that beat a true one",
+    "_dates": "dates that can be read, where the data set knows from when on a subject or object exists",
     "_aligned": "a fact known at some granularity to one of the most robust models",
 }
 
@@ -271,8 +274,9 @@ Made from the code by `make docs`; do not edit.
 for print as `markdown/NAME.md` and `latex/NAME.tex` (booktabs). What a table needs and does not find is said, and
 recorded in `manifest.json`. Tables with a row for each fact are written as data only.
 
-The most robust models are the first five (`--top`) by global R, then W, of each format and prefix. Rows called `pooled`
-in `transfer` and `far_errors` are over these; in `alpha` over all models. Sources: 002 is the TimeStress paper, 001
+The most robust models are the first five (`--top`) of each format by global R, then W, without a prefix; with a prefix
+the same models are taken. Rows called `pooled` in `transfer` and `far_errors`, those called `top`, and `agreement` are
+over these; `pooled` in `alpha` is over all models. Sources: 002 is the TimeStress paper, 001
 its first version; see [definitions](definitions.md).
 """
 

@@ -222,8 +222,10 @@ def test_order_of_rows_and_kind_of_text_change_nothing(kind):
         got = believed_periods(scores.sample(fraction=1, shuffle=True, seed=4), about.reverse())
         got = got.sort("model", "fact_id", descending=[True, False])  # m came before k
     elif kind == "categorical":
+        expected = believed_periods(check_scores(scores), about)
         got = believed_periods(check_scores(scores.with_columns(pl.col(texts).cast(pl.Categorical))), about)
     else:
+        expected = believed_periods(check_scores(scores), about)
         kinds = [pl.col(t).cast(pl.Enum(sorted(scores[t].drop_nulls().unique()))) for t in texts]
         got = believed_periods(check_scores(scores.with_columns(kinds)), about)
     assert got.equals(expected)

@@ -1,7 +1,7 @@
 """Every analysis against plain loops over rows, and what a study must have for each."""
 
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 from math import log, sqrt
 from statistics import mean
 
@@ -394,12 +394,14 @@ def test_durations_are_years_of_the_whole_period():
 
 def test_factor_bins_part_the_facts(study, tables, looped):
     top = set(study.most_robust.rows())
-    together = {k: v for k, v in global_of(looped).items() if k[:3] in top and k[2] == "none"}
+    plain = {k: v for k, v in global_of(looped).items() if k[2] == "none"}
     facts = {f["fact_id"]: plain_factors(f) for f in about_facts(24, 3)}
-    for form in ("raw", "chat"):
+    for group, form in product(("all", "top"), ("raw", "chat")):
+        together = {k: v for k, v in plain.items() if group == "all" or k[:3] in top}
         for factor in ("log_popularity", "other_objects"):
             bins = sorted(
-                rows(tables["factor_bins"], format=form, factor=factor, score="robustness"), key=lambda r: r["bin"]
+                rows(tables["factor_bins"], models=group, format=form, factor=factor, score="robustness"),
+                key=lambda r: r["bin"],
             )
             known = {k[-1] for k in together if k[1] == form and factor in facts[k[-1]]}
             assert sum(r["facts"] for r in bins) == len(known)
@@ -519,7 +521,7 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
         ),
         (
             lambda t: t.filter(pl.col("model") == "oak-3b"),
-            dict.fromkeys(("overlap", "shared_knowledge"), "there is one model only")
+            dict.fromkeys(("overlap", "shared_knowledge"), "no two models have runs of one format and prefix")
             | {"comparison": "there is one model only in each format and prefix"}
             | dict.fromkeys(
                 ("sizes", "size_to_perfection"), "no model's number of parameters is known (give --models)"

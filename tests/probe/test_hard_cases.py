@@ -5,8 +5,9 @@ import polars as pl
 import pytest
 
 from anachron.errors import DataError
+from anachron.probe.analyses.factors import size_to_perfection
 from anachron.probe.catalogue import make_tables
-from anachron.probe.metrics import fact_metrics
+from anachron.probe.metrics import check_scores, fact_metrics
 from anachron.probe.statistics import pearson
 from anachron.probe.study import make_study
 from anachron.report.outputs import study_notes
@@ -63,10 +64,8 @@ def test_one_table_of_runs_that_were_asked_other_facts_says_so(scores):
     apart = scores.filter(((pl.col("model") == "fir-1b") & half) | ((pl.col("model") == "fir-7b") & ~half))
     study = make_study([apart], resamples=100)
     assert any("not all asked the same contexts" in note for note in study_notes(study))
-    made, _ = make_tables(study)
-    assert made["overlap"].select("robust_any", "jaccard").rows() == [
-        (0, None)
-    ]  # no fact in common, so nothing is said
+    _, left_out = make_tables(study)
+    assert left_out["overlap"] == "no two models have a fact in common"
     assert not any("not all asked" in note for note in study_notes(make_study([scores], resamples=100)))
 
 
@@ -142,3 +141,128 @@ def test_years_alone_are_compared_and_pooled(scores):
         (a, b) for a in ("year", "day") for b in ("year", "day")
     }
     assert "pooled" in two["transfer"]["model"]
+
+
+def fact(name, model, scores, prefix="none", form="raw", **about):
+    """Rows of one fact at all granularities: one correct date and incorrect ones, each with its (time, alpha, logp)."""
+    keys = {"model": model, "format": form, "prefix": prefix, "fact_id": name, **about}
+    return [
+        keys | {"granularity": g, "time": f"{year}{tail}", "alpha": alpha, "logp": logp,
+                "status": "correct" if abs(alpha) < 0.5 else "incorrect"}
+        for g, tail in (("year", ""), ("month", "-03"), ("day", "-03-04")) for year, alpha, logp in scores
+    ]  # fmt: skip
+
+
+WON = [(2000, 0.0, -1.0), (2010, 1.5, -2.0)]
+LOST = [(2000, 0.0, -3.0), (2010, 1.5, -2.0)]
+
+
+def test_with_a_prefix_the_models_that_are_pooled_are_those_without_it():
+    rows = [*fact("f", "a", WON), *fact("f", "b", LOST)]
+    rows += [*fact("f", "a", LOST, "p"), *fact("f", "b", WON, "p")]  # the prefix helps b alone
+    study = make_study([pl.DataFrame(rows)], resamples=100, top=1)
+    assert study.most_robust.rows() == [("a", "raw", "none"), ("a", "raw", "p")]
+    only = make_study([pl.DataFrame(rows).filter(pl.col("prefix") == "p")], resamples=100, top=1)
+    assert only.most_robust.rows() == [("b", "raw", "p")]
+
+
+def test_a_format_without_global_rows_has_its_own_most_robust():
+    years = [row for row in fact("f", "a", WON, form="chat") if row["granularity"] == "year"]
+    study = make_study([pl.DataFrame([*fact("f", "a", WON), *years])], resamples=100)
+    assert study.most_robust.rows() == [("a", "raw", "none"), ("a", "chat", "none")]
+
+
+def test_the_order_of_granularities_wins_and_loses_nothing():
+    """Base and instruct have the same three win rates, at other granularities: a tie (paper 001, figure 9)."""
+    rows = []
+    for n in range(30):
+        shares = [(n * k % 7 + 1) / 10 for k in (1, 2, 3)]
+        for model, turn in (("x-base", 0), ("x-it", 1)):
+            for place, granularity in enumerate(("year", "month", "day")):
+                won = round(10 * shares[(place + turn) % 3])
+                logps = [-2.0 if i < won else 0.0 for i in range(10)]
+                own = [(2000, 0.0, -1.0), *((2010 + i, 1.5 + i, logp) for i, logp in enumerate(logps))]
+                rows += [row for row in fact(f"f{n}", model, own) if row["granularity"] == granularity]
+    made, _ = make_tables(make_study([pl.DataFrame(rows)], resamples=100))
+    found = made["base_and_instruct"].filter(pl.col("score") == "win_rate").select("win", "tie", "loss")
+    assert found.rows() == [(0, 30, 0)]
+
+
+def test_no_growth_has_no_size_of_perfection():
+    table = pl.DataFrame({"family": ["fir"] * 3, "instruct": [False] * 3, "format": ["raw"] * 3, "prefix": ["none"] * 3,
+                          "parameters": [1e9, 2e9, 7e9], "robustness": [0.1 + 0.2, 0.3, 0.3]})  # fmt: skip
+    assert size_to_perfection(table)["parameters_at_1"].to_list() == [None]
+
+
+def test_a_prior_is_there_once_and_dates_are_spelt_in_one_way():
+    prior = {"granularity": "year", "alpha": None, "logp": -3.0, "status": "none"}
+    base = fact("f", "a", WON)
+    keys = {k: base[0][k] for k in ("model", "format", "prefix", "fact_id")}
+    with pytest.raises(DataError, match="more than once"):
+        check_scores(pl.DataFrame([*base, *(keys | prior | {"time": time} for time in (None, "x"))]))
+    with pytest.raises(DataError, match="more than once"):
+        check_scores(pl.DataFrame([*base, base[0] | {"time": "02000"}]))
+    for time in (None, " "):
+        with pytest.raises(DataError, match=f"row 7: time {time!r} is empty"):
+            check_scores(pl.DataFrame([*base, base[0] | {"time": time}]))
+    assert check_scores(pl.DataFrame([base[0] | {"time": "-044"}]))["time"].to_list() == ["-0044"]
+
+
+@pytest.mark.parametrize(("granularity", "time"), [("year", "0000"), ("year", "2001-05"), ("month", "1985-99")])
+def test_a_broken_date_leaves_out_only_what_needs_it(granularity, time):
+    rows = [*fact("f", "a", LOST, subject_from="1950", start="1999", end="2001"), *fact("g", "a", WON)]
+    rows.append(rows[0] | {"granularity": granularity, "time": time, "alpha": 4.0, "status": "incorrect"})
+    made, left_out = make_tables(make_study([pl.DataFrame(rows, infer_schema_length=None)], resamples=100))
+    assert {"summary", "alpha", "far_errors"} <= set(made)
+    assert time in left_out["anachronisms"] and time in left_out["anachronism_summary"]
+    assert ("believed" in left_out) == (granularity == "year")
+
+
+def test_runs_without_a_fact_in_common_leave_out_what_compares_them():
+    rows = [*fact("f", "a", WON), *fact("g", "a", WON, form="chat"), *fact("h", "a", WON, "p"), *fact("k", "b", WON)]
+    made, left_out = make_tables(make_study([pl.DataFrame(rows)], resamples=100))
+    assert left_out["formats"] == "no fact has scores both raw and in chat"
+    assert left_out["prefixes"] == "no fact has scores both with a prefix and without"
+    assert left_out["comparison"] == "no model has a fact in common with the baseline"
+    assert {"overlap", "shared_knowledge", "granularity_variance"} <= set(left_out)
+    assert all(table.height for table in made.values())
+
+
+def test_agreement_needs_a_date_within_five_periods():
+    rows = fact("f", "a", [(2000, 0.0, -1.0), (1900, -5.0, -2.0)])
+    _, left_out = make_tables(make_study([pl.DataFrame(rows)], resamples=100))
+    assert left_out["agreement"] == "no date of a known fact lies within five periods of it"
+
+
+def test_intervals_of_a_run_do_not_depend_on_the_runs_beside_it(scores):
+    one, other = (scores.filter(pl.col("model") == m) for m in ("fir-7b", "oak-3b"))
+    alone = make_tables(make_study([one], resamples=100))[0]["alpha"]
+    beside = make_tables(make_study([other.reverse(), one], resamples=100))[0]["alpha"]
+    own = pl.col("model") == "fir-7b"
+    assert alone.filter(own).equals(beside.filter(own))
+
+
+def test_relations_of_one_label_are_told_apart_by_their_ids():
+    rows = [
+        *fact("f", "a", WON, relation_id="P1", relation_label="part of"),
+        *fact("g", "a", LOST, relation_id="P2", relation_label="part of"),
+    ]
+    made, _ = make_tables(make_study([pl.DataFrame(rows)], resamples=100))
+    assert made["relations"].select("relation", "robustness").rows() == [("part of (P1)", 1.0), ("part of (P2)", 0.0)]
+    assert dict(made["dataset"].rows())["relations"] == 2
+
+
+def test_matches_a_fact_are_counted(scores):
+    dataset = dict(tables_of(scores)[0]["dataset"].rows())
+    own = fact_metrics(scores).filter((pl.col("model") == "fir-7b") & (pl.col("granularity") == "month"))
+    assert dataset["month matches a fact"] == pytest.approx(own["matches"].sum() / dataset["facts"])
+
+
+def test_common_facts_say_what_they_left_and_take_the_first_number():
+    one = pl.DataFrame([*fact("f", "a", WON, popularity=5.0), *fact("g", "a", WON, popularity=7.0)])
+    two = pl.DataFrame(fact("f", "b", WON, popularity=6.0))
+    with pytest.raises(DataError, match="more than one popularity"):
+        make_study([one, two], resamples=100)
+    notes = study_notes(make_study([one, two], sharing="common", resamples=100))
+    assert "compared on 1 of 2 facts, those that every run was asked in the same contexts" in notes
+    assert "popularity of 1 facts differs between the sources; the first is taken" in notes

@@ -466,8 +466,8 @@ def test_correlations_are_filled_where_significant(several):
 
 
 def test_factor_bins(several):
-    table = several["factor_bins"]
-    figure = FIGURES["factor_bins"](table)
+    figure = FIGURES["factor_bins"](several["factor_bins"])
+    table = several["factor_bins"].filter(pl.col("models") == "all")
     factors = ("log_popularity", "log_distance", "log_duration", "other_objects")
     cells = [(factor, score) for factor in factors for score in ("win_rate", "robustness")]
     for axes, (factor, score) in zip(figure.axes, cells, strict=True):

@@ -10,8 +10,10 @@ import pytest
 
 from anachron.io import file_fingerprint, write_table
 from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
+from anachron.probe.study import make_study
 from anachron.report.outputs import latex, markdown, study_notes, write_tables
-from studies import synthetic_scores, synthetic_study
+from anachron.text.markdown import markdown_table
+from studies import synthetic_models, synthetic_scores, synthetic_study
 
 SMALL = pl.DataFrame(
     {
@@ -89,16 +91,12 @@ def test_latex_compiles(written, tmp_path):
 def test_notes_name_the_models_that_are_pooled():
     study = synthetic_study(12, top=2)
     chosen = study.most_robust.filter(pl.col("format") == "chat")["model"].to_list()
-    assert (
-        f"chat, prefix none: transfer and far errors are pooled over the most robust models: {', '.join(chosen)}"
-        in study_notes(study)
-    )
+    said = "chat, prefix none: rows called pooled or top, and agreement, are over the most robust models"
+    assert f"{said}: {', '.join(chosen)}" in study_notes(study)
 
 
 def test_notes_name_facts_without_matches():
     scores = synthetic_scores(4).filter(~((pl.col("fact_id") == "fact0001") & (pl.col("status") == "incorrect")))
-    from anachron.probe.study import make_study
-
     notes = study_notes(make_study([scores], noise=1e-4, resamples=100))
     assert "fir-7b, raw, prefix none: near-ties are matches decided by at most 0.0001 nats, its noise" in notes
     assert any(
@@ -106,3 +104,25 @@ def test_notes_name_facts_without_matches():
         "incorrect one"
         for n in notes
     )
+
+
+def test_files_of_an_earlier_study_do_not_stay(tmp_path):
+    scores = synthetic_scores(12)
+    for chosen, written in ((scores, True), (scores.filter(pl.col("model") == "oak-3b"), False)):
+        study = make_study([chosen], models=synthetic_models(), resamples=100)
+        made = write_tables(study, tmp_path, parameters={}, inputs={})
+        assert ("formats" in made.tables) is written
+        for file in ("formats.csv", "formats.parquet", "markdown/formats.md", "latex/formats.tex"):
+            assert (tmp_path / file).exists() is written
+
+
+def test_cells_of_markdown_keep_to_their_line():
+    text = markdown_table(["a"], [["cap|ital\n$x_{ <b>bold</b> <0.001"]])
+    assert text.splitlines()[2] == "| cap\\|ital $x_{ &lt;b>bold&lt;/b> <0.001 |"
+
+
+def test_notes_name_models_of_unknown_size_and_what_has_no_baseline():
+    study = make_study([synthetic_scores(8)], models=synthetic_models(), resamples=100, baseline="oak-3b")
+    notes = study_notes(study)
+    assert "sizes are without oak-3b, of unknown size (give --models)" in notes
+    assert "fir-7b-it, chat, prefix none is not compared: oak-3b has no such run" in notes

@@ -327,7 +327,7 @@ def test_transfer_cells_are_where_they_belong(everything):
     views = {view["label"]: view["data"][0] for view in views_of("transfer", tables["transfer"], looks)}
     for row in tables["transfer"].iter_rows(named=True):
         trace = views[looks.name([row["model"], row["format"], row["prefix"]])]
-        cell = trace["z"][trace["y"].index(row["a"])][trace["x"].index(row["b"])]
+        cell = trace["z"][trace["y"].index(row["b"])][trace["x"].index(row["a"])]
         assert cell == (None if row["rate"] is None else pytest.approx(row["rate"], abs=1e-6))
 
 

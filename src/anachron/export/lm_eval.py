@@ -24,7 +24,7 @@ LEAST_HARNESS = "0.4.9"  # the first with ``custom_dataset``, which finds the da
 TASK_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 KEPT = (
     "fact_id", "granularity", "time", "status", "alpha", "start", "end", "subject_label", "relation_id",
-    "relation_label", "object_label", "prompt",
+    "relation_label", "object_label", "popularity", "other_objects", "prompt",
 )  # fmt: skip
 
 

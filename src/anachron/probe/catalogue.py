@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.probe.analyses import comparison, contexts, factors
-from anachron.probe.analyses.agreement import agreement
+from anachron.probe.analyses.agreement import agreement, in_bins
 from anachron.probe.analyses.alpha import alpha_profile
 from anachron.probe.analyses.believed import believed_summary
 from anachron.probe.analyses.far_errors import far_errors
@@ -26,6 +26,7 @@ class Analysis:
 
     name: of its files. title: what it shows, in a line. source: where the papers have it. needs: see `missing`.
     compute: the tidy table. large: one row a fact or more, so written as data only, not for print.
+    empty: why its table can come out without a row although all needs are met.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Analysis:
     compute: Callable[[Study], pl.DataFrame]
     needs: tuple[Need, ...] = ()
     large: bool = False
+    empty: str = "nothing in the scores belongs into it"
 
     def missing(self, study: Study) -> str | None:
         """Why a study does not allow this table; ``None`` when it does."""
@@ -56,11 +58,10 @@ def _years(study: Study) -> str | None:
 
 def _year_contexts(study: Study) -> str | None:
     dated = (pl.col("granularity") == "year") & (pl.col("status") != "none")
-    times = pl.concat([run.filter(dated).select("time").unique() for run in study.runs])["time"]
-    if not times.len():
+    if not any(run.select(dated.any()).item() for run in study.runs):
         return "no date is a year"
-    broken = times.filter(~times.str.contains(r"^[+-]?\d{1,12}$").fill_null(False))
-    return f"the time {broken[0]!r} of a year context is no year (write YYYY)" if broken.len() else None
+    broken = study.undatable.get("year")
+    return None if broken is None else f"the time {broken!r} of a year context is no year (write YYYY)"
 
 
 def _both_formats(study: Study) -> str | None:
@@ -75,7 +76,7 @@ def _prefixes(study: Study) -> str | None:
 
 def _several_models(study: Study) -> str | None:
     shared = study.together.group_by("format", "prefix").agg(pl.col("model").n_unique())
-    return None if (shared["model"] > 1).any() else "there is one model only"
+    return None if (shared["model"] > 1).any() else "no two models have runs of one format and prefix"
 
 
 def _sizes(study: Study) -> str | None:
@@ -94,6 +95,8 @@ def _pairs_of_base_and_instruct(study: Study) -> str | None:
 
 
 def _any_factor(study: Study) -> str | None:
+    if not _plain(study).height:
+        return "there is no run without a prefix"
     if not study.factors.height:
         return "the score tables do not say popularity, start, end or other_objects"
     found = study.factors.join(_plain(study), on="fact_id", how="semi").height
@@ -106,12 +109,21 @@ def _far_errors_to_show(study: Study) -> str | None:
 
 
 def _aligned(study: Study) -> str | None:
-    found = study.aligned.filter(pl.col("alpha").abs() <= 5).height
-    return None if found else "no fact of the most robust models is known at any granularity"
+    if not study.aligned.height:
+        return "no fact of the most robust models is known at any granularity"
+    return None if in_bins(study.aligned).height else "no date of a known fact lies within five periods of it"
 
 
 def _anachronisms(study: Study) -> str | None:
     return None if study.absurd[0].height else "no impossible or far date beat a true one"
+
+
+def _dates(study: Study) -> str | None:
+    known = study.about.select(pl.col("subject_from", "object_from").is_not_null().any()).row(0)
+    broken = next(iter(study.undatable.values()), None)
+    if broken is None or not any(known):
+        return None
+    return f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
 
 
 def _pairs_with_baseline(study: Study) -> list[tuple[comparison.RunKey, comparison.RunKey]]:
@@ -136,6 +148,8 @@ def _plain(study: Study) -> pl.DataFrame:
 
 
 def _relations(study: Study) -> str | None:
+    if not _plain(study).height:
+        return "there is no run without a prefix"
     named = study.about.filter(pl.col("relation_label").is_not_null())
     found = _plain(study).join(named, on="fact_id", how="semi").height
     return None if found else "no fact of a run without a prefix has a relation_label and matches at all granularities"
@@ -171,7 +185,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "formats", "Raw text against chat", "002, figure 5; 001, figure 5",
-        _compared(comparison.format_pairs), (_both_formats,),
+        _compared(comparison.format_pairs), (_both_formats,), empty="no fact has scores both raw and in chat",
     ),
     Analysis(
         "transfer", "Known at one granularity given known at another", "002, figures 6, 9 and 10",
@@ -187,15 +201,17 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "prefixes", "W and R with a prefix against without", "002, figure 10; 001, section 4.6",
-        _compared(comparison.prefix_pairs), (_prefixes,),
+        _compared(comparison.prefix_pairs), (_prefixes,), empty="no fact has scores both with a prefix and without",
     ),
     Analysis(
         "granularity_variance", "Variance of R between granularities, with a prefix over without", "001, figure 6",
         lambda s: comparison.granularity_variance(s.facts, resamples=s.resamples, seed=s.seed), (_prefixes,),
+        empty="no fact has matches at year, month and day both with a prefix and without",
     ),
     Analysis(
         "sizes", "W and R against the number of parameters", "002, figure 11; 001, figure 7",
         lambda s: s.sizes, (_all_granularities, _sizes),
+        empty="no model of known size has facts with matches at year, month and day",
     ),
     Analysis(
         "size_to_perfection", "Size at which each family would reach R = 1", "001, figure 7",
@@ -210,8 +226,9 @@ ANALYSES: tuple[Analysis, ...] = (
         lambda s: factors.correlations(s.factors, _plain(s), s.most_robust), (_all_granularities, _any_factor),
     ),
     Analysis(
-        "factor_bins", "W and R by popularity, distance, duration and other objects", "002, figures 13 and 18",
-        lambda s: factors.factor_bins(s.factors, s.of_top(_plain(s)), resamples=s.resamples, seed=s.seed),
+        "factor_bins", "W and R by popularity, distance, duration and other objects",
+        "002, figures 13 and 18; 001, figure 8",
+        lambda s: factors.factor_bins(s.factors, _plain(s), s.most_robust, resamples=s.resamples, seed=s.seed),
         (_all_granularities, _any_factor),
     ),
     Analysis(
@@ -222,6 +239,7 @@ ANALYSES: tuple[Analysis, ...] = (
     Analysis(
         "overlap", "Facts that two models know robustly", "002, section 4.2",
         lambda s: comparison.overlap(s.facts, comparison.run_keys(s.together)), (_all_granularities, _several_models),
+        empty="no two models have a fact in common",
     ),
     Analysis(
         "shared_knowledge", "Facts that all of the models know robustly", "002, section 4.2",
@@ -230,7 +248,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "comparison", "Every model against the baseline, on the same facts", "beyond the papers",
-        _comparison, (_against_baseline,),
+        _comparison, (_against_baseline,), empty="no model has a fact in common with the baseline",
     ),
     Analysis(
         "margins", "Facts whose every match is won by more than a margin", "beyond the papers",
@@ -251,11 +269,11 @@ ANALYSES: tuple[Analysis, ...] = (
     ),
     Analysis(
         "anachronisms", "Impossible or far dates preferred to true ones: the 200 most absurd of each run",
-        "beyond the papers", lambda s: s.absurd[0], (_anachronisms,), large=True,
+        "beyond the papers", lambda s: s.absurd[0], (_dates, _anachronisms), large=True,
     ),
     Analysis(
         "anachronism_summary", "How many facts are placed at absurd dates", "beyond the papers",
-        lambda s: s.absurd[1],
+        lambda s: s.absurd[1], (_dates,),
     ),
     Analysis(
         "years", "Years asked about", "002, figure 14", lambda s: contexts.years(s.contexts),
@@ -275,7 +293,10 @@ def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
     for analysis in ANALYSES:
         reason = analysis.missing(study)
         if reason is None:
-            tables[analysis.name] = analysis.compute(study)
-        else:
+            table = analysis.compute(study)
+            if table.height:
+                tables[analysis.name] = table
+            reason = None if table.height else analysis.empty
+        if reason is not None:
             left_out[analysis.name] = reason
     return tables, left_out

@@ -5,13 +5,14 @@ when ``logp(c) > logp(i)``, strictly. W is the share of matches won, R is 1 when
 granularities, W is the mean of theirs and R is 1 when all three are 1.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from anachron.core.dates import GRANULARITIES
+from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
 from anachron.probe.statistics import RESAMPLES, bootstrap_mean, random_robustness
@@ -21,6 +22,7 @@ FACT_KEYS = [*RUN_KEYS, "fact_id"]
 GLOBAL = "global"
 POOLED = "pooled"
 FORMATS = ("raw", "chat")
+_DATE = re.compile(r"^-?(\d{4}|[1-9]\d{4,})(-\d\d){0,2}$")  # as `Date` writes them
 SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
 
 FACT_SCHEMA = {
@@ -40,8 +42,9 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     """A score table with its columns in their types, whatever file it came from (CSV has only text).
 
     Raises `DataError` naming the row for a column that is missing, a key that is empty, a status or granularity
-    that is unknown, a score that is no finite number, a dated row without alpha, the model name that is kept for all
-    models together, and a row that is there twice.
+    that is unknown, a score that is no finite number, a dated row without time or alpha, the model name that is kept
+    for all models together, and a row that is there twice. Dates are spelt in one way (``01985`` becomes ``1985``), the
+    statement without a date has no time; a time that is no date is left as it is, for W and R do not need it.
     """
     missing = [name for name in SCORE_COLUMNS if name not in scores.columns]
     if missing:
@@ -68,6 +71,8 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     )
     _refuse(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
     dated = table["status"] != "none"
+    table = table.with_columns(_times(table, dated))
+    _refuse(scores, "time", dated & table["time"].is_null(), "is empty; only a row of status none has no date")
     _refuse(
         scores,
         "alpha",
@@ -82,6 +87,22 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
             f"once for {first['model']}, {first['format']}, prefix {first['prefix']}; keep one row of each"
         )
     return table
+
+
+def _times(table: pl.DataFrame, dated: pl.Series) -> pl.Series:
+    """Times as `Date` spells them: none for what is empty or stands in a row without a date."""
+    times = table["time"].str.strip_chars()
+    times = times.set(~dated | (times == "").fill_null(False), None)
+    unusual = times.filter(~times.str.contains(_DATE.pattern).fill_null(True)).unique()
+    spelt = {time: _spelt(time) for time in unusual}
+    return times.replace(list(spelt), list(spelt.values())) if spelt else times
+
+
+def _spelt(time: str) -> str:
+    try:
+        return str(Date.parse(time))
+    except DataError:  # W and R do not need it; the analyses that do say so
+        return time
 
 
 def _in(table: pl.DataFrame, name: str, known: Sequence[str]) -> pl.Series:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.data.columns import finite_numbers
 from anachron.errors import ConfigError, DataError
@@ -55,6 +56,7 @@ class Study:
     top: how many of the most robust models the pooled rows are taken over.
     present: the year that distances from the present are counted from (2021 in paper 002).
     baseline: the model that others are compared with; by default the first.
+    remarks: what was done to put the runs together that a reader must know.
     """
 
     runs: tuple[pl.DataFrame, ...]
@@ -67,6 +69,7 @@ class Study:
     top: int = TOP
     present: int = 2021
     baseline: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def lost(self) -> pl.DataFrame:
@@ -127,6 +130,20 @@ class Study:
         return sizes(self.summary, self.models)
 
     @cached_property
+    def undatable(self) -> dict[str, str]:
+        """Per granularity a time that is no date of that kind, where there is one."""
+        times = pl.concat([run.select("granularity", "time").unique() for run in self.runs]).unique(maintain_order=True)
+        found: dict[str, str] = {}
+        for granularity, time in times.drop_nulls().iter_rows():
+            try:
+                fits = Date.parse(time).granularity == granularity
+            except DataError:
+                fits = False
+            if not fits:
+                found.setdefault(granularity, time)
+        return found
+
+    @cached_property
     def together(self) -> pl.DataFrame:
         """The global rows of ``facts``."""
         return self.facts.filter(pl.col("granularity") == GLOBAL)
@@ -135,20 +152,26 @@ class Study:
     def most_robust(self) -> pl.DataFrame:
         """``model, format, prefix`` of the ``top`` most robust models of each format and prefix.
 
-        By global R, then global W; where no fact has matches at all granularities, by their means over those there are.
+        By global R, then global W; in a format without global rows, by their means over the granularities there are.
+        With a prefix they are the models that are the most robust without it, as in paper 002, section 4.2; where none
+        of these has the prefix, the most robust with it.
         """
-        rated = self.together if self.together.height else self.facts
-        ranked = rated.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("robustness", "win_rate").mean())
-        order = ranked.sort(["robustness", "win_rate", "model"], descending=[True, True, False])
-        return order.group_by(["format", "prefix"], maintain_order=True).head(self.top).select(RUN_KEYS)
+        order = ["robustness", "win_rate", "model"]
+        found = []
+        for (form,), own in self.facts.group_by("format", maintain_order=True):
+            together = self.together.filter(pl.col("format") == form)
+            rated = together if together.height else own
+            ranked = rated.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("robustness", "win_rate").mean())
+            ranked = ranked.sort(order, descending=[True, True, False])
+            plain = ranked.filter(pl.col("prefix") == "none").head(self.top)["model"].to_list()
+            for _, runs in ranked.group_by("prefix", maintain_order=True):
+                same = runs.filter(pl.col("model").is_in(plain))
+                found.append((same if same.height else runs.head(self.top)).select(RUN_KEYS))
+        return pl.concat(found) if found else self.facts.select(RUN_KEYS)
 
     def map(self, compute: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
         """What ``compute`` makes of each run, one below the other."""
         return pl.concat([compute(run) for run in self.runs])
-
-    def of_top(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a table that belong to one of the most robust models."""
-        return table.join(self.most_robust, on=RUN_KEYS, how="semi", maintain_order="left")
 
 
 def make_study(
@@ -182,17 +205,23 @@ def make_study(
         runs += slim.partition_by(RUN_KEYS, maintain_order=True) if slim.select(RUN_KEYS).n_unique() > 1 else [slim]
     if not runs:
         raise DataError("no score table and no run given")
+    remarks = []
     common, shares_contexts = _common(runs)
     if sharing != "keep" and not shares_contexts:
-        runs, shares_contexts = _on_common(runs, common, sharing), True
+        runs, remark = _on_common(runs, common, sharing)
+        remarks, shares_contexts = [remark], True
     ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
-    about = _one_row_a_fact(pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left"))
+    told = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
+    about, differing = _one_row_a_fact(told, sharing == "common")
+    remarks += differing
     facts = pl.concat([metrics_of_checked(run) for run in runs])
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
     if baseline is not None and baseline not in labels:
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
     described = describe_models(labels, models)
-    return Study(tuple(runs), about, described, facts, shares_contexts, resamples, seed, top, present, baseline)
+    return Study(
+        tuple(runs), about, described, facts, shares_contexts, resamples, seed, top, present, baseline, tuple(remarks)
+    )
 
 
 def _about(table: pl.DataFrame) -> pl.DataFrame:
@@ -208,15 +237,21 @@ def _about(table: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame([table["fact_id"], *columns]).unique(maintain_order=True)
 
 
-def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
-    """Raises `DataError` when two rows contradict each other; a value wins over none."""
+def _one_row_a_fact(known: pl.DataFrame, numbers_may_differ: bool) -> tuple[pl.DataFrame, list[str]]:
+    """One row a fact, a value before none, and a remark for each number of which the first of several was taken.
+
+    Raises `DataError` when two rows contradict each other otherwise.
+    """
+    remarks = []
     merged = known.group_by("fact_id", maintain_order=True).agg(
         *(pl.col(name).drop_nulls().first() for name in ABOUT),
         *(pl.col(name).drop_nulls().n_unique().alias(f"{name} values") for name in ABOUT),
     )
     for name in ABOUT:
         clash = merged.filter(pl.col(f"{name} values") > 1)
-        if clash.height:
+        if clash.height and numbers_may_differ and ABOUT[name] == pl.Float64:
+            remarks.append(f"{name} of {clash.height} facts differs between the sources; the first is taken")
+        elif clash.height:
             fact = clash["fact_id"][0]
             values = known.filter(pl.col("fact_id") == fact)[name].drop_nulls().unique().sort().to_list()
             raise DataError(
@@ -227,11 +262,11 @@ def _one_row_a_fact(known: pl.DataFrame) -> pl.DataFrame:
             Period(start, end)
         except DataError as error:
             raise DataError(f"fact {fact}: {error}") from None
-    return merged.select("fact_id", *ABOUT)
+    return merged.select("fact_id", *ABOUT), remarks
 
 
-def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Sharing) -> list[pl.DataFrame]:
-    """The runs, on the facts that all of them were asked in the same contexts."""
+def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Sharing) -> tuple[list[pl.DataFrame], str]:
+    """The runs, on the facts that all of them were asked in the same contexts, and how many these are."""
     everything = pl.concat([run.select("fact_id").unique() for run in runs])["fact_id"].n_unique()
     if sharing == "refuse":
         raise ConfigError(
@@ -240,7 +275,9 @@ def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Shar
         )
     if common.height == 0:
         raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
-    return [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
+    kept = [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
+    said = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
+    return kept, said
 
 
 def _common(runs: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, bool]:

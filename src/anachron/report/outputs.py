@@ -40,11 +40,13 @@ class Written:
 def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, command: str = "metrics") -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
-    ``NAME.parquet`` and ``NAME.csv``, and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print.
+    ``NAME.parquet`` and ``NAME.csv``, and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print. Those that
+    an earlier study left in the folder are removed.
     """
     tables, left_out = make_tables(study)
     notes = study_notes(study)
     for analysis in ANALYSES:
+        _remove(analysis.name, out)  # what an earlier study left here would pass for this one's
         if analysis.name in tables:
             _write(analysis, tables[analysis.name], out)
     manifest = {
@@ -63,6 +65,11 @@ def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, com
     }
     write_json(out / "manifest.json", manifest)
     return Written(tables, notes, left_out, parameters, inputs)
+
+
+def _remove(name: str, out: Path) -> None:
+    for file in (f"{name}.parquet", f"{name}.csv", f"markdown/{name}.md", f"latex/{name}.tex"):
+        (out / file).unlink(missing_ok=True)
 
 
 def _write(analysis: Analysis, table: pl.DataFrame, out: Path) -> None:
@@ -111,7 +118,7 @@ def _cell(name: str, value: object) -> str:
 
 def study_notes(study: Study) -> list[str]:
     """What a reader of the tables must know: how near-ties were counted, and facts without W and R."""
-    notes = []
+    notes = list(study.remarks)
     for run in study.runs:
         name = f"{run['model'][0]}, {run['format'][0]}, prefix {run['prefix'][0]}"
         noise = run["noise"][0]
@@ -129,11 +136,20 @@ def study_notes(study: Study) -> list[str]:
         if group.height > 1:
             names = ", ".join(group["model"])
             notes.append(
-                f"{form}, prefix {prefix}: transfer and far errors are pooled over the most robust models: {names}"
+                f"{form}, prefix {prefix}: rows called pooled or top, and agreement, are over the most robust models: "
+                f"{names}"
             )
     asked = study.facts.select(RUN_KEYS).unique().height
     if asked < len(study.runs):
         notes.append(f"{len(study.runs) - asked} of {len(study.runs)} runs have no fact with matches")
+    sizes = study.models.filter(pl.col("parameters").is_null())["model"]
+    if 0 < len(sizes) < study.models.height:
+        notes.append(f"sizes are without {', '.join(sizes)}, of unknown size (give --models)")
+    if study.baseline is not None:
+        keys = study.facts.select(RUN_KEYS).unique(maintain_order=True)
+        own = keys.filter(pl.col("model") == study.baseline).select("format", "prefix")
+        for model, form, prefix in keys.join(own, on=["format", "prefix"], how="anti", maintain_order="left").rows():
+            notes.append(f"{model}, {form}, prefix {prefix} is not compared: {study.baseline} has no such run")
     if not study.shares_contexts:
         notes.append("the runs were not all asked the same contexts of the same facts; means of one are not of another")
     if GLOBAL not in study.facts["granularity"]:

@@ -40,6 +40,12 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     return table.drop("of_year")
 
 
+def in_bins(table: pl.DataFrame) -> pl.DataFrame:
+    """The contexts whose alpha lies in ]-5, 5], with ``upper``: the upper end of their bin in steps of 0.5."""
+    upper = (pl.col("alpha") / WIDTH).round(6).ceil().cast(pl.Int64).alias("upper")
+    return table.with_columns(upper).filter(pl.col("upper").is_between(-9, 10))
+
+
 def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """How often two granularities agree on an incorrect context, by the year's alpha in bins ]s, s + 0.5] of -5 to 5.
 
@@ -49,9 +55,7 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
     judgements; ``matthews`` the mean Matthews correlation of the three pairs over all contexts, null where a
     granularity never varies.
     """
-    binned = table.with_columns((pl.col("alpha") / WIDTH).round(6).ceil().cast(pl.Int64).alias("upper")).filter(
-        pl.col("upper").is_between(-9, 10)
-    )
+    binned = in_bins(table)
     rows = []
     for (form, prefix), group in binned.group_by("format", "prefix", maintain_order=True):
         for (upper,), cell in group.group_by("upper", maintain_order=True):

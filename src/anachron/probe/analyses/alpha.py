@@ -99,8 +99,8 @@ def alpha_profile(
     granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: paper 002,
     figure 3 (15 for the fine bins).
     """
-    facts = pl.concat([run.select("fact_id").unique(maintain_order=True) for run in runs]).unique(maintain_order=True)
-    order = facts.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+    facts = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
+    order = facts.sort("fact_id").with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
     columns = columns_of(fine)
     pooled: dict[tuple[str, ...], Sums] = {}
     tables = []

@@ -93,8 +93,10 @@ def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame
             if m != model or (base, "raw", prefix) not in keys:
                 continue
             both = paired(facts, (base, "raw", prefix), (m, form, prefix)).filter(pl.col("granularity") == GLOBAL)
+            if not both.height:
+                continue
             for score in ("win_rate", "robustness"):
-                gap = both[f"{score}_second"] - both[score]
+                gap = (both[f"{score}_second"] - both[score]).round(9)  # the mean of three W depends on their order
                 counts = {"win": int((gap > 0).sum()), "tie": int((gap == 0).sum()), "loss": int((gap < 0).sum())}
                 row = {"model": m, "format": form, "prefix": prefix, "base": base, "score": score}
                 rows.append(row | {"facts": both.height} | counts)
@@ -124,10 +126,11 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
         )
         both = one.join(two, on="fact_id", suffix="_with", maintain_order="left")
         without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
+        if not both.height:
+            continue
         row: dict[str, Any] = {"model": model, "format": form, "prefix": prefix, "facts": both.height}
-        row |= {"variance": None, "variance_without": None, "ratio": None, "low": None, "high": None}
-        if both.height:
-            row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
+        row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
+        row |= {"ratio": None, "low": None, "high": None}
         if without.sum() > 0:
             low, high = bootstrap_ratio(having[:, None], without[:, None], resamples=resamples, seed=seed)
             row |= {"ratio": float(having.sum() / without.sum()), "low": float(low[0]), "high": float(high[0])}
@@ -154,6 +157,8 @@ def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
             if (form, prefix) == (other_form, other_prefix):
                 own_key, other_key = (model, form, prefix), (other, form, prefix)
                 asked = rated.get(own_key, set()) & rated.get(other_key, set())
+                if not asked:
+                    continue
                 one, two = (robust.get(key, set()) & asked for key in (own_key, other_key))
                 both, either = len(one & two), len(one | two)
                 row: dict[str, Any] = {"format": form, "prefix": prefix, "model": model, "other": other}
@@ -166,8 +171,9 @@ def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
 def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: Sequence[RunKey]) -> pl.DataFrame:
     """Mean Jaccard over pairs, and facts robust in all and in any of a group of models, per format and prefix.
 
-    Groups: ``all`` models, and ``top``, the most robust. Returns ``format, prefix, group, models, mean_jaccard,
-    robust_in_all, robust_in_any, share``. Source: paper 002, section 4.2.
+    Groups: ``all`` models, and ``top``, the most robust. Returns ``format, prefix, group, models, pairs, mean_jaccard,
+    robust_in_all, robust_in_any, share``; ``pairs`` counts those in the mean: without two that know nothing.
+    Source: paper 002, section 4.2.
     """
     together = facts.filter((pl.col("granularity") == GLOBAL) & (pl.col("robustness") == 1))
     rows: list[dict[str, Any]] = []
@@ -177,10 +183,13 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
             if len(own) < 2:
                 continue
             pairs = overlap(facts, own)
+            if not pairs.height:
+                continue
             members = pl.DataFrame(own, schema=RUN_KEYS, orient="row")
             times = together.join(members, on=RUN_KEYS, how="semi").group_by("fact_id").len()
             in_all = int((times["len"] == len(own)).sum())
             row: dict[str, Any] = {"format": form, "prefix": prefix, "group": name, "models": len(own)}
+            row |= {"pairs": pairs["jaccard"].count()}
             row |= {"mean_jaccard": pairs["jaccard"].mean(), "robust_in_all": in_all, "robust_in_any": times.height}
             rows.append(row | {"share": in_all / times.height if times.height else None})
     return pl.DataFrame(rows, infer_schema_length=None)

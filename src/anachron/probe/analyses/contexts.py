@@ -35,7 +35,8 @@ def dataset_statistics(contexts: pl.DataFrame, about: pl.DataFrame) -> pl.DataFr
     facts = contexts["fact_id"].n_unique()
     rows: list[tuple[str, float]] = [("facts", facts), ("statements", contexts.height)]
     known = about.filter(pl.col("fact_id").is_in(contexts["fact_id"].unique().implode()))
-    for name, column in (("relations", "relation_label"), ("subjects", "subject_label"), ("objects", "object_label")):
+    known = known.with_columns(pl.coalesce("relation_id", "relation_label").alias("relation"))
+    for name, column in (("relations", "relation"), ("subjects", "subject_label"), ("objects", "object_label")):
         if known[column].is_not_null().any():
             rows.append((name, known[column].drop_nulls().n_unique()))
     if known["subject_label"].is_not_null().any() and known["object_label"].is_not_null().any():
@@ -44,7 +45,17 @@ def dataset_statistics(contexts: pl.DataFrame, about: pl.DataFrame) -> pl.DataFr
         for status in DATED:
             count = contexts.filter((pl.col("granularity") == granularity) & (pl.col("status") == status)).height
             rows.append((f"{status} {granularity} contexts a fact", count / facts))
+        rows.append((f"{granularity} matches a fact", _matches(contexts, granularity) / facts))
     return pl.DataFrame(rows, schema={"what": pl.String, "value": pl.Float64}, orient="row")
+
+
+def _matches(contexts: pl.DataFrame, granularity: str) -> int:
+    """Pairs of a correct and an incorrect context of one fact."""
+    counts = contexts.filter(pl.col("granularity") == granularity).group_by("fact_id").agg(
+        (pl.col("status") == "correct").sum().cast(pl.Int64).alias("correct"),
+        (pl.col("status") == "incorrect").sum().cast(pl.Int64).alias("incorrect"),
+    )  # fmt: skip
+    return int((counts["correct"] * counts["incorrect"]).sum())
 
 
 def years(contexts: pl.DataFrame, width: int = 10) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, pearson
 
 DAYS_A_YEAR = 365.2425
 BINS = 10
+FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
 SCORES = ("win_rate", "robustness")
 CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (paper 002, figure 18)
 
@@ -75,15 +76,23 @@ def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame
 
 
 def factor_bins(
-    values: pl.DataFrame, together: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+    values: pl.DataFrame,
+    together: pl.DataFrame,
+    top: pl.DataFrame,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> pl.DataFrame:
-    """Mean global W and R in up to ten groups of facts of like value (quantiles), over all given runs of a format.
+    """Mean global W and R in up to ten groups of facts of like value (quantiles), over the runs of a format.
 
-    Facts of one value are never split. Columns ``format, factor, score, bin, value_low, value_high, value_mean,
-    facts, mean, low, high``; the interval resamples facts.
+    ``models`` is all (paper 002, figure 13; paper 001, figure 8) or top, the most robust (002, figure 18). Facts of one
+    value are never split. Columns ``models, format, factor, score, bin, value_low, value_high, value_mean, facts, mean,
+    low, high``; the interval resamples facts.
     """
     rows: list[dict[str, Any]] = []
-    for (form,), group in together.group_by("format", maintain_order=True):
+    chosen = {"all": together, "top": together.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
+    cells = [(n, *key, g) for n, of in chosen.items() for key, g in of.group_by("format", maintain_order=True)]
+    for name, form, group in cells:
         pairs = _with_scores(values, group)
         for (factor, score), cell in pairs.group_by("factor", "score", maintain_order=True):
             by_fact = cell.group_by("fact_id", "value", maintain_order=True).agg(
@@ -94,7 +103,7 @@ def factor_bins(
             for (number,), facts in groups.sort("bin", maintain_order=True).group_by("bin", maintain_order=True):
                 sums, counts = facts["sum"].to_numpy()[:, None], facts["n"].to_numpy()[:, None]
                 low, high = bootstrap_ratio(sums, counts, resamples=resamples, seed=seed)
-                row = {"format": form, "factor": factor, "score": score, "bin": int(number)}
+                row = {"models": name, "format": form, "factor": factor, "score": score, "bin": int(number)}
                 row |= {"value_low": facts["value"].min(), "value_high": facts["value"].max()}
                 row |= {"value_mean": facts["value"].mean(), "facts": facts.height}
                 rows.append(row | {"mean": sums.sum() / counts.sum(), "low": float(low[0]), "high": float(high[0])})
@@ -106,10 +115,13 @@ def relations(
 ) -> pl.DataFrame:
     """Mean global W and R of each relation over all given runs of a format, the most robust first.
 
-    Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled).
-    Source: paper 002, figure 16 (its ten highest).
+    Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled). Relations of
+    one label and different ids are told apart by these. Source: paper 002, figure 16 (its ten highest).
     """
-    named = about.select("fact_id", pl.col("relation_label").alias("relation")).drop_nulls()
+    several = pl.col("relation_id").drop_nulls().n_unique().over("relation_label") > 1
+    told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
+    name = pl.when(several).then(told_apart).otherwise("relation_label").alias("relation")
+    named = about.filter(pl.col("relation_label").is_not_null()).select("fact_id", name)
     joined = together.join(named, on="fact_id", maintain_order="left")
     rows: list[dict[str, Any]] = []
     for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
@@ -155,7 +167,7 @@ def size_to_perfection(table: pl.DataFrame) -> pl.DataFrame:
         if group["parameters"].n_unique() < 2:
             continue
         slope, start = np.polyfit(np.log10(group["parameters"].to_numpy()), group["robustness"].to_numpy(), 1)
-        reached = float(10 ** min((1 - start) / slope, 300)) if slope > 0 else None
+        reached = float(10 ** min((1 - start) / slope, 300)) if slope > FLAT else None
         rows.append(
             dict(zip(keys, key, strict=True)) | {"models": group.height, "slope": slope, "parameters_at_1": reached}
         )

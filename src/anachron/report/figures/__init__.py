@@ -57,6 +57,8 @@ def write_figures(tables: Mapping[str, pl.DataFrame], out: Path) -> dict[str, st
     """
     not_drawn = {}
     for name, draw in FIGURES.items():
+        for ending in FILES:
+            (out / f"{name}.{ending}").unlink(missing_ok=True)  # of an earlier study
         if name in tables:
             try:
                 figure = draw(tables[name])

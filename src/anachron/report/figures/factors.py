@@ -108,11 +108,12 @@ def correlations(table: pl.DataFrame) -> "Figure":
 def factor_bins(table: pl.DataFrame) -> "Figure":
     """Mean W and R of facts of like popularity, distance, duration and number of other objects, with intervals.
 
-    Of a popularity the logarithm is drawn (the plain values are far too skewed), over the most robust models.
-    Source: paper 002, figures 13 and 18.
+    Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models.
+    Source: paper 002, figures 13 and 18; paper 001, figure 8.
     """
     drawn = [name for name in FACTORS if f"log_{name}" not in FACTORS]
-    rows = style.check("factor_bins", table.filter(pl.col("factor").is_in(drawn)), "value_mean", "mean")
+    shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
+    rows = style.check("factor_bins", shown, "value_mean", "mean")
     found = style.in_order(rows["factor"], drawn)
     forms = style.in_order(rows["format"], list(FORMATS))
     with style.sheet(PAGE, 1.45 * len(found) + 0.35, len(found), 2, sharex="row", sharey="col") as (figure, axes):

@@ -126,17 +126,21 @@ def _factor(name: str) -> str:
     return f"ln {words[4:]}" if words.startswith("log ") else words
 
 
+GROUPS = {"all": "all models", "top": "the most robust"}
+
+
 def factor_bins(table: pl.DataFrame, looks: Looks) -> list[Json]:
     views = []
     for (factor, score), cell in parts(table.sort("factor", "score", maintain_order=True), "factor", "score"):
         traces = [
-            {"type": "scatter", "mode": "lines+markers", "name": form, "x": numbers(group["value_mean"]),
+            {"type": "scatter", "mode": "lines+markers", "name": f"{form}, {GROUPS[models]}",
+             "x": numbers(group["value_mean"]),
              "y": numbers(group["mean"]), "error_y": bars(group, "mean"),
              "customdata": rows(group, "value_low", "value_high", "facts"),
              "line": {"color": f"@{number % COLOURS}", "dash": DASHES[number % len(DASHES)]},
              "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8},
              "hovertemplate": "%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:.1%}, %{customdata[2]:,} facts"}
-            for number, ((form,), group) in enumerate(parts(cell, "format"))
+            for number, ((models, form), group) in enumerate(parts(cell, "models", "format"))
         ]  # fmt: skip
         views.append(view(f"{_factor(factor)}: {NAMES[score]}", traces, xaxis={"title": {"text": _factor(factor)}},
                           yaxis={"title": {"text": f"global {NAMES[score]}"}, **PERCENT}))  # fmt: skip

@@ -98,27 +98,27 @@ def transfer(table: pl.DataFrame, looks: Looks) -> list[Json]:
     views = []
     for key, group in by_run(table):
         cells = {(row["a"], row["b"]): row for row in group.iter_rows(named=True)}
-        grid = [[cells[a, b] for b in GRANULARITIES] for a in GRANULARITIES]
+        grid = [[cells[a, b] for a in GRANULARITIES] for b in GRANULARITIES]
         said = [["-" if c["rate"] is None else f"{c['rate']:.0%}" for c in line] for line in grid]
         inside = [
             ["-" if c["rate"] is None else f"<b>{c['rate']:.0%}</b><br>{c['low']:.0%} to {c['high']:.0%}" for c in line]
             for line in grid
         ]
         hover = [
-            [[a, b, text, c["known_both"], c["known_b"]] for b, c, text in zip(GRANULARITIES, line, words, strict=True)]
-            for a, line, words in zip(GRANULARITIES, grid, said, strict=True)
+            [[a, b, text, c["known_both"], c["known_b"]] for a, c, text in zip(GRANULARITIES, line, words, strict=True)]
+            for b, line, words in zip(GRANULARITIES, grid, said, strict=True)
         ]  # fmt: skip
         trace = {
             "type": "heatmap", "x": list(GRANULARITIES), "y": list(GRANULARITIES),
             "z": [numbers(c["rate"] for c in line) for line in grid], "text": inside, "texttemplate": "%{text}",
             "customdata": hover, "zmin": 0, "zmax": 1, "colorscale": "Cividis", "colorbar": {"tickformat": ".0%"},
-            "hovertemplate": "known at %{customdata[0]} given known at %{customdata[1]}: %{customdata[2]}, "
+            "hovertemplate": "known at %{customdata[1]}, also known at %{customdata[0]}: %{customdata[2]}, "
             "%{customdata[3]:,} of %{customdata[4]:,} facts<extra></extra>",
         }  # fmt: skip
         views.append(
             view(
                 looks.name(key), [trace],
-                xaxis={"type": "category", "title": {"text": "given known at"}},
+                xaxis={"type": "category", "title": {"text": "also known at"}},
                 yaxis={"type": "category", "title": {"text": "known at"}, "autorange": "reversed"},
             )
         )  # fmt: skip
@@ -163,12 +163,13 @@ def sizes(table: pl.DataFrame, looks: Looks) -> list[Json]:
             label = f"{family or 'unknown family'}, {'instruct' if instruct else 'base'}, {form}, {prefix_name(prefix)}"
             traces.append(
                 {
-                    "type": "scatter", "mode": "lines+markers", "name": escape(label, quote=False),
+                    "type": "scatter", "mode": "lines+markers" if family else "markers",
+                    "name": escape(label, quote=False),
                     "x": group["parameters"].to_list(), "y": numbers(group[score]),
                     "text": texts(f"{m}: {short(n)}" for m, n in group.select("model", "parameters").iter_rows()),
                     "error_y": bars(group, score, f"{score}_low", f"{score}_high"),
                     "hovertemplate": "%{text} parameters, %{y:.1%}",
-                    "line": {"color": f"@{number % COLOURS}", "dash": "solid" if instruct else "dash"},
+                    "line": {"color": f"@{number % COLOURS}", "dash": "dash" if instruct else "solid"},
                     "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9},
                 }
             )  # fmt: skip
