@@ -70,7 +70,8 @@ def question_fault(question: str, subject: str, object: str, answer: str | None 
     if not question.endswith("?"):
         return "no question mark", f"question {question!r} must end with '?'"
     first = question.split()[0]
-    if first != first.lower() and first.lower() in _QUESTION_WORDS:
+    named = question.startswith(subject)  # the World Health Organization may open a question as WHO
+    if first != first.lower() and first.lower() in _QUESTION_WORDS and not named:
         return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
     if not re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", question, re.IGNORECASE):
         return "subject missing", f"question {question!r} does not name its subject {subject!r}"
@@ -78,9 +79,14 @@ def question_fault(question: str, subject: str, object: str, answer: str | None 
         return "answer in question", f"question {question!r} gives its answer {object!r} away"
     if _LEFT_DATE.search(re.sub(re.escape(subject), "", question, flags=re.IGNORECASE)):
         return "date left", f"question {question!r} still holds a date; remove it"
-    if answer is not None and _plain(answer) != _plain(object):
+    if answer is not None and not same_label(answer, object):
         return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
     return None
+
+
+def same_label(one: str, other: str) -> bool:
+    """Whether two labels are the same, case and a trailing full stop aside."""
+    return _plain(one) == _plain(other)
 
 
 def _plain(text: str) -> str:
