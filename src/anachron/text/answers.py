@@ -31,9 +31,9 @@ class Answer:
     served_by: str | None
 
 
-def prompt_key(model: str, system: str, user: str, parameters: dict[str, Any]) -> str:
-    """SHA-256 of a request: its model, its texts and the parameters that were asked for."""
-    asked = {"format": FORMAT, "model": model, "system": system, "user": user, "parameters": parameters}
+def prompt_key(model: str, prompt: str, parameters: dict[str, Any]) -> str:
+    """SHA-256 of a request: its model, its text and the parameters that were asked for."""
+    asked = {"format": FORMAT, "model": model, "prompt": prompt, "parameters": parameters}
     return hashlib.sha256(json.dumps(asked, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
@@ -63,5 +63,5 @@ class AnswerCache:
         except (KeyError, TypeError) as error:
             raise DataError(f"{path} is not a kept answer; delete it and it will be asked for again") from error
 
-    def put(self, key: str, user: str, model: str, answer: Answer) -> None:
-        write_json(self.path(key), {"format": FORMAT, "model": model, "user": user, "answer": asdict(answer)})
+    def put(self, key: str, model: str, prompt: str, answer: Answer) -> None:
+        write_json(self.path(key), {"format": FORMAT, "model": model, "prompt": prompt, "answer": asdict(answer)})

@@ -6,6 +6,7 @@ requests (its Retry-After is honoured), errors of the server, time-outs, cut con
 a single request that is refused, or that gets no answer after all tries.
 """
 
+import json
 import os
 import random
 import threading
@@ -91,7 +92,7 @@ def public_url(url: str) -> str:
 
 
 def ask_all(
-    prompts: Sequence[tuple[str, str]],
+    prompts: Sequence[str],
     settings: LlmSettings,
     cache: AnswerCache,
     *,
@@ -99,14 +100,14 @@ def ask_all(
     progress: Callable[[int, int], None] = lambda done, total: None,
     notice: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Answer | NoAnswer], Usage]:
-    """Answers to (system, user) texts, in their order. The same text is asked once; an answer on disk is not asked for.
+    """Answers to texts, in their order. The same text is asked once; one whose answer is on disk is not asked.
 
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
     progress is told (done, total), notice what the run does without. Raises `ConfigError` or `BackendError` when no
     request can succeed; what was answered until then is kept, and the same call goes on from there.
     """
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
-    keys = [prompt_key(settings.model, system, user, parameters) for system, user in prompts]
+    keys = [prompt_key(settings.model, prompt, parameters) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
     usage = Usage()
     found: dict[str, Answer | NoAnswer] = {}
@@ -121,13 +122,13 @@ def ask_all(
     if missing:
         asker = _Asker(settings, cache, schema, usage, notice)
         with ThreadPoolExecutor(min(settings.concurrency, len(missing)), "ask") as pool:
-            futures = {pool.submit(asker.ask, key, *texts[key]): key for key in missing}
+            futures = {pool.submit(asker.ask, key, texts[key]): key for key in missing}
             try:
                 for future in as_completed(futures):
                     found[futures[future]] = future.result()
                     progress(len(found), len(texts))
             except BaseException:
-                asker.stop.set()  # no new tries; requests under way end by themselves, and their answers are kept
+                asker.stop.set()  # requests under way end by themselves, and their answers are kept
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     return [found[key] for key in keys], usage
@@ -179,8 +180,15 @@ class _Asker:
     def where(self) -> str:
         return public_url(str(self.client.base_url)).rstrip("/")
 
-    def ask(self, key: str, system: str, user: str) -> Answer | NoAnswer:
-        """One prompt's answer, kept on disk; or why there is none. Raises what concerns every prompt."""
+    def ask(self, key: str, prompt: str) -> Answer | NoAnswer:
+        """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run."""
+        try:
+            return self._ask(key, prompt)
+        except BaseException:
+            self.stop.set()  # here, for a free thread would begin the next prompt before the error is seen elsewhere
+            raise
+
+    def _ask(self, key: str, prompt: str) -> Answer | NoAnswer:
         from openai import APIConnectionError, APIStatusError, OpenAIError
 
         seen, tries = "", 0
@@ -190,7 +198,7 @@ class _Asker:
             with self.lock:
                 self.usage.requests += 1
             try:
-                answer = self._request(system, user, sent)
+                answer = self._request(prompt, sent)
             except APIStatusError as error:
                 self.heard = True
                 seen = f"HTTP {error.status_code}: {self._message(error)}"
@@ -206,7 +214,7 @@ class _Asker:
                 self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
                 seen = f"a reply that is no chat completion ({type(error).__name__})"
             else:
-                self._keep(key, user, answer)
+                self._keep(key, prompt, answer)
                 return answer
             tries += 1
             if wait is not None and wait > LONGEST_RETRY_AFTER:
@@ -218,7 +226,7 @@ class _Asker:
                 self.stop.wait(self._pause(tries) if wait is None else wait + random.uniform(0, self.settings.pause))
         return self._give_up(tries, seen)
 
-    def _request(self, system: str, user: str, sent: set[str]) -> Answer:
+    def _request(self, prompt: str, sent: set[str]) -> Answer:
         options: dict[str, Any] = {}
         if "temperature" in sent:
             options["temperature"] = self.settings.temperature
@@ -227,8 +235,9 @@ class _Asker:
             options["response_format"] = {"type": "json_schema", "json_schema": shape}
         if self.settings.max_tokens is not None:
             options["max_tokens"] = self.settings.max_tokens
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        reply = self.client.chat.completions.create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
+        messages = [{"role": "user", "content": prompt}]  # one message: not every chat template knows the role system
+        create = self.client.chat.completions.create
+        reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
         choice, usage = reply.choices[0], reply.usage
         return Answer(
             text=choice.message.content or "",
@@ -239,8 +248,8 @@ class _Asker:
             served_by=reply.model,
         )
 
-    def _keep(self, key: str, user: str, answer: Answer) -> None:
-        self.cache.put(key, user, self.settings.model, answer)
+    def _keep(self, key: str, prompt: str, answer: Answer) -> None:
+        self.cache.put(key, self.settings.model, prompt, answer)
         with self.lock:
             self.heard, self.unanswered = True, 0
             self.usage.answers += 1
@@ -278,7 +287,7 @@ class _Asker:
         """Whether the server refused something that can be left out; it is left out from here on."""
         if error.status_code not in (400, 422, 501):
             return False
-        words = (error.param or error.message).replace("json_schema", "response_format")
+        words = (error.param or self._message(error)).replace("json_schema", "response_format")
         named = next((name for name in DROPPABLE if name in sent and name in words), None)
         if named is None or (named == "response_format" and self.schema is None):
             return False
@@ -305,8 +314,8 @@ class _Asker:
             dead = self.unanswered >= max(3, self.settings.concurrency)
         if dead:
             raise BackendError(
-                f"{self.where} left {self.unanswered} requests in a row unanswered, {tries} tries each (the last: {seen}); "
-                f"{self.usage.answers} answers are kept, and the same command goes on from there"
+                f"{self.where} left {self.unanswered} requests in a row unanswered ({tries} tries each; the last: "
+                f"{seen}); {self.usage.answers} answers are kept, and the same command goes on from there"
             )
         return NoAnswer("no answer from the server", f"{tries} tries; the last: {seen}")
 
@@ -316,7 +325,7 @@ class _Asker:
 
     def _message(self, error: "APIStatusError") -> str:
         body = error.body
-        text = body.get("message") if isinstance(body, dict) else None
+        text = body.get("message", json.dumps(body)) if isinstance(body, dict) else None
         return self._hide(" ".join(str(text or error.message).split()))[:300]
 
     def _hide(self, text: str) -> str:

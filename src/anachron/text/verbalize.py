@@ -131,7 +131,7 @@ def example_for(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) ->
     return next((e for e in examples.get(fact.relation_id, ()) if not ends & {e.subject, e.object}), None)
 
 
-SYSTEM_PROMPT = """\
+INSTRUCTIONS = """\
 You turn facts of a knowledge base into questions for a quiz about the past.
 
 You are given one fact: a subject, a relation, an object, and a date at which the fact held. Write four questions \
@@ -157,14 +157,14 @@ For the fact (Zanzibar, official language, Arabic) and the date phrase "In 1900,
 official business?", both with the answer "Arabic"."""
 
 
-def user_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None) -> str:
-    """The fact as a model is asked about it. Labels are quoted as JSON: none can pass for an instruction."""
+def fact_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None) -> str:
+    """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction."""
     parts = (
         ("subject", fact.subject, fact.subject_description),
         ("relation", fact.relation, fact.relation_description),
         ("object", fact.object, fact.object_description),
     )
-    lines = ["The fact:"]
+    lines = [INSTRUCTIONS, "", "The fact:"]
     for name, label, description in parts:
         lines.append(f"- {name}: {_quoted(label)}" + (f", meaning {_quoted(description)}" if description else ""))
     lines.append(f"The date phrase: {_quoted(opening)}")
@@ -185,15 +185,15 @@ def opening_of(year: int) -> str:
     return date_in_words(Date(year))
 
 
-def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) -> tuple[str, str] | Failed:
-    """(system, user) texts to ask a model with, or why the fact cannot be asked about."""
+def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) -> str | Failed:
+    """The text to ask a model with, or why the fact cannot be asked about."""
     if (failed := unaskable(fact)) is not None:
         return failed
     if not fact.relation:
         return Failed(fact.fact_id, "no label", "the relation has no label")
     if fact.year is None:
         return Failed(fact.fact_id, "no date", "neither a start nor an end to take the year of the questions from")
-    return SYSTEM_PROMPT, user_prompt(fact, opening_of(fact.year), example_for(fact, examples))
+    return fact_prompt(fact, opening_of(fact.year), example_for(fact, examples))
 
 
 def unaskable(fact: AskedFact) -> Failed | None:
@@ -216,7 +216,7 @@ def by_templates(fact: AskedFact, seed: int = 0) -> Outcome:
 
 
 def by_answer(fact: AskedFact, text: str, seed: int = 0) -> Outcome:
-    """Four questions from what a model wrote about the fact (see `user_prompt`), or why not."""
+    """Four questions from what a model wrote about the fact (see `fact_prompt`), or why not."""
     try:
         pairs = read_answer(text)
     except DataError as error:
