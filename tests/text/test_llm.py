@@ -23,6 +23,7 @@ SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 

@@ -99,7 +99,11 @@ def verbalize(
             model=llm, base_url=base_url, api_key_env=api_key_env, temperature=temperature, max_tokens=max_tokens,
             concurrency=concurrency, tries=tries, timeout=timeout, pause=pause,
         )  # fmt: skip
-    elif (unused := _given(base_url=base_url, api_key_env=api_key_env, cache=cache, price_in=price_in)) is not None:
+    elif (
+        unused := _given(
+            base_url=base_url, api_key_env=api_key_env, cache=cache, price_in=price_in, max_tokens=max_tokens
+        )
+    ) is not None:
         raise ConfigError(f"--{unused} is for --llm; templates ask no server")
     summary = _write(facts, out, settings, cache, prices=(price_in, price_out), seed=seed, limit=limit)
     if sample is not None:
@@ -123,17 +127,17 @@ def _write(
     prices: tuple[float | None, float | None], seed: int, limit: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Verbalise a table into the three files, and return what the manifest counts."""
+    import os
     from dataclasses import asdict
 
     from anachron.io import file_fingerprint, read_table, write_manifest, write_table
     from anachron.text.llm import public_url
     from anachron.text.question_tables import asked_facts, count_reasons, facts_table, failures_table, questions_table
-    from anachron.text.verbalize import TEMPLATES, Verbalised, by_templates
+    from anachron.text.verbalize import TEMPLATES, Verbalised, by_templates, relation_examples
 
     table = facts_table(read_table(facts), str(facts))
-    if limit is not None:
-        table = table.head(limit)
-    asked = asked_facts(table, str(facts), by_model=settings is not None)
+    every = asked_facts(table, str(facts), by_model=settings is not None)
+    table, asked = table[:limit], every[:limit]
     parameters: dict[str, Any] = {"seed": seed, "limit": limit}
     counts: dict[str, Any] = {"facts": len(asked)}
     usage: dict[str, Any] = {}
@@ -142,11 +146,12 @@ def _write(
         outcomes: list[Outcome] = [by_templates(fact, seed) for fact in asked]
     else:
         source = settings.model
-        outcomes, used = _ask(asked, settings, cache, seed)
+        outcomes, used = _ask(asked, relation_examples(every), settings, cache, seed)
         usage = asdict(used)
         if prices[0] is not None and prices[1] is not None:
             usage["cost"], usage["cost_of_all_runs"] = used.cost(prices[0], prices[1])
-        shown = None if settings.base_url is None else public_url(settings.base_url)
+        address = settings.base_url or os.environ.get("OPENAI_BASE_URL")
+        shown = None if address is None else public_url(address)
         parameters |= {**asdict(settings), "base_url": shown, "prices": prices}
     counts["verbalised"] = sum(isinstance(outcome, Verbalised) for outcome in outcomes)
     counts["failed"] = count_reasons(outcomes)
@@ -163,14 +168,20 @@ def _write(
 
 
 def _ask(
-    asked: "list[AskedFact]", settings: "LlmSettings", cache: Path | None, seed: int
+    asked: "list[AskedFact]",
+    examples: "dict[str, list[AskedFact]]",
+    settings: "LlmSettings",
+    cache: Path | None,
+    seed: int,
 ) -> "tuple[list[Outcome], Usage]":
-    """What a model makes of each fact, and what that took."""
+    """What a model makes of each fact, and what that took.
+
+    examples: of the whole table, so that the first facts are asked in the same words when the rest follows.
+    """
     from anachron.text.answers import AnswerCache, default_cache
     from anachron.text.llm import NoAnswer, ask_all
-    from anachron.text.verbalize import QUESTIONS_SCHEMA, Failed, by_answer, prompt_of, relation_examples
+    from anachron.text.verbalize import QUESTIONS_SCHEMA, Failed, by_answer, prompt_of
 
-    examples = relation_examples(asked)
     prompts = [prompt_of(fact, examples) for fact in asked]
     good = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
     kept = AnswerCache(cache if cache is not None else default_cache())

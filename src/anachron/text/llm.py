@@ -261,8 +261,9 @@ class _Asker:
         """What no other prompt would fare better with. Without its cause: a server may echo a part of the key."""
         status, name = error.status_code, self.settings.api_key_env or "OPENAI_API_KEY"
         if status in (401, 403):
+            said = f": {self._message(error)}" if status == 403 else ""
             raise ConfigError(
-                f"{self.where} refuses the key (HTTP {status}); set the environment variable {name} to a good one"
+                f"{self.where} refuses the key (HTTP {status}{said}); set the environment variable {name} to a good one"
             ) from None
         if status == 404:
             raise ConfigError(

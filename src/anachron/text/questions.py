@@ -20,7 +20,10 @@ PARAPHRASES = 4
 
 @cache
 def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Relation id -> (label, four question templates), from this package's ``relations.json``."""
+    """Relation id -> (label, four question templates), from this package's ``relations.json``.
+
+    First the relations of the bundled data set, in its order, then the others by number.
+    """
     raw = json.loads(files("anachron.text").joinpath("relations.json").read_text("utf-8"))
     return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
 
