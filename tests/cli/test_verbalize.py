@@ -209,6 +209,19 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(facts: Path, tmp_pat
     assert pl.read_parquet(out).height == 10
 
 
+def test_ctrl_c_waits_for_no_new_tries(facts: Path, tmp_path: Path):
+    words = ["-m", "anachron.cli.main", "verbalize", facts, "--out", tmp_path / "q.parquet"]
+    with serving(lambda r, n: Reply(hang=True)) as server:
+        options = by_model(server.url, "--timeout", 0.5, "--tries", 1000, "--pause", 1)
+        process = subprocess.Popen([sys.executable, *map(str, [*words, *options])], stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert not any(tmp_path.glob("q.parquet*"))
+
+
 def test_the_first_facts_are_not_paid_for_again_when_the_rest_follows(facts: Path, tmp_path: Path):
     with serving(lambda r, n: good_answer(r)) as server:
         for limit in (["--limit", 1], ["--limit", 3], []):

@@ -11,10 +11,11 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -122,9 +123,16 @@ def ask_all(
     if missing:
         asker = _Asker(settings, cache, schema, usage, notice)
         with ThreadPoolExecutor(min(settings.concurrency, len(missing)), "ask") as pool:
-            futures = {pool.submit(asker.ask, key, texts[key]): key for key in missing}
+            done: SimpleQueue[Future[Answer | NoAnswer]] = SimpleQueue()
             try:
-                for future in as_completed(futures):
+                futures = {pool.submit(asker.ask, key, texts[key]): key for key in missing}
+                for future in futures:
+                    future.add_done_callback(done.put)
+                while len(found) < len(texts):
+                    try:  # a short wait, for an endless one may never hear of Ctrl-C
+                        future = done.get(timeout=0.2)
+                    except Empty:
+                        continue
                     found[futures[future]] = future.result()
                     progress(len(found), len(texts))
             except BaseException:
