@@ -122,6 +122,7 @@ def test_retry_after_is_honoured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             LlmSettings("m", server.url, pause=0.5, tries=3), AnswerCache(tmp_path), None, Usage(), lambda m: None
         )
         answer = asker.ask("00", "a")
+        assert KEY not in repr(asker)
     assert isinstance(answer, Answer)
     pauses = [w for w in waited if w is not None and w != 30]
     assert 7 <= pauses[0] <= 7.5  # as asked, and a little apart

@@ -178,8 +178,8 @@ class _Asker:
     heard: bool = False  # any reply of the server, errors too
     refused: int = 0
     unanswered: int = 0  # in a row
-    client: "OpenAI" = field(init=False)
-    key: str = field(init=False)
+    client: "OpenAI" = field(init=False, repr=False)
+    key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.client, self.key = open_client(self.settings)
@@ -220,7 +220,7 @@ class _Asker:
                 seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
             except (OpenAIError, ValueError, LookupError, TypeError, AttributeError) as error:
                 self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
-                seen = f"a reply that is no chat completion ({type(error).__name__})"
+                seen = f"a reply that is no chat completion ({type(error).__name__}); does --base-url end in /v1?"
             else:
                 self._keep(key, prompt, answer)
                 return answer
