@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from anachron.probe import statistics as statistics_module
-from anachron.probe.statistics import bootstrap_mean, bootstrap_ratio, mcnemar, paired_bootstrap, pearson, wilson
+from anachron.probe.statistics import (
+    bootstrap_mean,
+    bootstrap_ratio,
+    mcnemar,
+    paired_bootstrap,
+    pearson,
+    wilson,
+    wilson_finite,
+)
 
 Z = 1.959963984540054
 CASES = [(1, 50), (49, 50), (0, 7), (7, 7), (1, 1), (37, 120), (860, 1000), (5, 10)]
@@ -42,6 +50,31 @@ def test_wilson_of_one_bad_in_fifty():
     assert wilson(49, 50, correction=True) == pytest.approx((0.880, 0.999), abs=5e-4)
     low, high = wilson(1, 50, correction=True)
     assert (1 - high, 1 - low) == pytest.approx(wilson(49, 50, correction=True), abs=1e-12)
+
+
+@pytest.mark.parametrize(("x", "n"), CASES)
+@pytest.mark.parametrize("extra", [1, 10, 2000])
+def test_wilson_of_a_finite_population_holds_the_shares_that_the_score_test_keeps(x, n, extra):
+    """Its ends are where the sample lies z corrected standard errors from the share, found by bisection."""
+    from scipy.optimize import brentq
+
+    population, seen = n + extra, x / n
+
+    def score(p):
+        return (seen - p) ** 2 - Z**2 * p * (1 - p) / n * (population - n) / (population - 1)
+
+    low, high = wilson_finite(x, n, population)
+    assert low == pytest.approx(0 if x == 0 else brentq(score, 0, seen - 1e-12), abs=1e-9)
+    assert high == pytest.approx(1 if x == n else brentq(score, seen + 1e-12, 1), abs=1e-9)
+    assert (high - low) <= np.diff(wilson(x, n, correction=False))[0] + 1e-12
+
+
+def test_wilson_of_finite_populations_at_their_ends():
+    assert wilson_finite(49, 50, 10**12) == pytest.approx(wilson(49, 50, correction=False), abs=1e-9)
+    assert wilson_finite(3, 4, 4) == (0.75, 0.75)
+    assert all(map(isnan, wilson_finite(0, 0, 7)))
+    with pytest.raises(ValueError, match="5 of 4 sampled of 9"):
+        wilson_finite(5, 4, 9)
 
 
 def test_wilson_follows_the_confidence():

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from anachron.cli import data, demo, export, measure, probe, report
+from anachron.cli import data, demo, export, measure, probe, report, verbalize
 from anachron.errors import AnachronError, ConfigError
 
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -35,7 +35,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, probe, measure, report, export):
+for module in (demo, data, verbalize, probe, measure, report, export):
     module.register(app)
 
 

@@ -184,6 +184,29 @@ def wilson(successes: int, trials: int, *, correction: bool, confidence: float =
     return float(interval.low), float(interval.high)
 
 
+def wilson_finite(successes: int, sampled: int, population: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson score interval of a proportion in a finite population, from a sample without replacement.
+
+    The finite population correction shrinks the sampling variance by (N - n) / (N - 1), which is the interval of
+    n (N - 1) / (N - n) draws with replacement. A whole population leaves no doubt; (NaN, NaN) of an empty sample.
+    Source: paper 002, appendix A.3 and its footnote; Cochran, Sampling Techniques (1977), section 2.6.
+    """
+    if not 0 <= successes <= sampled <= population:
+        raise ValueError(f"{successes} of {sampled} sampled of {population}: must not decrease")
+    if sampled == 0:
+        return nan, nan
+    share = successes / sampled
+    if sampled == population:
+        return share, share
+    from scipy.stats import norm
+
+    z = float(norm.ppf((1 + confidence) / 2))
+    weight = z * z * (population - sampled) / (sampled * (population - 1))  # z squared over the effective draws
+    centre = (share + weight / 2) / (1 + weight)
+    half = sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
 def random_robustness(correct: np.ndarray, incorrect: np.ndarray) -> np.ndarray:
     """Chance that a random scorer wins every match of a fact: c! i! / (c + i)!, for numbers of contexts c and i.
 

@@ -20,7 +20,10 @@ PARAPHRASES = 4
 
 @cache
 def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Relation id -> (label, four question templates), from this package's ``relations.json``."""
+    """Relation id -> (label, four question templates), from this package's ``relations.json``.
+
+    First the relations of the bundled data set, in its order, then the others by number.
+    """
     raw = json.loads(files("anachron.text").joinpath("relations.json").read_text("utf-8"))
     return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
 
@@ -39,7 +42,11 @@ def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> in
 
 
 _QUESTION_WORDS = frozenset(
-    {"by", "for", "from", "in", "of", "on", "to", "under", "what", "where", "which", "who", "whom", "whose", "with"}
+    [
+        *("after", "against", "among", "as", "at", "before", "between", "by", "during", "for", "from", "how", "in"),
+        *("into", "of", "on", "through", "to", "under", "what", "when", "where", "which", "who", "whom", "whose"),
+        *("with", "within", "did", "had", "was", "were"),
+    ]
 )
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _LEFT_DATE = re.compile(
@@ -56,19 +63,33 @@ def check_question(question: str, subject: str, object: str, answer: str | None 
     does not give the object away; it holds no date of its own; and the answer, when given, is the object's
     label (case and a trailing full stop aside).
     """
+    fault = question_fault(question, subject, object, answer)
+    if fault is not None:
+        raise DataError(fault[1])
+
+
+def question_fault(question: str, subject: str, object: str, answer: str | None = None) -> tuple[str, str] | None:
+    """What `check_question` would refuse a question for: the rule's short name, for counting, and the message."""
     if not question.endswith("?"):
-        raise DataError(f"question {question!r} must end with '?'")
+        return "no question mark", f"question {question!r} must end with '?'"
     first = question.split()[0]
-    if first != first.lower() and first.lower() in _QUESTION_WORDS:
-        raise DataError(f"question {question!r} follows a date, so {first!r} must start in lower case")
+    named = question.startswith(subject)  # the World Health Organization may open a question as WHO
+    if first != first.lower() and first.lower() in _QUESTION_WORDS and not named:
+        return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
     if not re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", question, re.IGNORECASE):
-        raise DataError(f"question {question!r} does not name its subject {subject!r}")
+        return "subject missing", f"question {question!r} does not name its subject {subject!r}"
     if object.casefold() in question.casefold():
-        raise DataError(f"question {question!r} gives its answer {object!r} away")
+        return "answer in question", f"question {question!r} gives its answer {object!r} away"
     if _LEFT_DATE.search(re.sub(re.escape(subject), "", question, flags=re.IGNORECASE)):
-        raise DataError(f"question {question!r} still holds a date; remove it")
-    if answer is not None and _plain(answer) != _plain(object):
-        raise DataError(f"question {question!r} is answered {answer!r}; the object is {object!r}")
+        return "date left", f"question {question!r} still holds a date; remove it"
+    if answer is not None and not same_label(answer, object):
+        return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
+    return None
+
+
+def same_label(one: str, other: str) -> bool:
+    """Whether two labels are the same, case and a trailing full stop aside."""
+    return _plain(one) == _plain(other)
 
 
 def _plain(text: str) -> str:

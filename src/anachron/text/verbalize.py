@@ -1,0 +1,299 @@
+"""Four questions for a fact, by a language model or by templates, and the checks that a bad one does not pass.
+
+The procedure is that of paper 002, section 3.2.2 and appendix A.2: the model is given the fact with descriptions of its
+parts, an example of the relation and the year in the middle of the fact's period; it writes four questions that open
+with that year; the year is taken off, and the answer must be the object. A fact with one bad question is dropped whole,
+with the reason. Everything here is a function of its arguments: `anachron.text.llm` does the asking.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anachron.core.dates import Date
+from anachron.core.periods import Period
+from anachron.errors import DataError
+from anachron.text.dates import date_in_words
+from anachron.text.questions import (
+    PARAPHRASES,
+    draw_question,
+    fill_question,
+    question_fault,
+    relation_templates,
+    same_label,
+)
+
+NEEDED = ("fact_id", "subject_label", "relation_id", "object_label")
+NEEDED_BY_MODELS = ("relation_label", "start", "end")
+TEMPLATES = "templates"
+
+QUESTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "questions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
+                "required": ["question", "answer"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["questions"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFact:
+    """What a question is made from. ``year`` lies in the middle of the fact's period; None where no end is known."""
+
+    fact_id: str
+    subject: str
+    relation_id: str
+    object: str
+    relation: str = ""
+    year: int | None = None
+    subject_description: str = ""
+    relation_description: str = ""
+    object_description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verbalised:
+    """Four questions without date, each ending with ``?``, and which of them the fact is asked with (0 to 3)."""
+
+    fact_id: str
+    questions: tuple[str, ...]
+    drawn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A fact that gets no question: ``reason`` is one of few, for counting; ``detail`` says what was seen."""
+
+    fact_id: str
+    reason: str
+    detail: str
+
+
+Outcome = Verbalised | Failed
+
+
+def asked_fact(row: Mapping[str, Any]) -> AskedFact:
+    """A row of ``facts.parquet`` as it is verbalised. Raises `DataError` for a date or period that is none."""
+    return AskedFact(
+        fact_id=str(row["fact_id"]),
+        subject=_text(row["subject_label"]),
+        relation_id=_text(row["relation_id"]),
+        object=_text(row["object_label"]),
+        relation=_text(row.get("relation_label")),
+        year=middle_year(row.get("start"), row.get("end")),
+        subject_description=_text(row.get("subject_description")),
+        relation_description=_text(row.get("relation_description")),
+        object_description=_text(row.get("object_description")),
+    )
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def middle_year(start: str | None, end: str | None) -> int | None:
+    """The year in the middle of a period (its days completed, as released), or of its only boundary."""
+    period = Period(start or None, end or None)
+    known = [date for date in (period.start, period.end) if date is not None]
+    if not known:
+        return None
+    return Date.from_day_number((known[0].first_day + known[-1].last_day) // 2).year
+
+
+def relation_examples(facts: Iterable[AskedFact]) -> dict[str, list[AskedFact]]:
+    """Relation id -> its first facts that share no entity, at most three.
+
+    A fact's subject and object each occur in at most one of them, so that one of three is an example of another fact.
+    """
+    found: dict[str, list[AskedFact]] = {}
+    for fact in facts:
+        kept = found.setdefault(fact.relation_id, [])
+        seen = {end for other in kept for end in (other.subject, other.object)}
+        if len(kept) < 3 and fact.subject and fact.object and not seen & {fact.subject, fact.object}:
+            kept.append(fact)
+    return found
+
+
+def example_for(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) -> AskedFact | None:
+    """The first example of the relation that shares neither subject nor object with the fact, either way round."""
+    ends = {fact.subject, fact.object}
+    return next((e for e in examples.get(fact.relation_id, ()) if not ends & {e.subject, e.object}), None)
+
+
+INSTRUCTIONS = """\
+You turn facts of a knowledge base into questions for a quiz about the past.
+
+You are given one fact: a subject, a relation, an object, and a date at which the fact held. Write four questions \
+about it. A reader who knows the fact must be able to answer each of them with the object alone.
+
+Rules for every question:
+1. It opens with the date phrase that you are given, unchanged, comma included, and goes on in lower case after it.
+2. It is in the past tense, for the fact is over.
+3. It asks for the object. The object is the answer and does not occur in the question, nor does anything that hints \
+at it.
+4. It contains the subject exactly as it is written in the fact.
+5. It is one short sentence that ends with a question mark, and mentions no other date.
+
+The four questions mean the same but are worded differently: vary the question word, the verb and the order of the \
+sentence.
+
+Reply with one JSON object and nothing else, in this form:
+{"questions": [{"question": "...", "answer": "..."}, ...]}
+with exactly four entries, where every answer is the object exactly as it is written in the fact.
+
+For the fact (Zanzibar, official language, Arabic) and the date phrase "In 1900, ", two good questions would be \
+"In 1900, what was the official language of Zanzibar?" and "In 1900, in which language did Zanzibar conduct its \
+official business?", both with the answer "Arabic"."""
+
+
+def fact_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None) -> str:
+    """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction."""
+    parts = (
+        ("subject", fact.subject, fact.subject_description),
+        ("relation", fact.relation, fact.relation_description),
+        ("object", fact.object, fact.object_description),
+    )
+    lines = [INSTRUCTIONS, "", "The fact:"]
+    for name, label, description in parts:
+        lines.append(f"- {name}: {_quoted(label)}" + (f", meaning {_quoted(description)}" if description else ""))
+    lines.append(f"The date phrase: {_quoted(opening)}")
+    if example is not None:
+        lines.append(
+            f"To show what the relation means, another fact with it: subject {_quoted(example.subject)}, "
+            f"relation {_quoted(fact.relation)}, object {_quoted(example.object)}."
+        )
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def opening_of(year: int) -> str:
+    """The date phrase that a model's questions must open with: ``In 1929, ``."""
+    return date_in_words(Date(year))
+
+
+def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) -> str | Failed:
+    """The text to ask a model with, or why the fact cannot be asked about."""
+    if (failed := unaskable(fact)) is not None:
+        return failed
+    if not fact.relation:
+        return Failed(fact.fact_id, "no label", "the relation has no label")
+    if fact.year is None:
+        return Failed(fact.fact_id, "no date", "neither a start nor an end to take the year of the questions from")
+    return fact_prompt(fact, opening_of(fact.year), example_for(fact, examples))
+
+
+def unaskable(fact: AskedFact) -> Failed | None:
+    """Why a fact cannot be verbalised by any means, or None."""
+    for name in ("subject", "object"):
+        if not getattr(fact, name):
+            return Failed(fact.fact_id, "no label", f"the {name} has no label")
+    return None
+
+
+def by_templates(fact: AskedFact, seed: int = 0) -> Outcome:
+    """Four questions from the templates of the fact's relation, or why not."""
+    if (failed := unaskable(fact)) is not None:
+        return failed
+    if fact.relation_id not in relation_templates():
+        named = f" ({fact.relation})" if fact.relation else ""
+        return Failed(fact.fact_id, "relation without templates", f"{fact.relation_id}{named}")
+    templates = relation_templates()[fact.relation_id][1]
+    return _checked(fact, [(fill_question(t, fact.subject), fact.object) for t in templates], seed)
+
+
+def by_answer(fact: AskedFact, text: str, seed: int = 0) -> Outcome:
+    """Four questions from what a model wrote about the fact (see `fact_prompt`), or why not."""
+    try:
+        pairs = read_answer(text)
+    except DataError as error:
+        return Failed(fact.fact_id, "not the JSON asked for", str(error))
+    if fact.year is None:
+        raise DataError(f"fact {fact.fact_id!r} has no year, so no model was asked about it")
+    opening = opening_of(fact.year)
+    bare: list[tuple[str, str]] = []
+    for question, answer in pairs:
+        if not question.casefold().startswith(opening.casefold()):
+            detail = f"question {question!r} does not open with {opening!r}"
+            return Failed(fact.fact_id, "no date phrase in front", detail)
+        bare.append((question[len(opening) :], answer))
+    return _checked(fact, bare, seed)
+
+
+def _checked(fact: AskedFact, pairs: Sequence[tuple[str, str]], seed: int) -> Outcome:
+    for question, answer in pairs:
+        fault = _fault(fact, question, answer)
+        if fault is not None:
+            return Failed(fact.fact_id, *fault)
+    questions = tuple(question for question, _ in pairs)
+    if len({re.sub(r"\W", "", question.casefold()) for question in questions}) < len(questions):
+        return Failed(fact.fact_id, "questions not distinct", f"two of {list(questions)} are the same")
+    return Verbalised(fact.fact_id, questions, draw_question(questions, fact.fact_id, seed))
+
+
+def _fault(fact: AskedFact, question: str, answer: str) -> tuple[str, str] | None:
+    fault = question_fault(question, fact.subject, fact.object, answer)
+    if fault is not None:
+        subject = fault[0] == "wrong answer" and same_label(answer, fact.subject)
+        return ("answer is the subject", fault[1]) if subject else fault
+    if question != " ".join(question.split()):
+        return "stray white space", f"question {question!r} must be one line with single spaces"
+    if fact.year is not None:
+        rest = re.sub(re.escape(fact.subject), "", question, flags=re.IGNORECASE)
+        if re.search(rf"(?<![\w-]){abs(fact.year)}(?!\w)", rest):
+            return "date left", f"question {question!r} still mentions {abs(fact.year)}"
+    return None
+
+
+def read_answer(text: str) -> list[tuple[str, str]]:
+    """The four (question, answer) pairs in what a model wrote.
+
+    Lenient about what surrounds the JSON object (thoughts in ``<think>``, a Markdown fence, a sentence in front),
+    strict about the object: one of them, four questions, each with its answer. Raises `DataError` with what is wrong.
+    """
+    found = list(_objects(re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)))
+    if not found:
+        raise DataError(f"no JSON object in {_shown(text)}")
+    if len(found) > 1:
+        raise DataError(f"{len(found)} JSON objects in {_shown(text)}, one was asked for")
+    questions = found[0].get("questions")
+    if not isinstance(questions, list):
+        raise DataError(f'no list "questions" in {_shown(text)}')
+    if len(questions) != PARAPHRASES:
+        raise DataError(f"{len(questions)} questions, {PARAPHRASES} were asked for")
+    pairs: list[tuple[str, str]] = []
+    for entry in questions:
+        texts = [entry.get(key) if isinstance(entry, dict) else None for key in ("question", "answer")]
+        if not all(isinstance(value, str) and value.strip() for value in texts):
+            raise DataError(f'an entry without "question" and "answer": {_shown(json.dumps(entry))}')
+        pairs.append((str(texts[0]).strip(), str(texts[1]).strip()))
+    return pairs
+
+
+def _objects(text: str) -> Iterable[dict[str, Any]]:
+    """The outermost JSON objects in a text, from left to right."""
+    decoder, at = json.JSONDecoder(), 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        yield value
+
+
+def _shown(text: str, limit: int = 200) -> str:
+    return repr(text if len(text) <= limit else f"{text[:limit]}...")
