@@ -3,7 +3,6 @@
 Also `entity_rows`: rows of chosen entities, read from the buckets that their ids hash to.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -83,7 +82,7 @@ def is_restrictive(property: str, classes: set[str]) -> bool:
 
 def property_rules(snapshot: Snapshot, depth: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The ``properties`` and ``restrictive`` of `Lookups`."""
-    table = pl.read_parquet(snapshot.folder / "properties.parquet")
+    table = snapshot.properties()
     classes = property_classes(table, pl.scan_parquet(snapshot.folder / "classes.parquet"), depth)
     properties = table.select(
         property="id", property_label="label", property_description="description", property_datatype="datatype"
@@ -92,12 +91,14 @@ def property_rules(snapshot: Snapshot, depth: int) -> tuple[pl.DataFrame, tuple[
     return properties, tuple(sorted(restrictive))
 
 
-def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str], spread: Spread | None = None) -> pl.DataFrame:
+def entity_rows(
+    snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str], spread: Spread | None = None
+) -> pl.DataFrame:
     """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
     spread = spread or Spread()
     buckets: dict[int, list[str]] = {}
     for id in sorted(set(ids)):
-        buckets.setdefault(zlib.crc32(id.encode()) % snapshot.buckets, []).append(id)
+        buckets.setdefault(snapshot.bucket_of(id), []).append(id)
     read = partial(_rows_of_bucket, snapshot, tuple(columns))
     empty = pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()
     found = map_in_order(read, sorted(buckets.items()), spread.workers, spread.ray)
@@ -158,4 +159,6 @@ def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
             "--no-popularity"
         )
     wanted = pl.LazyFrame({"id": sorted(set(ids))}, schema={"id": pl.String})
-    return pl.scan_parquet(path).select("id", "popularity").join(wanted, on="id", how="semi").collect(engine="streaming")
+    return (
+        pl.scan_parquet(path).select("id", "popularity").join(wanted, on="id", how="semi").collect(engine="streaming")
+    )

@@ -209,9 +209,10 @@ def _period_steps(settings: Selection) -> list[_Written]:
         several = [("it holds in more than one period", col("periods") > 1), repeated]
     else:
         several = [repeated, ("another of its periods cannot be placed", col("other_unplaced"))]
-    first = settings.first_year
-    early = [(f"it starts before {first}", col("start_year") < first)]
-    since: list[_Written] = [] if first is None else [(f"started since {first}", "periods", early)]
+    since: list[_Written] = []
+    if (first := settings.first_year) is not None:
+        early = (f"it starts before {first}", col("start_year") < first)
+        since.append((f"started since {first}", "periods", [early]))
     return [
         ("one period" if settings.several_periods == "drop" else "distinct periods", "periods", several),
         (

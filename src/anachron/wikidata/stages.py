@@ -101,15 +101,19 @@ def _with_days(frame: pl.DataFrame) -> pl.DataFrame:
     days = pl.DataFrame(
         {
             "text": pl.Series(texts, dtype=pl.String),
+            "date": pl.Series([str(d) for d in dates], dtype=pl.String),  # as fact ids are made of it
             "first": pl.Series([d.first_day for d in dates], dtype=pl.Int64),
             "last": pl.Series([d.last_day for d in dates], dtype=pl.Int64),
             "year": pl.Series([d.year for d in dates], dtype=pl.Int64),
         }
     )
-    start = days.select(start_date="text", first_day="first", start_year="year")
-    end = days.select(end_date="text", last_day="last", end_year="year")
-    return frame.join(start, on="start_date", how="left", maintain_order="left").join(
-        end, on="end_date", how="left", maintain_order="left"
+    start = days.select(start_text="text", start_date="date", first_day="first", start_year="year")
+    end = days.select(end_text="text", end_date="date", last_day="last", end_year="year")
+    return (
+        frame.rename({"start_date": "start_text", "end_date": "end_text"})
+        .join(start, on="start_text", how="left", maintain_order="left")
+        .join(end, on="end_text", how="left", maintain_order="left")
+        .drop("start_text", "end_text")
     )
 
 
@@ -163,12 +167,8 @@ def entity_stage(alive: pl.DataFrame, entities: pl.DataFrame, rules: Rules) -> p
         frame = frame.join(own, on=column, how="left", maintain_order="left")
     names = {"property_label": "relation_label", "property_description": "relation_description"}
     frame = frame.rename(names).with_columns(pl.col("object_there").is_null().alias("object_missing"))
-    dates = [[str(Date.parse(text)) for text in frame[f"{side}_date"]] for side in ("start", "end")]
-    triples = frame.select(TRIPLE).iter_rows()
-    ids = [fact_id(*triple, *period) for triple, period in zip(triples, zip(*dates, strict=True), strict=True)]
-    frame = frame.with_columns(
-        pl.Series("fact_id", ids, pl.String), *(pl.Series(f"{s}_date", d, pl.String) for s, d in zip(("start", "end"), dates, strict=True))
-    )
+    ids = [fact_id(*row) for row in frame.select(*TRIPLE, "start_date", "end_date").iter_rows()]
+    frame = frame.with_columns(pl.Series("fact_id", ids, pl.String))
     return rules.judge(frame.drop("subject_there", "object_there"), "entities")
 
 
@@ -214,7 +214,7 @@ def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
     threshold = settings.min_popularity
     if settings.lowers_threshold:
         step = 0
-        threshold = settings.highest_popularity
+        threshold = float(settings.highest_popularity)
         while threshold > 0 and alive.filter(pl.col("popularity") >= threshold).height <= settings.more_than:
             step += 1
             threshold = max(settings.highest_popularity - step * settings.popularity_step, 0.0)
