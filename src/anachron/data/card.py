@@ -124,14 +124,15 @@ def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json
 
 def _numbers(table: pl.DataFrame) -> str:
     rows = [
-        (what, _number(value), *(_number(published.get(what)) for published in PUBLISHED_STATISTICS.values()))
+        (what, number(value), *(number(published.get(what)) for published in PUBLISHED_STATISTICS.values()))
         for what, value in statistics(table).items()
     ]
     header = ("what", "here", "published TimeStress (paper 002)", "published first version (paper 001)")
     return "## Numbers\n\n" + markdown_table(header, rows)
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """A statistic in words: whole numbers whole, small shares with three digits, ``-`` where there is none."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}" if value >= 0.1 else f"{value:.3g}"
@@ -167,7 +168,7 @@ def _making(manifest: Json) -> str:
 
 def _count(value: Any) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _number(value)
+        return number(value)
     return f"`{json.dumps(value, ensure_ascii=False)}`"
 
 

@@ -13,7 +13,7 @@ from anachron.data.loaders import BUNDLED, Dataset
 from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
 from anachron.errors import ConfigError
 from anachron.export.folder import close_folder, open_folder, short_name
-from anachron.io import Json, file_fingerprint, read_json, write_bytes
+from anachron.io import Json, file_fingerprint, read_json, write_bytes, write_table
 
 COMMAND = "export hub"
 DATA = "data/test-00000-of-00001.parquet"

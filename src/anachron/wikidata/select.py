@@ -12,7 +12,7 @@ import polars as pl
 
 from anachron.cluster import map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
-from anachron.errors import DataError
+from anachron.errors import BackendError, DataError
 from anachron.io import Json, write_table
 from anachron.wikidata.lookups import (
     Lookups,
@@ -74,7 +74,7 @@ def select_facts(
 ) -> Selected:
     """The dated facts of a snapshot under the given settings.
 
-    work: an existing folder that all workers see, for one temporary table; by default one of this machine.
+    work: a folder that all workers see, for a temporary table; by default this machine's folder for such.
 
     Memory holds one bucket at a time and the statements that have a closed period; the same facts come out whatever
     the number of workers. Raises `DataError` when the snapshot has no page views and popularity is to decide, and when
@@ -102,12 +102,15 @@ def find_lookups(snapshot: Snapshot, settings: Selection, spread: Spread, folder
 
 
 @contextmanager
-def _work_folder(work: Path | None) -> Iterator[Path]:
-    if work is not None:
-        yield work
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+def _work_folder(parent: Path | None) -> Iterator[Path]:
+    try:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(prefix=".selecting-", dir=parent)
+    except OSError as error:
+        raise BackendError(f"cannot write to {parent}: {error.strerror}; choose another --out") from error
+    with folder as name:
+        yield Path(name)
 
 
 class _Selecting:

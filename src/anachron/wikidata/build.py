@@ -1,0 +1,52 @@
+"""``build facts``: a selection written to a file, with its manifest."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json, file_fingerprint, read_json, write_manifest, write_table
+from anachron.wikidata.lookups import Spread
+from anachron.wikidata.rules import Selection
+from anachron.wikidata.select import Selected, emptied_by, select_facts
+from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.stages import Cut
+
+COMMAND = "build facts"
+
+
+def build_facts(
+    snapshot: Snapshot, out: Path, settings: Selection, *, preset: str | None = None, spread: Spread | None = None
+) -> Selected:
+    """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
+
+    preset: the name that the settings started from, for the manifest.
+
+    Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
+    """
+    if out.suffix not in (".parquet", ".jsonl"):
+        raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
+    found = select_facts(snapshot, settings, spread=spread, work=out.parent)
+    if not found.facts.height:
+        raise DataError(f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; widen that threshold")
+    inputs = {str(snapshot.folder): file_fingerprint(snapshot.folder / "manifest.json")}
+    if settings.popularity:
+        views = snapshot.folder / "popularity.parquet"
+        inputs[str(views)] = file_fingerprint(views)
+    write_table(out, found.facts)
+    parameters = {"preset": preset, **asdict(settings)}
+    counts = {"facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps}
+    write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
+    return found
+
+
+def selection_of(facts: Path) -> tuple[Selection, Cut]:
+    """Settings and cut of a finished ``build facts``, from the manifest of its file.
+
+    Raises `DataError` where there is no such manifest, or one of something else.
+    """
+    manifest: Json = read_json(f"{facts}.manifest.json")
+    if not isinstance(manifest, dict) or manifest.get("command") != COMMAND:
+        raise DataError(f"{facts}.manifest.json is not one of `anachron {COMMAND}`; name a file that it wrote")
+    given = {name: value for name, value in manifest["parameters"].items() if name != "preset"}
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return Selection(**given | lists), Cut.from_json(manifest["counts"]["cut"])
