@@ -36,8 +36,8 @@ ClassDepth = Annotated[int | None, typer.Option(help="Edges (P31, then P279) fro
 BarredWords = Annotated[
     str | None, typer.Option(help="Classes with these in their label hold pages, not things: commas between.")
 ]
-Workers = Annotated[int, typer.Option(help="Processes of this machine.")]
-Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster that sees the same files.")]
+Workers = Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")]
+Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +80,7 @@ def facts(
     top_per_relation: TopPerRelation = None,
     class_depth: ClassDepth = None,
     barred_words: BarredWords = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     ray: Ray = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:

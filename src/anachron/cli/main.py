@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from anachron.cli import build, data, demo, export, measure, probe, report, wikidata_explain
+from anachron.cli import build, data, demo, export, measure, probe, report, wikidata, wikidata_explain
 from anachron.errors import AnachronError, ConfigError
 
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -37,9 +37,11 @@ def _options(
 
 for module in (demo, data, probe, measure, report, export, build):
     module.register(app)
-wikidata = typer.Typer(no_args_is_help=True, add_completion=False)
-wikidata_explain.register(wikidata)
-app.add_typer(wikidata, name="wikidata", help="Snapshots of Wikidata. Example: anachron wikidata explain")
+
+wikidata_app = typer.Typer(help="Read Wikidata dumps into snapshots.", no_args_is_help=True)
+app.add_typer(wikidata_app, name="wikidata")
+for module in (wikidata, wikidata_explain):
+    module.register(wikidata_app)
 
 
 def run(arguments: list[str] | None = None) -> None:

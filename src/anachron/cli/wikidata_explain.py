@@ -35,7 +35,7 @@ def explain(
     relations: Relations = None,
     popularity: UsePopularity = True,
     min_popularity: MinPopularity = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     ray: Ray = None,
     json_: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:

@@ -28,9 +28,9 @@ def _no_progress(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Spread:
-    """How work over buckets is spread: processes of this machine, or a Ray cluster; see `anachron.cluster`."""
+    """How work over buckets is spread: see `anachron.cluster.map_in_order`."""
 
-    workers: int = 1
+    workers: int | None = None
     ray: str | None = None
     progress: Progress = _no_progress
 
