@@ -90,7 +90,7 @@ def facts(
     """
     from anachron.report.tables import selection_table
     from anachron.wikidata.build import build_facts
-    from anachron.wikidata.lookups import Spread
+    from anachron.wikidata.select import Spread
     from anachron.wikidata.snapshot import open_snapshot
 
     settings = selection(

@@ -52,7 +52,7 @@ def explain(
     from anachron.report.tables import explanation_table
     from anachron.wikidata.build import selection_of
     from anachron.wikidata.explain import explain_entity
-    from anachron.wikidata.lookups import Spread
+    from anachron.wikidata.select import Spread
     from anachron.wikidata.snapshot import open_snapshot
 
     cut = None

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, read_json, write_manifest, write_table
-from anachron.wikidata.lookups import Spread
 from anachron.wikidata.rules import Selection
-from anachron.wikidata.select import Selected, emptied_by, select_facts
+from anachron.wikidata.select import Selected, Spread, emptied_by, select_facts
 from anachron.wikidata.snapshot import Snapshot
 from anachron.wikidata.stages import Cut
 

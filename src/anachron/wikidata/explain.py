@@ -16,14 +16,13 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json, write_table
 from anachron.wikidata.lookups import (
     Lookups,
-    Spread,
     barred_among,
     entity_rows,
     property_rules,
     read_popularity,
 )
 from anachron.wikidata.rules import Reason, Rules, Selection, Step
-from anachron.wikidata.select import select_facts, wiki_of
+from anachron.wikidata.select import Spread, select_facts, wiki_of
 from anachron.wikidata.snapshot import Snapshot
 from anachron.wikidata.stages import (
     Cut,

@@ -3,14 +3,12 @@
 Also `entity_rows`: rows of chosen entities, read from the buckets that their ids hash to.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import polars as pl
 
-from anachron.cluster import map_in_order
 from anachron.errors import DataError
 from anachron.wikidata.snapshot import Snapshot
 
@@ -18,21 +16,6 @@ META = "Q51118821"  # a Wikidata property about Wikidata itself
 RESTRICTIVE, NON_RESTRICTIVE, SOCIAL_ID = "Q61719275", "Q61719274", "Q105388954"
 ALWAYS_RESTRICTIVE = frozenset({"P447"})
 NEVER_RESTRICTIVE = frozenset({"P580", "P582", "P585"})
-
-Progress = Callable[[int, int], None]
-
-
-def _no_progress(done: int, total: int) -> None:
-    return
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How work over buckets is spread: see `anachron.cluster.map_in_order`."""
-
-    workers: int | None = None
-    ray: str | None = None
-    progress: Progress = _no_progress
 
 
 @dataclass(frozen=True)
@@ -91,25 +74,17 @@ def property_rules(snapshot: Snapshot, depth: int) -> tuple[pl.DataFrame, tuple[
     return properties, tuple(sorted(restrictive))
 
 
-def entity_rows(
-    snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str], spread: Spread | None = None
-) -> pl.DataFrame:
+def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
-    spread = spread or Spread()
     buckets: dict[int, list[str]] = {}
-    for id in sorted(set(ids)):
+    for id in set(ids):
         buckets.setdefault(snapshot.bucket_of(id), []).append(id)
-    read = partial(_rows_of_bucket, snapshot, tuple(columns))
-    empty = pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()
-    found = map_in_order(read, sorted(buckets.items()), spread.workers, spread.ray)
-    return pl.concat([empty, *found]).sort("id")
-
-
-def _rows_of_bucket(snapshot: Snapshot, columns: tuple[str, ...], wanted: tuple[int, list[str]]) -> pl.DataFrame:
-    bucket, ids = wanted
-    rows = pl.scan_parquet(snapshot.part("entities", bucket)).select(columns)
-    chosen = pl.LazyFrame({"id": ids}, schema={"id": pl.String})
-    return rows.join(chosen, on="id", how="semi").collect(engine="streaming")
+    found = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
+    for bucket, own in sorted(buckets.items()):
+        rows = pl.scan_parquet(snapshot.part("entities", bucket)).select(columns)
+        chosen = pl.LazyFrame({"id": own}, schema={"id": pl.String})
+        found.append(rows.join(chosen, on="id", how="semi").collect(engine="streaming"))
+    return pl.concat(found).sort("id")
 
 
 def barred_classes(labels: pl.DataFrame, words: Sequence[str]) -> set[str]:
@@ -125,25 +100,16 @@ def barred_among(rows: pl.DataFrame, snapshot: Snapshot, words: Sequence[str]) -
     return rows.filter(_has_class(barred)).select("id")
 
 
-def all_barred(snapshot: Snapshot, words: Sequence[str], spread: Spread) -> pl.DataFrame:
+def all_barred(snapshot: Snapshot, words: Sequence[str]) -> pl.DataFrame:
     """Every entity of the snapshot that is a page of the wiki or a template, as ``id``, in order of the buckets."""
-    buckets = range(snapshot.buckets)
+    parts = [pl.scan_parquet(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
     classes = set[str]()
-    for own in map_in_order(partial(_classes_of_bucket, snapshot), buckets, spread.workers, spread.ray):
-        classes.update(own)
-    barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"], spread), words)
-    find = partial(_barred_of_bucket, snapshot, sorted(barred))
-    return pl.concat(list(map_in_order(find, buckets, spread.workers, spread.ray)))
-
-
-def _classes_of_bucket(snapshot: Snapshot, bucket: int) -> list[str]:
-    column = pl.scan_parquet(snapshot.part("entities", bucket)).select(pl.col("classes").explode())
-    return column.unique().collect(engine="streaming")["classes"].drop_nulls().to_list()
-
-
-def _barred_of_bucket(snapshot: Snapshot, barred: list[str], bucket: int) -> pl.DataFrame:
-    rows = pl.scan_parquet(snapshot.part("entities", bucket))
-    return rows.filter(_has_class(barred)).select("id").collect(engine="streaming")
+    for part in parts:
+        own = part.select(pl.col("classes").explode()).unique().collect(engine="streaming")
+        classes.update(own["classes"].drop_nulls())
+    barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"]), words)
+    found = [part.filter(_has_class(barred)).select("id").collect(engine="streaming") for part in parts]
+    return pl.concat(found)
 
 
 def _has_class(barred: Iterable[str]) -> pl.Expr:

@@ -2,10 +2,9 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +15,6 @@ from anachron.errors import BackendError, DataError
 from anachron.io import Json, write_table
 from anachron.wikidata.lookups import (
     Lookups,
-    Spread,
     all_barred,
     entity_rows,
     property_rules,
@@ -40,6 +38,15 @@ COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
     "qualifiers",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How buckets are spread (see `anachron.cluster.map_in_order`), and who is told of (done, all)."""
+
+    workers: int | None = None
+    ray: str | None = None
+    progress: Callable[[int, int], None] = lambda done, total: None
 
 
 @dataclass
@@ -85,7 +92,7 @@ def select_facts(
     if settings.popularity:
         read_popularity(snapshot, ())  # before the long part
     with _work_folder(work) as folder:
-        return _Selecting(snapshot, rules, spread, find_lookups(snapshot, settings, spread, folder)).run()
+        return _Selecting(snapshot, rules, spread, find_lookups(snapshot, settings, folder)).run()
 
 
 def wiki_of(snapshot: Snapshot) -> str:
@@ -93,11 +100,11 @@ def wiki_of(snapshot: Snapshot) -> str:
     return str(snapshot.manifest["options"]["wiki"])
 
 
-def find_lookups(snapshot: Snapshot, settings: Selection, spread: Spread, folder: Path) -> Lookups:
+def find_lookups(snapshot: Snapshot, settings: Selection, folder: Path) -> Lookups:
     """The small tables for a whole snapshot; the barred entities go to a file in the folder."""
     properties, restrictive = property_rules(snapshot, settings.class_depth)
     path = folder / "barred.parquet"
-    write_table(path, all_barred(snapshot, settings.barred_words, spread))
+    write_table(path, all_barred(snapshot, settings.barred_words))
     return Lookups(properties, restrictive, path)
 
 
@@ -126,7 +133,7 @@ class _Selecting:
         alive = pl.concat(parts)
         self._check_alive(alive)
         ids = pl.concat([alive["subject"], alive["value"]]).unique().to_list()
-        about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created"], self.spread)
+        about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created"])
         alive = self._stage(entity_stage(alive, about, self.rules), "entities")
         if self.rules.settings.popularity:
             views = read_popularity(self.snapshot, ids)
@@ -141,11 +148,10 @@ class _Selecting:
 
     def _buckets(self) -> Iterator[pl.DataFrame]:
         """The rows of each bucket that the first two stages leave, in order, while counting the others."""
-        judge = partial(judge_bucket, self.snapshot, self.rules, self.lookups)
         total = self.snapshot.buckets
-        for done, (tally, alive) in enumerate(
-            map_in_order(judge, range(total), self.spread.workers, self.spread.ray), 1
-        ):
+        tasks = ((self.snapshot, self.rules, self.lookups, bucket) for bucket in range(total))
+        results = map_in_order(judge_bucket, tasks, self.spread.workers, self.spread.ray)
+        for done, (tally, alive) in enumerate(results, 1):
             self.tally.add(tally)
             self.spread.progress(done, total)
             yield alive
@@ -179,8 +185,9 @@ class _Selecting:
         return steps
 
 
-def judge_bucket(snapshot: Snapshot, rules: Rules, lookups: Lookups, bucket: int) -> tuple[Tally, pl.DataFrame]:
+def judge_bucket(task: tuple[Snapshot, Rules, Lookups, int]) -> tuple[Tally, pl.DataFrame]:
     """Rows of a bucket that its own tables cannot drop, with ``other_objects``, and the counts of the others."""
+    snapshot, rules, lookups, bucket = task
     statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *COLUMNS)
     titles = pl.scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
     place = pl.col("row").cast(pl.Int64) + (bucket << 40)  # rows of all buckets in one order
