@@ -140,7 +140,7 @@ def test_the_threshold_is_lowered_until_more_than_enough_pass(tmp_path: Path):
     views = {f"Q{n}": 1000.0 * n for n in range(20, 29)}  # facts of n and n: popularity 1,000 n
     rows = [statement(f"Q{n}", "P39", f"Q{n}", *TIMES) for n in range(20, 29)]
     folder = write_snapshot(tmp_path / "s", ENTITIES, rows, PROPERTIES, popularity=views)
-    for more_than in range(10):
+    for more_than in (0, 3, 8, 9):
         settings = Selection(highest_popularity=30_000, popularity_step=4_000, more_than=more_than)
         found = select(folder, settings)
         passing = {t: sum(v >= t for v in views.values()) for t in (30_000, 26_000, 22_000, 18_000)}
@@ -334,15 +334,14 @@ VARIANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     made = random_snapshot(seed)
     folder = write_snapshot(tmp_path / "s", *made[:4], popularity=made[4], buckets=3)
     entities, rows, properties, edges, views = made
-    in_order = sorted(rows, key=lambda row: 0)  # a bucket keeps the order of the dump, and a triple stays in its bucket
     for settings in VARIANTS:
         found = select(folder, settings)
-        steps, facts = naive(entities, in_order, properties, edges, views, settings)
+        steps, facts = naive(entities, rows, properties, edges, views, settings)
         counted = {step["step"]: sum(step["dropped"].values()) for step in found.steps}
         assert {name: count for name, count in counted.items() if count} == Counter(steps.values())
         ours = {r["statement_id"]: r for r in found.facts.iter_rows(named=True)}

@@ -100,6 +100,11 @@ def facts(
         top_per_relation=top_per_relation, class_depth=class_depth, barred_words=barred_words,
     )  # fmt: skip
     opened = open_snapshot(snapshot)
+    if opened.manifest["options"].get("limit") is not None:
+        warn(
+            f"{snapshot} was cut by --limit: where it lacks properties and their classes, meta properties and restrictive "
+            "qualifiers pass"
+        )
     with progress_bar("buckets") as progress:
         found = build_facts(opened, out, settings, preset=preset, spread=Spread(workers, ray, progress))
     if json_:

@@ -26,7 +26,10 @@ def build_facts(
         raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
     found = select_facts(snapshot, settings, spread=spread, work=out.parent)
     if not found.facts.height:
-        raise DataError(f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; widen that threshold")
+        raise DataError(
+            f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; change that threshold, or look at single "
+            "entities with `anachron wikidata explain`"
+        )
     inputs = {str(snapshot.folder): file_fingerprint(snapshot.folder / "manifest.json")}
     if settings.popularity:
         views = snapshot.folder / "popularity.parquet"
