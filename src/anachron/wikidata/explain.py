@@ -5,20 +5,18 @@ The verdicts are those of `anachron.wikidata.stages`, which ``build facts`` sele
 
 import json
 import re
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, write_table
+from anachron.io import Json
 from anachron.wikidata.lookups import (
     Lookups,
     barred_among,
     entity_rows,
-    property_rules,
+    find_lookups,
     read_popularity,
 )
 from anachron.wikidata.rules import Reason, Rules, Selection, Step
@@ -97,13 +95,11 @@ def explain_entity(
         raise DataError(f"{id} is not in {snapshot.folder}: deleted, merged into another item, or left out by ingest")
     if cut is None:
         cut = _cut_of(snapshot, settings, spread)
-    judged = _judged(snapshot, id, settings, cut)
-    rules = Rules(settings, wiki_of(snapshot))
+    rules, lookups = Rules(settings, wiki_of(snapshot)), find_lookups(snapshot, settings.class_depth)
+    judged = _judged(snapshot, id, cut, rules, lookups)
     rows = judged if property is None else judged.filter(pl.col("property") == property)
-    restrictive = property_rules(snapshot, settings.class_depth)[1]
-    return Explanation(
-        found.row(0, named=True), [_verdict(row, rules, restrictive) for row in rows.iter_rows(named=True)]
-    )
+    verdicts = [_verdict(row, rules, lookups.restrictive) for row in rows.iter_rows(named=True)]
+    return Explanation(found.row(0, named=True), verdicts)
 
 
 def _cut_of(snapshot: Snapshot, settings: Selection, spread: Spread | None) -> Cut:
@@ -112,20 +108,16 @@ def _cut_of(snapshot: Snapshot, settings: Selection, spread: Spread | None) -> C
     return Cut(settings.min_popularity)
 
 
-def _judged(snapshot: Snapshot, id: str, settings: Selection, cut: Cut) -> pl.DataFrame:
+def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookups) -> pl.DataFrame:
     """All statements of the entity in order, with the columns of every stage that they reached and ``dropped``."""
-    rules = Rules(settings, wiki_of(snapshot))
+    settings = rules.settings
     bucket = snapshot.bucket_of(id)
     statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="position")
     own = statements.filter(pl.col("subject") == id).collect()
     ids = {id, *own.filter(pl.col("value_type") == "entity")["value"]}
     about = entity_rows(snapshot, ids, ABOUT)
-    properties, restrictive = property_rules(snapshot, settings.class_depth)
-    with tempfile.TemporaryDirectory() as folder:
-        barred = Path(folder) / "barred.parquet"
-        write_table(barred, barred_among(about, snapshot, settings.barred_words))
-        lookups = Lookups(properties, restrictive, barred)
-        judged = row_stage(own.lazy(), about.lazy().select("id", "title"), lookups, rules).collect()
+    barred = barred_among(about, snapshot, settings.barred_words)
+    judged = row_stage(own.lazy(), about, barred, lookups, rules).collect()
     stages: list[Any] = [lambda alive: period_stage(alive, rules), lambda alive: entity_stage(alive, about, rules)]
     if settings.popularity:
         views = read_popularity(snapshot, ids)

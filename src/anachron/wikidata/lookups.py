@@ -5,7 +5,6 @@ Also `entity_rows`: rows of chosen entities, read from the buckets that their id
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
@@ -20,21 +19,14 @@ NEVER_RESTRICTIVE = frozenset({"P580", "P582", "P585"})
 
 @dataclass(frozen=True)
 class Lookups:
-    """What rows are judged by, besides themselves.
+    """What rows are judged by, besides themselves and their entities.
 
     properties: ``property, property_label, property_description, property_datatype, meta``.
     restrictive: properties that restrict a statement as its qualifiers.
-    barred_file: Parquet file with the ids (column ``id``) of entities that are pages of the wiki or templates. A file,
-        because a whole Wikidata has millions of them and every worker reads it.
     """
 
     properties: pl.DataFrame
     restrictive: tuple[str, ...]
-    barred_file: Path
-
-    @property
-    def barred(self) -> pl.LazyFrame:
-        return pl.scan_parquet(self.barred_file)
 
 
 def property_classes(properties: pl.DataFrame, edges: pl.LazyFrame, depth: int) -> dict[str, set[str]]:
@@ -63,15 +55,15 @@ def is_restrictive(property: str, classes: set[str]) -> bool:
     return (RESTRICTIVE in classes and NON_RESTRICTIVE not in classes) or SOCIAL_ID in classes
 
 
-def property_rules(snapshot: Snapshot, depth: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The ``properties`` and ``restrictive`` of `Lookups`."""
+def find_lookups(snapshot: Snapshot, depth: int) -> Lookups:
+    """Which properties are meta or restrictive, by the classes that at most ``depth`` edges lead to."""
     table = snapshot.properties()
     classes = property_classes(table, pl.scan_parquet(snapshot.folder / "classes.parquet"), depth)
     properties = table.select(
         property="id", property_label="label", property_description="description", property_datatype="datatype"
     ).with_columns(pl.Series("meta", [META in classes[id] for id in table["id"]], pl.Boolean))
     restrictive = {id for id, own in classes.items() if is_restrictive(id, own)} | ALWAYS_RESTRICTIVE
-    return properties, tuple(sorted(restrictive))
+    return Lookups(properties, tuple(sorted(restrictive)))
 
 
 def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +18,7 @@ from anachron.wikidata.lookups import (
     Lookups,
     all_barred,
     entity_rows,
-    property_rules,
+    find_lookups,
     read_popularity,
 )
 from anachron.wikidata.rules import Rules, Selection, Stage
@@ -32,6 +33,7 @@ from anachron.wikidata.stages import (
     row_stage,
 )
 
+SLICE = 1_000_000  # statements judged at once: about half a gigabyte
 # The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
 FIRST_SELECTING = "dated relations of entities"
 COLUMNS = (
@@ -55,6 +57,12 @@ class Tally:
 
     statements: Counter[int | None] = field(default_factory=Counter)
     subjects: Counter[str | None] = field(default_factory=Counter)
+
+    def go_on(self, later: "Tally") -> None:
+        """Put the counts of a later stage in the place of what was alive before it."""
+        for counter in (self.statements, self.subjects):
+            del counter[None]
+        self.add(later)
 
     def add(self, other: "Tally") -> None:
         self.statements.update(other.statements)
@@ -92,20 +100,12 @@ def select_facts(
     if settings.popularity:
         read_popularity(snapshot, ())  # before the long part
     with _work_folder(work) as folder:
-        return _Selecting(snapshot, rules, spread, find_lookups(snapshot, settings, folder)).run()
+        return _Selecting(snapshot, rules, spread, folder / "barred.parquet").run()
 
 
 def wiki_of(snapshot: Snapshot) -> str:
     """The wiki whose titles the snapshot holds, or ``all`` for one without a condition on titles."""
     return str(snapshot.manifest["options"]["wiki"])
-
-
-def find_lookups(snapshot: Snapshot, settings: Selection, folder: Path) -> Lookups:
-    """The small tables for a whole snapshot; the barred entities go to a file in the folder."""
-    properties, restrictive = property_rules(snapshot, settings.class_depth)
-    path = folder / "barred.parquet"
-    write_table(path, all_barred(snapshot, settings.barred_words))
-    return Lookups(properties, restrictive, path)
 
 
 @contextmanager
@@ -123,10 +123,9 @@ def _work_folder(parent: Path | None) -> Iterator[Path]:
 class _Selecting:
     """One selection while it goes on."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules, spread: Spread, lookups: Lookups) -> None:
-        self.snapshot, self.rules, self.spread, self.lookups = snapshot, rules, spread, lookups
+    def __init__(self, snapshot: Snapshot, rules: Rules, spread: Spread, barred: Path) -> None:
+        self.snapshot, self.rules, self.spread, self.barred = snapshot, rules, spread, barred
         self.tally = Tally()
-        self.alive = 0
 
     def run(self) -> Selected:
         parts = list(self._buckets())
@@ -148,8 +147,10 @@ class _Selecting:
 
     def _buckets(self) -> Iterator[pl.DataFrame]:
         """The rows of each bucket that the first two stages leave, in order, while counting the others."""
-        total = self.snapshot.buckets
-        tasks = ((self.snapshot, self.rules, self.lookups, bucket) for bucket in range(total))
+        total, settings = self.snapshot.buckets, self.rules.settings
+        write_table(self.barred, all_barred(self.snapshot, settings.barred_words))
+        lookups = find_lookups(self.snapshot, settings.class_depth)
+        tasks = ((self.snapshot, self.rules, lookups, self.barred, bucket) for bucket in range(total))
         results = map_in_order(judge_bucket, tasks, self.spread.workers, self.spread.ray)
         for done, (tally, alive) in enumerate(results, 1):
             self.tally.add(tally)
@@ -157,16 +158,10 @@ class _Selecting:
             yield alive
 
     def _stage(self, judged: pl.DataFrame, stage: Stage) -> pl.DataFrame:
-        self._continue(tally_of(judged, self.rules))
+        self.tally.go_on(tally_of(judged, self.rules))
         alive = judged.filter(pl.col("dropped").is_null()).drop("dropped")
         self._check_alive(alive)
         return alive
-
-    def _continue(self, tally: Tally) -> None:
-        """Put a later stage's counts in the place of what was alive before it."""
-        for counter in (self.tally.statements, self.tally.subjects):
-            del counter[None]
-        self.tally.add(tally)
 
     def _check_alive(self, alive: pl.DataFrame) -> None:
         counted = self.tally.statements[None], self.tally.subjects[None]
@@ -185,27 +180,55 @@ class _Selecting:
         return steps
 
 
-def judge_bucket(task: tuple[Snapshot, Rules, Lookups, int]) -> tuple[Tally, pl.DataFrame]:
-    """Rows of a bucket that its own tables cannot drop, with ``other_objects``, and the counts of the others."""
-    snapshot, rules, lookups, bucket = task
-    statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *COLUMNS)
-    titles = pl.scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
+def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Path, int]) -> tuple[Tally, pl.DataFrame]:
+    """Rows of a bucket that its own tables cannot drop, with ``other_objects``, and the counts of the others.
+
+    task: with a file of all barred entities (``id``), and the number of the bucket. The statements are judged in
+    slices, so memory does not grow with them.
+    """
+    snapshot, rules, lookups, barred, bucket = task
+    table = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *COLUMNS)
     place = pl.col("row").cast(pl.Int64) + (bucket << 40)  # rows of all buckets in one order
-    judged = row_stage(statements.with_columns(place.alias("position")).drop("row"), titles, lookups, rules)
-    by_subject = judged.group_by("subject", "dropped").agg(pl.len())
-    counts, rows = pl.collect_all(
-        [by_subject, judged.filter(pl.col("dropped").is_null()).drop("dropped", "qualifiers")], engine="streaming"
+    table = table.with_columns(place.alias("position")).drop("row")
+    total = table.select(pl.len()).collect().item()
+    counts, rows = [], []
+    for offset in range(0, max(total, 1), SLICE):
+        judged = _judge_rows(snapshot, bucket, table.slice(offset, SLICE), barred, lookups, rules)
+        alive = judged.filter(pl.col("dropped").is_null()).drop("dropped", "qualifiers", "title")
+        by_subject = judged.group_by("subject", "dropped").agg(pl.len())
+        count, kept = pl.collect_all([by_subject, alive], engine="streaming")
+        counts.append(count)
+        rows.append(_compact(kept))
+    tally = _tally(pl.concat(counts), rules)
+    second = period_stage(pl.concat(rows), rules)
+    tally.go_on(tally_of(second, rules))
+    alive_now = second.filter(pl.col("dropped").is_null()).drop("dropped", "start", "end")
+    pairs = alive_now.lazy().select("subject", "property").unique()
+    of_pairs = table.join(pairs, on=["subject", "property"], how="semi")
+    others = count_objects(_judge_rows(snapshot, bucket, of_pairs, barred, lookups, rules), rules)
+    return tally, _compact(with_other_objects(alive_now, others.collect(engine="streaming")))
+
+
+def _judge_rows(
+    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Path, lookups: Lookups, rules: Rules
+) -> pl.LazyFrame:
+    """`row_stage` with what the tables say of the subjects and objects of these statements."""
+    subjects = statements.select(id="subject")
+    objects = statements.filter(pl.col("value_type") == "entity").select(id="value")
+    ids = pl.concat([subjects, objects]).unique()
+    titles = pl.scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
+    known, pages = pl.collect_all(
+        [titles.join(subjects.unique(), on="id", how="semi"), pl.scan_parquet(barred).join(ids, on="id", how="semi")],
+        engine="streaming",
     )
-    tally = _tally(counts, rules)
-    second = period_stage(rows, rules)
-    for counter in (tally.statements, tally.subjects):
-        del counter[None]
-    tally.add(tally_of(second, rules))
-    alive = second.filter(pl.col("dropped").is_null()).drop("dropped")
-    pairs = alive.lazy().select("subject", "property").unique()
-    of_pairs = statements.with_columns(pl.lit(0).alias("position")).join(pairs, on=["subject", "property"], how="semi")
-    others = count_objects(row_stage(of_pairs, titles, lookups, rules), rules).collect(engine="streaming")
-    return tally, with_other_objects(alive, others)
+    return row_stage(statements, known, pages, lookups, rules)
+
+
+def _compact(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows without the memory of those they were chosen from, which texts of a filtered frame hold on to."""
+    buffer = BytesIO()
+    frame.write_parquet(buffer, compression="uncompressed")
+    return pl.read_parquet(buffer.getvalue())
 
 
 def count_objects(judged: pl.LazyFrame, rules: Rules) -> pl.LazyFrame:
@@ -265,7 +288,7 @@ def emptied_by(steps: list[Json]) -> str:
 def _as_facts(alive: pl.DataFrame, settings: Selection) -> pl.DataFrame:
     """Statements that passed everything, as facts by falling popularity, then by id."""
     names = {"subject": "subject_id", "property": "relation_id", "value": "object_id", "start_date": "start"}
-    facts = alive.drop("start", "end").rename(names | {"end_date": "end"})
+    facts = alive.rename(names | {"end_date": "end"})
     if facts["fact_id"].n_unique() != facts.height:
         raise AssertionError(f"{facts.height} facts have {facts['fact_id'].n_unique()} different ids")
     schema = FACTS_SCHEMA | ({"other_periods": OTHER_PERIODS} if settings.several_periods == "keep" else {})

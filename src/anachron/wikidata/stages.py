@@ -20,20 +20,23 @@ YEAR_PRECISION = 9
 TRIPLE = ["subject", "property", "value"]
 
 
-def row_stage(statements: pl.LazyFrame, titles: pl.LazyFrame, lookups: Lookups, rules: Rules) -> pl.LazyFrame:
+def row_stage(
+    statements: pl.LazyFrame, titles: pl.DataFrame, barred: pl.DataFrame, lookups: Lookups, rules: Rules
+) -> pl.LazyFrame:
     """Verdicts that a row, its property and its two entities decide.
 
-    statements: rows of the snapshot's table. titles: ``id, title`` of the subjects. Adds ``title, property_label,
+    statements: rows of the snapshot's table. titles: ``id, title`` of the subjects at least. barred: ``id`` of pages of
+    the wiki and templates, at least of those that are subjects or objects here. Adds ``title, property_label,
     property_description, meta, subject_barred, object_barred, restricted``; a missing datatype is that of the property.
     """
     known = lookups.properties.lazy()
-    barred = lookups.barred
+    pages = barred.lazy()
     coordinate = pl.when(pl.col("value_type") == "coordinate").then(pl.lit("globe-coordinate"))
     entity = pl.col("value_type") == "entity"
     rows = (
-        statements.join(titles.rename({"id": "subject"}), on="subject", how="left")
-        .join(barred.select(subject="id", subject_barred=pl.lit(True)), on="subject", how="left")
-        .join(barred.select(value="id", object_barred=pl.lit(True)), on="value", how="left")
+        statements.join(titles.lazy().select(subject="id", title="title"), on="subject", how="left")
+        .join(pages.select(subject="id", subject_barred=pl.lit(True)), on="subject", how="left")
+        .join(pages.select(value="id", object_barred=pl.lit(True)), on="value", how="left")
         .join(known, on="property", how="left")
         .with_columns(
             pl.coalesce("datatype", "property_datatype", coordinate).alias("datatype"),
