@@ -214,6 +214,22 @@ def test_explain_prints_a_table_or_json(snapshot: Path, tmp_path: Path, capsys):
     assert "0 of 0 statements of Q76" in capsys.readouterr().err
 
 
+def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path, capsys):
+    facts = tmp_path / "facts.parquet"
+    assert run("build", "facts", snapshot, "--out", facts, "--no-popularity") == 0
+    other = write_snapshot(tmp_path / "other", PEOPLE, HELD[:2], PROPERTIES)
+    for words, code, message in (
+        ([other, "Q100", "--facts", facts], 2, "was not selected from"),
+        ([snapshot, "Q100", "--facts", tmp_path / "none.parquet"], 1, "none.parquet.manifest.json"),
+        ([snapshot, "Q100", "--facts", facts, "--no-popularity"], 2, "brings its own thresholds"),
+        ([snapshot, "Q999"], 1, "Q999 is not in"),
+        ([snapshot, "Ann"], 2, "'Ann' is no item id"),
+        ([other, "Q100"], 1, "wikidata pageviews"),
+    ):
+        assert run("wikidata", "explain", *words) == code
+        assert message in capsys.readouterr().err.strip().splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -244,6 +260,10 @@ def test_explain_prints_a_table_or_json(snapshot: Path, tmp_path: Path, capsys):
         (["statements", "questions.parquet", "--out", "s.csv", "--sample", "0"], 2, "1 or more"),
         (["statements", "broken.jsonl", "--out", "s.csv"], 1, "broken.jsonl: row 1: '1990-13' is not a date"),
         (["statements", "empty.jsonl", "--out", "s.csv"], 1, "row 1: question is empty"),
+        (["statements", "unmarked.jsonl", "--out", "s.csv"], 1, "row 1: question 'who' must end with '?'"),
+        (["statements", "twice.jsonl", "--out", "s.csv"], 1, "row 2: the same fact as row 1 (A, B)"),
+        (["statements", "questions.parquet", "--out", "questions.parquet"], 2, "holds the questions"),
+        (["facts", "snapshot", "--out", "snapshot/facts.parquet"], 2, "lies in the snapshot itself"),
     ],
 )
 def test_wrong_use_is_one_line(words, code, message, questions, tmp_path, monkeypatch, capsys):
@@ -251,6 +271,8 @@ def test_wrong_use_is_one_line(words, code, message, questions, tmp_path, monkey
     row = {"subject_label": "A", "relation_label": "r", "object_label": "B", "start": "1990-13", "end": "1999"}
     Path("broken.jsonl").write_text(json.dumps(row | {"question": "who?"}))
     Path("empty.jsonl").write_text(json.dumps(row | {"question": " "}))
+    Path("unmarked.jsonl").write_text(json.dumps(row | {"question": "who"}))
+    Path("twice.jsonl").write_text((json.dumps(row | {"start": "1990", "question": "who?"}) + "\n") * 2)
     before = set(tmp_path.iterdir())
     assert run("build", *words) == code
     error = capsys.readouterr().err.strip().splitlines()[-1]

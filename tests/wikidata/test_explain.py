@@ -45,7 +45,7 @@ def test_verdicts_are_what_build_facts_keeps(tmp_path: Path, settings: Selection
     snapshot = open_snapshot(write_snapshot(tmp_path / "s", *made[:4], popularity=made[4]))
     facts = tmp_path / "facts.parquet"
     found = build_facts(snapshot, facts, settings)
-    recorded, cut = selection_of(facts)
+    recorded, cut = selection_of(facts, snapshot)
     assert (recorded, cut) == (settings, found.cut)
     explained: dict[str, int] = {}
     kept: dict[str | None, str | None] = {}

@@ -16,7 +16,7 @@ SnapshotArgument = Annotated[Path, typer.Argument(help="A snapshot folder, made 
 Preset = Annotated[
     str, typer.Option(help="Thresholds of a published selection: timestress, or robustness-2025 (six relations).")
 ]
-Relations = Annotated[str | None, typer.Option(help="Keep these relations only: ids with commas between.")]
+Relations = Annotated[str | None, typer.Option(help="Keep these relations only: ids with commas between; '' for all.")]
 Banned = Annotated[str | None, typer.Option(help="Leave these relations out: ids with commas between; '' for none.")]
 SeveralPeriods = Annotated[
     str | None, typer.Option(help="Facts that hold in more than one period: drop, or keep with their other periods.")
@@ -102,8 +102,8 @@ def facts(
     opened = open_snapshot(snapshot)
     if opened.manifest["options"].get("limit") is not None:
         warn(
-            f"{snapshot} was cut by --limit: where it lacks properties and their classes, meta properties and restrictive "
-            "qualifiers pass"
+            f"{snapshot} was cut by --limit: where it lacks properties or their classes, meta properties and "
+            "restrictive qualifiers pass"
         )
     with progress_bar("buckets") as progress:
         found = build_facts(opened, out, settings, preset=preset, spread=Spread(workers, ray, progress))

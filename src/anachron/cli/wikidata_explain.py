@@ -55,14 +55,13 @@ def explain(
     from anachron.wikidata.select import Spread
     from anachron.wikidata.snapshot import open_snapshot
 
-    cut = None
+    opened, cut = open_snapshot(snapshot), None
     if facts is not None:
         if (preset, relations, popularity, min_popularity) != ("timestress", None, True, None):
             raise ConfigError("--facts brings its own thresholds; leave --preset and the thresholds out")
-        settings, cut = selection_of(facts)
+        settings, cut = selection_of(facts, opened)
     else:
         settings = selection(preset, popularity, relations=relations, min_popularity=min_popularity)
-    opened = open_snapshot(snapshot)
     with progress_bar("buckets") as progress:
         spread = Spread(workers, ray, progress)
         found = explain_entity(opened, entity, settings, property=property, cut=cut, spread=spread)

@@ -41,6 +41,8 @@ def build_dataset(
     check_ending(out)
     if sample is not None and sample < 1:
         raise ConfigError(f"sample {sample}: give 1 or more facts")
+    if out.resolve() == questions.resolve():
+        raise ConfigError(f"{out} holds the questions; choose another --out")
     table = read_questions(questions)
     try:
         asked = list(asked_facts(table))

@@ -32,7 +32,8 @@ def read_questions(path: Path | str) -> pl.DataFrame:
     """A table of facts with questions: at least the columns of `ASKED`, the others of `QUESTIONS_SCHEMA` as nulls.
 
     Columns that are nested in Parquet (``questions``, ``other_periods``) may be missing, or JSON lines' own lists.
-    Raises `DataError` for missing columns, an empty table and a row without a value that statements need.
+    Raises `DataError` for missing columns, an empty table, a row without a value that statements need and a question
+    without its mark.
     """
     raw = read_table(path)
     missing = [name for name in ASKED if name not in raw.columns]
@@ -46,6 +47,10 @@ def read_questions(path: Path | str) -> pl.DataFrame:
         empty = raw[name].cast(pl.String).str.strip_chars().fill_null("") == ""
         if empty.any():
             raise DataError(f"{path}, row {1 + (empty.arg_max() or 0)}: {name} is empty; give a value")
+    unmarked = ~raw["question"].str.ends_with("?")
+    if unmarked.any():
+        row = unmarked.arg_max() or 0
+        raise DataError(f"{path}, row {1 + row}: question {raw['question'][row]!r} must end with '?'")
     try:
         return raw.select(
             (pl.col(name) if name in raw.columns else pl.lit(None)).cast(kind).alias(name)
@@ -56,7 +61,11 @@ def read_questions(path: Path | str) -> pl.DataFrame:
 
 
 def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
-    """The rows of `read_questions` as facts to be asked. Raises `DataError` naming the row of a date that is none."""
+    """The rows of `read_questions` as facts to be asked.
+
+    Raises `DataError` naming the row of a date that is none, and of a fact that is there twice.
+    """
+    rows: dict[str, int] = {}
     for number, row in enumerate(table.iter_rows(named=True), 1):
         try:
             fact = Fact(
@@ -72,6 +81,8 @@ def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
             others = tuple(Period(other["start"], other["end"]) for other in row.get("other_periods") or ())
         except DataError as error:
             raise DataError(f"row {number}: {error}") from None
+        if rows.setdefault(fact.id, number) != number:
+            raise DataError(f"row {number}: the same fact as row {rows[fact.id]} ({fact.subject}, {fact.object})")
         yield AskedFact(
             fact, row["question"], row["other_objects"], row["subject_popularity"], row["object_popularity"],
             row["subject_from"], row["object_from"], others,
