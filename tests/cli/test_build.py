@@ -1,5 +1,6 @@
 """From a snapshot to a data set by commands: facts, statements, card, and what reads them again."""
 
+import bz2
 import json
 from collections import defaultdict
 from math import comb
@@ -20,8 +21,12 @@ from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import DataError
 from anachron.io import file_fingerprint, read_json, write_manifest
 from anachron.text.questions import draw_question, fill_question, relation_templates
+from anachron.wikidata.rules import Selection
+from anachron.wikidata.select import emptied_by, select_facts
+from anachron.wikidata.snapshot import open_snapshot
 from wikidata.made import entity, property_, statement, write_snapshot
 
+SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "wikidata"
 PEOPLE = [
     entity("Q76", "Barack Obama", created="1961-08-04"), entity("Q30", "United States", created="1776"),
     entity("Q100", "Ann Lee"), entity("Q101", "Rovers"), entity("Q102", "United"),
@@ -212,6 +217,46 @@ def test_explain_prints_a_table_or_json(snapshot: Path, tmp_path: Path, capsys):
     assert [s["step"] for s in found["statements"]] == [None, "popularity", "popularity", "length"]
     assert run("wikidata", "explain", snapshot, "Q76") == 0
     assert "0 of 0 statements of Q76" in capsys.readouterr().err
+
+
+def test_real_statements_are_counted_as_their_json_says(tmp_path: Path, capsys):
+    source = SHARED / "opentapioca_short_stream.json.bz2"
+    if not source.is_file():
+        pytest.skip("the folder with real Wikidata files is not there")
+    items: dict[str, dict] = {}
+    for line in bz2.decompress(source.read_bytes()).splitlines():
+        item = json.loads(line)
+        items.setdefault(item["id"], item)  # of an item that the stream repeats, the first is read
+    claims = [(id, claim) for id, item in items.items() for group in dict(item["claims"]).values() for claim in group]
+    left = {"ranks": [(id, c) for id, c in claims if c["rank"] != "deprecated"]}
+    dropped = {"url", "external-id", "commonsMedia", "globe-coordinate"}
+    left["datatypes"] = [(id, c) for id, c in left["ranks"] if c["mainsnak"]["datatype"] not in dropped]
+    left["known values"] = [(id, c) for id, c in left["datatypes"] if c["mainsnak"]["snaktype"] == "value"]
+    left["restricted statements"] = [(i, c) for i, c in left["known values"] if "P447" not in c.get("qualifiers", {})]
+    dated = []
+    for id, claim in left["restricted statements"]:
+        value, qualifiers = claim["mainsnak"]["datavalue"], claim.get("qualifiers", {})
+        if value["type"] == "wikibase-entityid" and {"P580", "P582"} & set(qualifiers):
+            sides = [qualifiers.get(p, []) for p in ("P580", "P582")]
+            times = [
+                [(s["snaktype"], s.get("datavalue", {}).get("value", {}).get("time")) for s in side] for side in sides
+            ]
+            dated.append((id, claim["mainsnak"]["property"], value["value"]["id"], times))
+    left["dated relations of entities"] = dated
+    left["one period"] = [a for a in dated if all(b is a or a[:3] != b[:3] for b in dated)]
+    closed = [row for row in left["one period"] if all(side and side[0][0] == "value" for side in row[3])]
+    left["closed periods"] = closed
+    folder = tmp_path / "snapshot"
+    options = ["--date", "2019-04-02", "--out", folder, "--wiki", "all", "--buckets", 3]
+    assert run("wikidata", "ingest", source, *options) == 0
+    selected = select_facts(open_snapshot(folder), Selection(popularity=False))
+    kept = {step["step"]: step["statements_kept"] for step in selected.steps}
+    assert {name: kept[name] for name in left} == {name: len(rows) for name, rows in left.items()}
+    assert selected.steps[0]["statements_in"] == len(claims)
+    assert kept["length"] == 4 and "the relation has no label" in emptied_by(selected.steps)
+    capsys.readouterr()
+    assert run("build", "facts", folder, "--out", tmp_path / "facts.parquet", "--no-popularity") == 1
+    assert "'labels' dropped the last 4 statements (4 because the relation has no label)" in capsys.readouterr().err
 
 
 def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path, capsys):
