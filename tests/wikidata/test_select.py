@@ -363,6 +363,18 @@ def test_the_number_of_buckets_and_the_order_of_subjects_change_nothing(tmp_path
     assert a.facts.height
 
 
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_the_size_of_slices_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
+    made = random_snapshot(5)
+    rows = made[1][:60] if size == 1 else made[1]
+    folder = write_snapshot(tmp_path / "s", made[0], rows, *made[2:4], popularity=made[4], buckets=2)
+    settings = Selection(more_than=5)
+    whole = select(folder, settings)
+    monkeypatch.setattr("anachron.wikidata.select.SLICE", size)
+    sliced = select(folder, settings)
+    assert sliced.facts.equals(whole.facts) and sliced.steps == whole.steps
+
+
 def test_nothing_left_names_the_step(story: Path):
     found = select(story, Selection(min_popularity=1e12))
     assert found.facts.height == 0 and dict(found.facts.schema) == FACTS_SCHEMA
@@ -390,6 +402,17 @@ def test_a_damaged_snapshot_is_noticed(tmp_path: Path):
     text = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(text.replace('"statements": 1', '"statements": 2'))
     with pytest.raises(DataError, match="holds 1 statements, its manifest says 2"):
+        select(folder, Selection(popularity=False))
+
+
+def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
+    folder = write_snapshot(tmp_path / "s", ENTITIES, [statement("Q1", "P39", "Q6", *TIMES)], PROPERTIES)
+    part = folder / "statements" / "part-002.parquet"
+    part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"part-002\.parquet cannot be read"):
+        select(folder, Selection(popularity=False))
+    pl.DataFrame({"subject": ["Q1"]}).write_parquet(part)
+    with pytest.raises(DataError, match=r"part-002\.parquet lacks the column datatype"):
         select(folder, Selection(popularity=False))
 
 

@@ -36,6 +36,7 @@ from anachron.wikidata.stages import (
 SLICE = 1_000_000  # statements judged at once: about half a gigabyte
 # The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
 FIRST_SELECTING = "dated relations of entities"
+ENTITY_COLUMNS = ("id", "label", "description", "title", "classes", "created")
 COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
     "qualifiers",
@@ -91,16 +92,30 @@ def select_facts(
 
     work: a folder that all workers see, for a temporary table; by default this machine's folder for such.
 
-    Memory holds one bucket at a time and the statements that have a closed period; the same facts come out whatever
-    the number of workers. Raises `DataError` when the snapshot has no page views and popularity is to decide, and when
-    its tables do not hold what its manifest says.
+    Memory holds a slice of statements, the dated ones of a bucket, and all that have a closed period long enough. The
+    same facts come out whatever the number of workers and buckets. Raises `DataError` when the snapshot has no page
+    views and popularity is to decide, and when its tables cannot be read or do not hold what its manifest says.
     """
     rules = Rules(settings, wiki_of(snapshot))
     spread = spread or Spread()
+    _check_tables(snapshot)
     if settings.popularity:
         read_popularity(snapshot, ())  # before the long part
     with _work_folder(work) as folder:
         return _Selecting(snapshot, rules, spread, folder / "barred.parquet").run()
+
+
+def _check_tables(snapshot: Snapshot) -> None:
+    """Raise `DataError` for a file that is cut off or lacks a column."""
+    for table, needed in (("entities", ENTITY_COLUMNS), ("statements", COLUMNS)):
+        for bucket in range(snapshot.buckets):
+            path = snapshot.part(table, bucket)
+            try:
+                missing = set(needed) - set(pl.read_parquet_schema(path))
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]}); ingest again") from error
+            if missing:
+                raise DataError(f"{path} lacks the column {min(missing)}; ingest again")
 
 
 def wiki_of(snapshot: Snapshot) -> str:
