@@ -3,13 +3,15 @@
 import bz2
 import json
 from collections import defaultdict
+from dataclasses import fields
 from math import comb
 from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
 
-from anachron.cli.main import _code
+from anachron.cli.main import _code, app
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.data.card import card, history, statistics
@@ -72,6 +74,14 @@ def questions(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run("build", "facts", snapshot, "--out", facts, "--several-periods", "keep") == 0
     capsys.readouterr()
     return ask(facts, tmp_path / "questions.parquet")
+
+
+def test_every_setting_of_the_selection_is_an_option():
+    tree = typer.main.get_command(app)
+    options = {p.name: p for p in tree.commands["build"].commands["facts"].params}  # type: ignore[attr-defined]
+    for field in fields(Selection):
+        assert field.name in options, f"build facts lacks --{field.name}"
+        assert options[field.name].default == (True if field.name == "popularity" else None)  # a preset's own
 
 
 def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path, capsys):
