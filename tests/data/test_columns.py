@@ -11,7 +11,16 @@ import pytest
 
 from anachron.core.facts import Fact, fact_id
 from anachron.core.periods import Period
-from anachron.data.columns import PUBLISHED, REQUIRED, STATEMENT_SCHEMA, _dates, from_published, to_published
+from anachron.data.columns import (
+    MORE,
+    MORE_SCHEMA,
+    PUBLISHED,
+    REQUIRED,
+    STATEMENT_SCHEMA,
+    _dates,
+    from_published,
+    to_published,
+)
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
@@ -425,3 +434,35 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ConfigError, match=r"pip install 'anachron\[hub\]'"):
         load_dataset("Orange/TimeStress")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_what_is_known_of_subject_and_object_comes_back(tmp_path: Path, ending: str):
+    known = AskedFact(FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04")
+    table = build_statements([known, AskedFact(FACTS[1], "what was it?", object_from="-0044-03")])
+    assert dict(table.schema) == STATEMENT_SCHEMA | MORE_SCHEMA
+    published = to_published(table, "released")
+    assert tuple(published.columns) == (*PUBLISHED, *MORE)
+    write_table(tmp_path / f"set.{ending}", published)
+    assert load_dataset(str(tmp_path / f"set.{ending}")).table.equals(table)
+
+
+def test_columns_that_nobody_knows_anything_in_are_left_out():
+    table = build_statements([AskedFact(FACTS[0], "who led it?", subject_from="1776")])
+    assert list(to_published(table, "released").columns) == [*PUBLISHED, "SubjectFrom"]
+    empty = [{**r, "SubjectFrom": "1776", "ObjectFrom": "", "SubjectPop": None} for r in ROWS]
+    assert set(read(empty).columns) == {*STATEMENT_SCHEMA, "subject_from"}
+    assert read(ROWS).equals(read([{**r, "ObjectFrom": "nan"} for r in ROWS]))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("SubjectFrom", "long ago", "row 2: SubjectFrom 'long ago' is not a date"),
+        ("ObjectPop", "inf", "row 2: ObjectPop"),
+    ],
+)
+def test_bad_values_in_them_are_named(column: str, value: str, message: str):
+    rows = [ROWS[0], ROWS[1] | {column: value}]
+    with pytest.raises(DataError, match=message):
+        read(rows)

@@ -11,11 +11,20 @@ import pytest
 from anachron.cli.main import _code
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
-from anachron.data.columns import PUBLISHED, to_published
+from anachron.data.columns import MORE, PUBLISHED, to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError
-from anachron.export.hub import COLUMNS, HUB_LICENCES, card, counts, export_hub, how_made, size_category
+from anachron.export.hub import (
+    COLUMNS,
+    HUB_LICENCES,
+    MORE_COLUMNS,
+    card,
+    counts,
+    export_hub,
+    how_made,
+    size_category,
+)
 from anachron.io import file_fingerprint, read_json, write_manifest, write_table
 
 datasets = pytest.importorskip("datasets", reason="pip install 'anachron[hub]'")
@@ -100,6 +109,16 @@ def test_the_card_shows_the_counts_and_every_column(five: Dataset, tmp_path: Pat
     empty = {line.split("`")[1] for line in text.splitlines() if "unknown here" in line}
     published = to_published(five.table, five.boundaries)
     assert empty == {name for name in PUBLISHED if published[name].null_count() == published.height}
+
+
+def test_columns_that_only_some_data_sets_have_are_described_there(tmp_path: Path):
+    fact = Fact("A", "r", "B", Period("2001", "2009"))
+    data = Dataset("more", build_statements([AskedFact(fact, "who?", subject_from="1990")]), "released")
+    export_hub(data, tmp_path)
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert set(MORE_COLUMNS) == set(MORE)
+    assert "\n| `SubjectFrom` |" in text and "ObjectFrom" not in text
+    assert load_dataset(str(tmp_path / "data" / "test-00000-of-00001.parquet")).table.equals(data.table)
 
 
 def test_the_front_matter_is_what_the_hub_reads(five: Dataset, tmp_path: Path):

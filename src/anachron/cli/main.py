@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from anachron.cli import data, demo, export, measure, probe, report, verbalize
+from anachron.cli import build, data, demo, export, measure, probe, report, verbalize, wikidata, wikidata_explain
 from anachron.errors import AnachronError, ConfigError
 
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -35,8 +35,18 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, verbalize, probe, measure, report, export):
+for module in (demo, data, build, verbalize, probe, measure, report, export):
     module.register(app)
+
+wikidata_app = typer.Typer(
+    help="Fetch Wikidata dumps, read them into snapshots, and see what becomes of an entity.\n\n"
+    "Example: anachron wikidata ingest latest-all.json.bz2 --date 2021-01-04 --out snapshot",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.add_typer(wikidata_app, name="wikidata")
+for module in (wikidata, wikidata_explain):
+    module.register(wikidata_app)
 
 
 def run(arguments: list[str] | None = None) -> None:

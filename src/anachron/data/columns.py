@@ -1,8 +1,9 @@
 """The published columns of TimeStress, and the table that the rest of the code works on.
 
 Published (one row a statement): ``SubjectID ... Statement, Status`` and, where present, ``Alpha, FactPop,
-Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects``. Inside, a statement table
-has the columns of `STATEMENT_SCHEMA`; reading checks every row and names the first that breaks a rule.
+Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects`` and, where it is known,
+``SubjectPop, ObjectPop, SubjectFrom, ObjectFrom``. Inside, a statement table has the columns of `STATEMENT_SCHEMA`, and
+those of `MORE` where they are known; reading checks every row and names the first that breaks a rule.
 """
 
 import re
@@ -20,6 +21,16 @@ PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
     "Time", "Statement", "Status", "Alpha", "FactPop", "Granularity", "Boundaries", "OtherObjects",
 )  # fmt: skip
+# Popularity of subject and object, and the first date on which each exists: columns of a data set that knows them of
+# some fact, and of no other.
+MORE = {
+    "SubjectPop": "subject_popularity", "ObjectPop": "object_popularity", "SubjectFrom": "subject_from",
+    "ObjectFrom": "object_from",
+}  # fmt: skip
+MORE_SCHEMA: dict[str, Any] = {
+    "subject_popularity": pl.Float64, "object_popularity": pl.Float64, "subject_from": pl.String,
+    "object_from": pl.String,
+}  # fmt: skip
 REQUIRED = ("SubjectLabel", "RelationLabel", "ObjectLabel", "StartDate", "EndDate", "Time", "Statement", "Status")
 
 STATEMENT_SCHEMA: dict[str, Any] = {
@@ -48,7 +59,7 @@ _LAST_YEAR = 999_999
 
 
 def to_published(table: pl.DataFrame, boundaries: Boundaries) -> pl.DataFrame:
-    """A statement table in the published columns."""
+    """A statement table in the published columns, and in those of `MORE` that it has."""
     names = {
         "SubjectID": "subject_id", "SubjectLabel": "subject_label", "RelationID": "relation_id",
         "RelationLabel": "relation_label", "ObjectID": "object_id", "ObjectLabel": "object_label",
@@ -59,7 +70,8 @@ def to_published(table: pl.DataFrame, boundaries: Boundaries) -> pl.DataFrame:
     made["Statement"] = pl.col("prompt") + " " + pl.col("answer")
     made["Status"] = pl.col("status").replace_strict(_STATUS_NAMES, return_dtype=pl.String)
     made["Boundaries"] = pl.lit(boundaries)
-    return table.select(**{name: made[name] for name in PUBLISHED})
+    more = {name: pl.col(source) for name, source in MORE.items() if source in table.columns}
+    return table.select(**{name: made[name] for name in PUBLISHED}, **more)
 
 
 def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> tuple[pl.DataFrame, Boundaries]:
@@ -137,7 +149,24 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
         schema=STATEMENT_SCHEMA,
     )
     _refuse_duplicates(table)
-    return table, convention
+    return table.with_columns(_more(raw)), convention
+
+
+def _more(raw: pl.DataFrame) -> list[pl.Series]:
+    """The columns of `MORE` that the data set knows of some statement."""
+    found = []
+    for name, column in MORE.items():
+        if name not in raw.columns:
+            continue
+        values: Sequence[float | str | None]
+        if MORE_SCHEMA[column] == pl.Float64:
+            values = _numbers(raw, name)
+        else:
+            texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
+            values = [None if date is None else str(date) for date in _dates(texts, name)]
+        if any(value is not None for value in values):
+            found.append(pl.Series(column, values, MORE_SCHEMA[column]))
+    return found
 
 
 def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:

@@ -8,18 +8,30 @@ import polars as pl
 from anachron.core.contexts import SAMPLINGS, Sampling, sample_contexts
 from anachron.core.dates import Date
 from anachron.core.facts import Fact
-from anachron.core.periods import Boundaries
-from anachron.data.columns import STATEMENT_SCHEMA
+from anachron.core.periods import Boundaries, Period
+from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
 from anachron.text.dates import date_in_words
 
 
 @dataclass(frozen=True, slots=True)
 class AskedFact:
-    """A fact with its question and the number of other objects that its subject and relation have."""
+    """A fact with its question and what else is known of it.
+
+    other_objects: the number of other objects that its subject and relation have.
+    subject_popularity, object_popularity: in monthly page views.
+    subject_from, object_from: the first date on which the subject or the object exists.
+    other_periods: further periods in which the triple holds; incorrect contexts that fall into one are left out
+        (paper 001, section 3.2.2).
+    """
 
     fact: Fact
     question: str
     other_objects: int | None = None
+    subject_popularity: float | None = None
+    object_popularity: float | None = None
+    subject_from: str | None = None
+    object_from: str | None = None
+    other_periods: tuple[Period, ...] = ()
 
 
 def build_statements(
@@ -32,9 +44,11 @@ def build_statements(
 ) -> pl.DataFrame:
     """Statement table (columns of `anachron.data.columns.STATEMENT_SCHEMA`), facts in the given order.
 
-    A statement without a date is the bare question, as in the published data.
+    A statement without a date is the bare question, as in the published data. The columns of
+    `anachron.data.columns.MORE_SCHEMA` are there where some fact knows them.
     """
-    rows: dict[str, list[object]] = {name: [] for name in STATEMENT_SCHEMA}
+    schema = STATEMENT_SCHEMA | MORE_SCHEMA
+    rows: dict[str, list[object]] = {name: [] for name in schema}
     for item in asked:
         fact = item.fact
         common = {
@@ -50,8 +64,15 @@ def build_statements(
             "answer": fact.object,
             "popularity": fact.popularity,
             "other_objects": item.other_objects,
+            "subject_popularity": item.subject_popularity,
+            "object_popularity": item.object_popularity,
+            "subject_from": item.subject_from,
+            "object_from": item.object_from,
         }
-        contexts = sample_contexts(fact.period, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling)
+        contexts = sample_contexts(
+            fact.period, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,
+            other_periods=item.other_periods,
+        )  # fmt: skip
         for name, value in common.items():
             rows[name].extend([value] * len(contexts))
         for context in contexts:
@@ -61,4 +82,5 @@ def build_statements(
             rows["status"].append(context.status)
             rows["alpha"].append(context.alpha)
             rows["prompt"].append(opening + item.question)
-    return pl.DataFrame(rows, schema=STATEMENT_SCHEMA)
+    table = pl.DataFrame(rows, schema=schema)
+    return table.drop(name for name in MORE_SCHEMA if table[name].null_count() == table.height)

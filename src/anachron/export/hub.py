@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.core.dates import GRANULARITIES
 from anachron.core.periods import STATUSES
-from anachron.data.columns import to_published
+from anachron.data.card import BOUNDARIES, counts
+from anachron.data.columns import MORE, to_published
 from anachron.data.loaders import BUNDLED, Dataset
 from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
 from anachron.errors import ConfigError
@@ -52,11 +52,12 @@ COLUMNS = {
     "Boundaries": "how coarse boundaries of a period are read: `released` or `paper`",
     "OtherObjects": "number of other objects that the subject has in this relation",
 }
-BOUNDARIES = {
-    "released": "a start known as a year or month only is completed to its first day, an end to its last day; then "
-    "days are compared.",
-    "paper": "a boundary known as a year or month only leaves that year or month undecided: dates in it are "
-    "transitional.",
+# Columns that only some data sets have.
+MORE_COLUMNS = {
+    "SubjectPop": "popularity of the subject: median of its monthly page views",
+    "ObjectPop": "likewise of the object",
+    "SubjectFrom": "first date on which the subject exists, where known",
+    "ObjectFrom": "likewise of the object",
 }
 
 
@@ -90,20 +91,6 @@ def front_matter(name: str, rows: int, licence: str | None, language: str) -> st
         "---",
     ]
     return "\n".join(lines) + "\n"
-
-
-def counts(table: pl.DataFrame) -> Json:
-    """Sizes of a statement table; ``contexts`` is granularity -> status -> statements."""
-    grouped = table.group_by("granularity", "status").len().iter_rows()
-    found = {(granularity, status): rows for granularity, status, rows in grouped}
-    entity = {side: pl.coalesce(f"{side}_id", f"{side}_label") for side in ("subject", "relation", "object")}
-    sizes = table.select(
-        pl.col("fact_id").n_unique().alias("facts"),
-        pl.len().alias("statements"),
-        *(what.n_unique().alias(f"{side}s") for side, what in entity.items()),
-    ).row(0, named=True)
-    contexts = {g: {s: found.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
-    return {**sizes, "contexts": contexts}
 
 
 def how_made(dataset: Dataset) -> Json:
@@ -190,6 +177,7 @@ def _columns(table: pl.DataFrame) -> str:
     for column, meaning in COLUMNS.items():
         unknown = column in empty and table[empty[column]].null_count() == table.height
         rows.append((f"`{column}`", meaning + (" (unknown here, so empty)" if unknown else "")))
+    rows += [(f"`{column}`", meaning) for column, meaning in MORE_COLUMNS.items() if MORE[column] in table.columns]
     return "## Columns\n\n" + markdown_table(("column", "meaning"), rows)
 
 

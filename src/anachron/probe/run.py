@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, read_table, versions, write_table
@@ -310,7 +311,7 @@ class _Run:
                 pl.Series("logp", scored[texts], pl.Float64),
                 pl.Series("n_tokens", [len(self.texts[i].targets) for i in texts], pl.Int32),
             )
-            .select(SCORE_COLUMNS)
+            .select(*SCORE_COLUMNS, *(name for name in MORE_SCHEMA if name in self.data.table.columns))
         )
 
     def _gather(self) -> pl.DataFrame:

@@ -7,6 +7,8 @@ import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
+from anachron.data.card import PUBLISHED_STATISTICS, number
+
 
 def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
     """Rows of `anachron.probe.metrics.summarise` with 95 % intervals, in per cent.
@@ -91,4 +93,55 @@ def audit_table(found: Mapping[str, Any]) -> Table:
     for name, what in AUDIT_LINES.items():
         examples = found["examples"].get(name, [])
         table.add_row(what, f"{found[name]:,}", escape(examples[0]) if examples else "")
+    return table
+
+
+def selection_table(steps: Sequence[Mapping[str, Any]]) -> Table:
+    """What every step of ``build facts`` dropped and why."""
+    table = Table(title="Selection: statements and their subjects, step by step")
+    table.add_column("step")
+    for name in ("in", "dropped"):
+        table.add_column(name, justify="right")
+    table.add_column("why", overflow="fold")
+    for name in ("kept", "subjects"):
+        table.add_column(name, justify="right")
+    for step in steps:
+        why = {reason: count for reason, count in step["dropped"].items() if count}
+        table.add_row(
+            step["step"],
+            f"{step['statements_in']:,}",
+            "\n".join(f"{count:,}" for count in why.values()) or "0",
+            "\n".join(why),
+            f"{step['statements_kept']:,}",
+            f"{step['subjects_kept']:,}",
+        )
+    return table
+
+
+def statistics_table(found: Mapping[str, float]) -> Table:
+    """The numbers of `anachron.data.card.statistics` beside the published ones."""
+    table = Table(title="The data set beside the published ones")
+    table.add_column("what")
+    for name in ("here", *PUBLISHED_STATISTICS):
+        table.add_column(name, justify="right")
+    for what, value in found.items():
+        table.add_row(what, number(value), *(number(known.get(what)) for known in PUBLISHED_STATISTICS.values()))
+    return table
+
+
+def explanation_table(entity: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> Table:
+    """What became of each statement of an entity, from `anachron.wikidata.explain`."""
+    title = f"{entity['label'] or 'without a label'} ({entity['id']}), {entity['title'] or 'without a title'}"
+    table = Table(title=escape(title))
+    for name in ("property", "value", "dates", "rank", "verdict"):
+        table.add_column(name, overflow="fold")
+    for row in verdicts:
+        dates = [f"{side} {row[side]}" for side in ("start", "end", "point") if row[side] is not None]
+        kept = f"kept as fact {row['fact_id']}"
+        if row["popularity"] is not None:
+            kept += f", popularity {row['popularity']:,.0f}"
+        verdict = kept if row["step"] is None else f"dropped at {row['step']}: {row['reason']}"
+        value = row["value"] if row["value_id"] in (None, row["value"]) else f"{row['value']} ({row['value_id']})"
+        property_ = f"{row['property_label'] or ''} ({row['property_id']})".strip()
+        table.add_row(escape(property_), escape(value), "\n".join(dates), row["rank"], escape(verdict))
     return table

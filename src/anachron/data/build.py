@@ -1,0 +1,63 @@
+"""``build statements``: a data set written to a file, with its manifest and its card."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+
+from anachron.core.contexts import SAMPLINGS, Sampling
+from anachron.core.periods import Boundaries
+from anachron.data.card import card, counts, history
+from anachron.data.columns import to_published
+from anachron.data.facts import asked_facts, read_questions
+from anachron.data.statements import build_statements
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
+
+COMMAND = "build statements"
+
+
+def card_of(out: Path) -> Path:
+    """Where the card of a data set file is."""
+    return out.with_suffix(".card.md")
+
+
+def build_dataset(
+    questions: Path,
+    out: Path,
+    *,
+    boundaries: Boundaries = "released",
+    seed: int = 0,
+    sampling: Sampling = SAMPLINGS["timestress"],
+    style: str = "american",
+    sample: int | None = None,
+) -> pl.DataFrame:
+    """Statements about the facts of a file, written in the published columns with a manifest and a card.
+
+    sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
+
+    Returns the statement table. Raises `DataError` naming the file, and the row where one is at fault.
+    """
+    check_ending(out)
+    if sample is not None and sample < 1:
+        raise ConfigError(f"sample {sample}: give 1 or more facts")
+    if out.resolve() == questions.resolve():
+        raise ConfigError(f"{out} holds the questions; choose another --out")
+    table = read_questions(questions)
+    try:
+        asked = list(asked_facts(table))
+        if sample is not None:
+            few = set(sorted(item.fact.id for item in asked)[:sample])
+            asked = [item for item in asked if item.fact.id in few]
+        made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampling, style=style)
+    except DataError as error:
+        raise DataError(f"{questions}: {error}") from None
+    own: Json = {
+        "command": COMMAND,
+        "parameters": {"boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **asdict(sampling)},
+        "counts": counts(made),
+    }
+    write_table(out, to_published(made, boundaries))
+    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
+    write_bytes(card_of(out), card(out.stem, made, boundaries, [*history(questions), own]).encode())
+    return made

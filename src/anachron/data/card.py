@@ -1,0 +1,188 @@
+"""A data set in numbers, beside the published ones, and the card that tells how it came about."""
+
+import json
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES, Date
+from anachron.core.periods import STATUSES, Boundaries
+from anachron.errors import DataError
+from anachron.io import Json, file_fingerprint, read_json
+from anachron.text.markdown import markdown_table
+
+BOUNDARIES = {
+    "released": "a start known as a year or month only is completed to its first day, an end to its last day; then "
+    "days are compared.",
+    "paper": "a boundary known as a year or month only leaves that year or month undecided: dates in it are "
+    "transitional.",
+}
+CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s in STATUSES[:3])
+LEAST = "largest chance of a random scorer to be robust on a fact"
+# Paper 002, section 3.2 (least chance: of its released data); paper 001, table 2.
+PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
+    "TimeStress": {
+        "facts": 2003, "statements": 521_000, "relations": 86, "entities": 1883, "subjects": 1385, "objects": 1113,
+        CORRECT: 11, INCORRECT: 74, LEAST: 0.00433,
+    },
+    "robustness-2025": {
+        "facts": 600, "relations": 6, "entities": 722, "subjects": 381, "objects": 377, CORRECT: 8.83,
+        INCORRECT: 55.59, TRANSITIONAL: 1.74,
+    },
+}  # fmt: skip
+
+
+def counts(table: pl.DataFrame) -> Json:
+    """Sizes of a statement table; ``contexts`` is granularity -> status -> statements."""
+    grouped = table.group_by("granularity", "status").len().iter_rows()
+    found = {(granularity, status): rows for granularity, status, rows in grouped}
+    entity = {side: pl.coalesce(f"{side}_id", f"{side}_label") for side in ("subject", "relation", "object")}
+    sizes = table.select(
+        pl.col("fact_id").n_unique().alias("facts"),
+        pl.len().alias("statements"),
+        *(what.n_unique().alias(f"{side}s") for side, what in entity.items()),
+    ).row(0, named=True)
+    contexts = {g: {s: found.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
+    return {**sizes, "contexts": contexts}
+
+
+def statistics(table: pl.DataFrame) -> dict[str, float]:
+    """A statement table in numbers, by what they count; the names are those of `PUBLISHED_STATISTICS` and more.
+
+    Means are over facts and granularities. A random scorer wins half of the matches of a fact; with c correct and i
+    incorrect contexts it is robust with a chance of c! i! / (c + i)! (facts without a match aside). Precision shares
+    say how many facts know their start and their end to the day, the month or the year only.
+    """
+    sizes = counts(table)
+    facts = sizes["facts"]
+    names = [pl.coalesce(f"{side}_id", f"{side}_label").alias("entity") for side in ("subject", "object")]
+    found: dict[str, float] = {name: sizes[name] for name in ("facts", "statements", "relations")}
+    found["entities"] = pl.concat([table.select(name) for name in names])["entity"].n_unique()
+    found |= {name: sizes[name] for name in ("subjects", "objects")}
+    for status in STATUSES[:4]:
+        number = sum(sizes["contexts"][g][status] for g in GRANULARITIES)
+        found[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
+    chances = _random_robustness(table)
+    found["facts without a match at some granularity"] = facts - len(chances)
+    found["win rate of a random scorer"] = 0.5
+    if chances:
+        of_year = [chance["year"] for chance in chances]
+        found["robustness of a random scorer, year"] = sum(of_year) / len(of_year)
+        found[LEAST] = max(max(chance.values()) for chance in chances)
+    known = table.unique("fact_id", maintain_order=True)
+    for side in ("start", "end"):
+        precisions = [Date.parse(text).granularity for text in known[side]]
+        for granularity in reversed(GRANULARITIES):
+            found[f"share of facts whose {side} is known to the {granularity}"] = precisions.count(granularity) / facts
+    return found
+
+
+def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:
+    """For each fact with matches at every granularity: granularity -> chance of a random scorer to win them all."""
+    kinds = [(pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")]
+    chances: dict[str, dict[str, float]] = {}
+    for fact, granularity, correct, incorrect in table.group_by("fact_id", "granularity").agg(kinds).iter_rows():
+        if correct and incorrect:
+            chances.setdefault(fact, {})[granularity] = 1 / comb(correct + incorrect, correct)
+    return [chance for chance in chances.values() if len(chance) == len(GRANULARITIES)]
+
+
+def history(path: Path) -> list[Json]:
+    """Manifests of a file and of what it was made from, the earliest first.
+
+    A manifest (``FILE.manifest.json``) counts only if it describes this very content. An input is followed by its path
+    or, where the files were moved together, beside the file, if its content is still what went in.
+    """
+    file = Path(f"{path}.manifest.json")
+    if not path.is_file() or not file.is_file():
+        return []
+    manifest = read_json(file)
+    if not isinstance(manifest, dict) or manifest.get("sha256") != file_fingerprint(path):
+        return []
+    before: list[Json] = []
+    for name, fingerprint in manifest.get("inputs", {}).items():
+        for candidate in dict.fromkeys((Path(name), path.parent / Path(name).name)):
+            if candidate.is_file() and candidate != path and fingerprint == file_fingerprint(candidate):
+                before += history(candidate)
+                break
+    return [*before, manifest]
+
+
+def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json]) -> str:
+    """The card of a data set, as Markdown.
+
+    made: manifests of the files on the way to it, the earliest first, with this data set's own ``command``,
+        ``parameters`` and ``counts`` as the last.
+    """
+    if not table.height:
+        raise DataError(f"{name} has no statements; there is nothing to put on a card")
+    sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table), _relations(table)]
+    sections.append(f"Boundaries `{boundaries}`: {BOUNDARIES[boundaries]}\n")
+    return "\n".join([*sections, "## How it was made\n", *map(_making, made)])
+
+
+def _numbers(table: pl.DataFrame) -> str:
+    rows = [
+        (what, number(value), *(number(published.get(what)) for published in PUBLISHED_STATISTICS.values()))
+        for what, value in statistics(table).items()
+    ]
+    header = ("what", "here", "published TimeStress (paper 002)", "published first version (paper 001)")
+    return "## Numbers\n\n" + markdown_table(header, rows)
+
+
+def number(value: float | None) -> str:
+    """A statistic in words: whole numbers whole, small shares with three digits, ``-`` where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}" if value >= 0.1 else f"{value:.3g}"
+
+
+def _contexts(table: pl.DataFrame) -> str:
+    contexts = counts(table)["contexts"]
+    rows = [(g, *(f"{n:,}" for n in by_status.values())) for g, by_status in contexts.items()]
+    return "## Statements by granularity and status\n\n" + markdown_table(("granularity", *STATUSES), rows)
+
+
+def _relations(table: pl.DataFrame) -> str:
+    relations = (
+        table.group_by("relation_label", pl.col("relation_id").fill_null("-"))
+        .agg(pl.col("fact_id").n_unique().alias("facts"), pl.len().alias("statements"))
+        .sort("facts", "relation_label", "relation_id", descending=[True, False, False])
+    )
+    rows = [(label, id, f"{facts:,}", f"{statements:,}") for label, id, facts, statements in relations.iter_rows()]
+    return "## Relations\n\n" + markdown_table(("relation", "id", "facts", "statements"), rows)
+
+
+def _making(manifest: Json) -> str:
+    given = [(key, value) for key, value in manifest.get("parameters", {}).items() if value is not None]
+    lines = [f"### {manifest.get('command', 'made')}\n"]
+    lines += [f"- {key}: `{json.dumps(value, ensure_ascii=False)}`" for key, value in given]
+    rest = dict(manifest.get("counts", {}))
+    steps = rest.pop("steps", None)
+    lines += [f"- {key}: {_count(value)}" for key, value in rest.items() if value not in (None, {}, [])]
+    if steps:
+        lines += ["", steps_table(steps)]
+    return "\n".join(lines) + "\n"
+
+
+def _count(value: Any) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return number(value)
+    return f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def steps_table(steps: list[Json]) -> str:
+    """The steps of a selection as Markdown: statements in, dropped by each reason, and kept."""
+    rows = [
+        (
+            step["step"],
+            f"{step['statements_in']:,}",
+            "; ".join(f"{count:,}: {reason}" for reason, count in step["dropped"].items() if count) or "-",
+            f"{step['statements_kept']:,}",
+            f"{step['subjects_kept']:,}",
+        )
+        for step in steps
+    ]
+    return markdown_table(("step", "statements in", "dropped", "statements kept", "subjects kept"), rows)

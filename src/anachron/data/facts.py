@@ -1,0 +1,89 @@
+"""Tables of dated facts (``build facts``) and of facts with their questions (``verbalize``)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.facts import Fact
+from anachron.core.periods import Period
+from anachron.data.statements import AskedFact
+from anachron.errors import DataError
+from anachron.io import read_table
+
+FACTS_SCHEMA: dict[str, Any] = {
+    "fact_id": pl.String, "subject_id": pl.String, "subject_label": pl.String, "subject_description": pl.String,
+    "relation_id": pl.String, "relation_label": pl.String, "relation_description": pl.String, "object_id": pl.String,
+    "object_label": pl.String, "object_description": pl.String, "start": pl.String, "end": pl.String,
+    "popularity": pl.Float64, "subject_popularity": pl.Float64, "object_popularity": pl.Float64,
+    "other_objects": pl.Int64, "subject_from": pl.String, "object_from": pl.String, "statement_id": pl.String,
+}  # fmt: skip
+# Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
+OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
+QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | {
+    "question": pl.String, "drawn": pl.Int8, "questions": pl.List(pl.String), "source": pl.String
+}  # fmt: skip
+# What statements cannot be made without. Facts written by hand need no more.
+ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
+
+
+def read_questions(path: Path | str) -> pl.DataFrame:
+    """A table of facts with questions: at least the columns of `ASKED`, the others of `QUESTIONS_SCHEMA` as nulls.
+
+    Columns that are nested in Parquet (``questions``, ``other_periods``) may be missing, or JSON lines' own lists.
+    Raises `DataError` for missing columns, an empty table, a row without a value that statements need and a question
+    without its mark.
+    """
+    raw = read_table(path)
+    missing = [name for name in ASKED if name not in raw.columns]
+    if missing:
+        hint = "; verbalize the facts first" if missing == ["question"] else ""
+        raise DataError(f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}{hint}")
+    if raw.height == 0:
+        raise DataError(f"{path} has no rows; a selection or a verbalisation left nothing")
+    schema = QUESTIONS_SCHEMA | ({"other_periods": OTHER_PERIODS} if "other_periods" in raw.columns else {})
+    for name in ASKED:
+        empty = raw[name].cast(pl.String).str.strip_chars().fill_null("") == ""
+        if empty.any():
+            raise DataError(f"{path}, row {1 + (empty.arg_max() or 0)}: {name} is empty; give a value")
+    unmarked = ~raw["question"].str.ends_with("?")
+    if unmarked.any():
+        row = unmarked.arg_max() or 0
+        raise DataError(f"{path}, row {1 + row}: question {raw['question'][row]!r} must end with '?'")
+    try:
+        return raw.select(
+            (pl.col(name) if name in raw.columns else pl.lit(None)).cast(kind).alias(name)
+            for name, kind in schema.items()
+        )
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
+
+
+def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
+    """The rows of `read_questions` as facts to be asked.
+
+    Raises `DataError` naming the row of a date that is none, and of a fact that is there twice.
+    """
+    rows: dict[str, int] = {}
+    for number, row in enumerate(table.iter_rows(named=True), 1):
+        try:
+            fact = Fact(
+                subject=row["subject_label"],
+                relation=row["relation_label"],
+                object=row["object_label"],
+                period=Period(row["start"], row["end"]),
+                subject_id=row["subject_id"],
+                relation_id=row["relation_id"],
+                object_id=row["object_id"],
+                popularity=row["popularity"],
+            )
+            others = tuple(Period(other["start"], other["end"]) for other in row.get("other_periods") or ())
+        except DataError as error:
+            raise DataError(f"row {number}: {error}") from None
+        if rows.setdefault(fact.id, number) != number:
+            raise DataError(f"row {number}: the same fact as row {rows[fact.id]} ({fact.subject}, {fact.object})")
+        yield AskedFact(
+            fact, row["question"], row["other_objects"], row["subject_popularity"], row["object_popularity"],
+            row["subject_from"], row["object_from"], others,
+        )  # fmt: skip

@@ -1,0 +1,61 @@
+"""``build facts``: a selection written to a file, with its manifest."""
+
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from anachron.errors import ConfigError, DataError
+from anachron.io import file_fingerprint, read_json, write_manifest, write_table
+from anachron.wikidata.rules import Selection
+from anachron.wikidata.select import Selected, Spread, emptied_by, select_facts
+from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.stages import Cut
+
+COMMAND = "build facts"
+
+
+def build_facts(
+    snapshot: Snapshot, out: Path, settings: Selection, *, preset: str | None = None, spread: Spread | None = None
+) -> Selected:
+    """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
+
+    preset: the name that the settings started from, for the manifest.
+
+    Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
+    """
+    if out.suffix not in (".parquet", ".jsonl"):
+        raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
+    if snapshot.folder.resolve() in out.resolve().parents:
+        raise ConfigError(f"{out} lies in the snapshot itself; choose another --out")
+    found = select_facts(snapshot, settings, spread=spread, work=out.parent)
+    if not found.facts.height:
+        raise DataError(
+            f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; change that threshold, or look at "
+            "single entities with `anachron wikidata explain`"
+        )
+    inputs = {str(snapshot.folder): file_fingerprint(snapshot.folder / "manifest.json")}
+    if settings.popularity:
+        views = snapshot.folder / "popularity.parquet"
+        inputs[str(views)] = file_fingerprint(views)
+    write_table(out, found.facts)
+    parameters = {"preset": preset, **asdict(settings)}
+    counts = {"facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps}
+    write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
+    return found
+
+
+def selection_of(facts: Path, snapshot: Snapshot) -> tuple[Selection, Cut]:
+    """Settings and cut of a finished ``build facts`` of this snapshot, from the manifest of its file.
+
+    Raises `DataError` where there is no such manifest, and `ConfigError` where it is of another snapshot.
+    """
+    manifest = read_json(f"{facts}.manifest.json")
+    if not isinstance(manifest, dict) or manifest.get("command") != COMMAND:
+        raise DataError(f"{facts}.manifest.json is not one of `anachron {COMMAND}`; name a file that it wrote")
+    if file_fingerprint(snapshot.folder / "manifest.json") not in manifest["inputs"].values():
+        raise ConfigError(f"{facts} was not selected from {snapshot.folder}; name the facts of this snapshot")
+    given = {name: value for name, value in manifest["parameters"].items() if name != "preset"}
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    known = {field.name for field in fields(Selection)}
+    if set(given) != known:
+        raise DataError(f"{facts} was selected by another version of Anachron; repeat `anachron {COMMAND}`")
+    return Selection(**given | lists), Cut.from_json(manifest["counts"]["cut"])

@@ -1,0 +1,175 @@
+"""What every step did with each statement of one entity (``wikidata explain``).
+
+The verdicts are those of `anachron.wikidata.stages`, which ``build facts`` selects by: nothing is decided here.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json
+from anachron.wikidata.lookups import (
+    Lookups,
+    barred_among,
+    entity_rows,
+    find_lookups,
+    read_popularity,
+)
+from anachron.wikidata.rules import Reason, Rules, Selection, Step
+from anachron.wikidata.select import Spread, select_facts, wiki_of
+from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.stages import (
+    Cut,
+    cut_stage,
+    entity_stage,
+    period_stage,
+    popularity_stage,
+    restrictive_pattern,
+    row_stage,
+)
+
+ABOUT = ["id", "label", "description", "title", "classes", "created"]
+_ENTITY = re.compile(r"Q[1-9]\d*")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One statement and what became of it.
+
+    value: label of an item, else the text. start, end, point: in words, None where not stated.
+    step, reason: what dropped it; both None for a fact that is kept, which has ``fact_id`` and, where popularity
+    decides, ``popularity``.
+    """
+
+    statement_id: str | None
+    property_id: str
+    property_label: str | None
+    value: str
+    value_id: str | None
+    rank: str
+    start: str | None
+    end: str | None
+    point: str | None
+    step: str | None
+    reason: str | None
+    fact_id: str | None
+    popularity: float | None
+
+    @property
+    def kept(self) -> bool:
+        return self.step is None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An entity of a snapshot (``id, label, description, title, classes, created``) and its statements in order."""
+
+    entity: Json
+    verdicts: list[Verdict]
+
+
+def explain_entity(
+    snapshot: Snapshot,
+    id: str,
+    settings: Selection,
+    *,
+    property: str | None = None,
+    cut: Cut | None = None,
+    spread: Spread | None = None,
+) -> Explanation:
+    """What the selection does with each statement of one entity, or with those of one property.
+
+    cut: where popularity cuts, as a finished selection of the same settings recorded it. It depends on all facts, so
+        without it the whole snapshot is selected from first, unless the settings fix it.
+
+    Raises `ConfigError` for an id that is none and `DataError` for an entity that the snapshot lacks.
+    """
+    if not _ENTITY.fullmatch(id):
+        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+    found = entity_rows(snapshot, [id], ABOUT)
+    if not found.height:
+        raise DataError(f"{id} is not in {snapshot.folder}: deleted, merged into another item, or left out by ingest")
+    if cut is None:
+        cut = _cut_of(snapshot, settings, spread)
+    rules, lookups = Rules(settings, wiki_of(snapshot)), find_lookups(snapshot, settings.class_depth)
+    judged = _judged(snapshot, id, cut, rules, lookups)
+    rows = judged if property is None else judged.filter(pl.col("property") == property)
+    verdicts = [_verdict(row, rules, lookups.restrictive) for row in rows.iter_rows(named=True)]
+    return Explanation(found.row(0, named=True), verdicts)
+
+
+def _cut_of(snapshot: Snapshot, settings: Selection, spread: Spread | None) -> Cut:
+    if settings.lowers_threshold or settings.top_per_relation is not None:
+        return select_facts(snapshot, settings, spread=spread).cut
+    return Cut(settings.min_popularity)
+
+
+def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookups) -> pl.DataFrame:
+    """All statements of the entity in order, with the columns of every stage that they reached and ``dropped``."""
+    settings = rules.settings
+    bucket = snapshot.bucket_of(id)
+    statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="position")
+    own = statements.filter(pl.col("subject") == id).collect()
+    ids = {id, *own.filter(pl.col("value_type") == "entity")["value"]}
+    about = entity_rows(snapshot, ids, ABOUT)
+    barred = barred_among(about, snapshot, settings.barred_words)
+    judged = row_stage(own.lazy(), about, barred, lookups, rules).collect()
+    stages: list[Any] = [lambda alive: period_stage(alive, rules), lambda alive: entity_stage(alive, about, rules)]
+    if settings.popularity:
+        views = read_popularity(snapshot, ids)
+        stages.append(lambda alive: popularity_stage(alive, views, rules))
+        stages.append(lambda alive: cut_stage(alive, cut, rules))
+    for stage in stages:
+        alive = judged.filter(pl.col("dropped").is_null()).drop("dropped")
+        judged = pl.concat([judged.filter(pl.col("dropped").is_not_null()), stage(alive)], how="diagonal")
+    names = about.select(value="id", value_label="label")
+    return judged.sort("position").join(names, on="value", how="left", maintain_order="left")
+
+
+def _verdict(row: dict[str, Any], rules: Rules, restrictive: tuple[str, ...]) -> Verdict:
+    step: Step | None = None
+    reason: Reason | None = None
+    if row["dropped"] is not None:
+        step, reason = rules.reason(row["dropped"])
+    words = None if reason is None else reason.text
+    if step is not None and step.name == "restricted statements":
+        keys = [
+            key for key in json.loads(row["qualifiers"]) if re.fullmatch(restrictive_pattern(restrictive), f'"{key}":')
+        ]
+        words = f"{words}: {', '.join(keys)}"
+    is_entity = row["value_type"] == "entity"
+    value = row["value"] if row["snak"] == "value" else row["snak"]
+    return Verdict(
+        statement_id=row["statement_id"],
+        property_id=row["property"],
+        property_label=row.get("relation_label") or row.get("property_label"),
+        value=(row["value_label"] or value) if is_entity else str(value),
+        value_id=row["value"] if is_entity else None,
+        rank=row["rank"],
+        start=_in_words(row["start"]),
+        end=_in_words(row["end"]),
+        point=_in_words(row["point"]),
+        step=None if step is None else step.name,
+        reason=words,
+        fact_id=row.get("fact_id"),
+        popularity=row.get("popularity"),
+    )
+
+
+_KINDS = {"unknown": "unknown", "open": "none"}
+
+
+def _in_words(boundary: dict[str, Any] | None) -> str | None:
+    """A start, end or point in time for people: its date, what is odd about it, or its kind."""
+    if boundary is None:
+        return None
+    if boundary["kind"] != "known":
+        return _KINDS[boundary["kind"]]
+    text = boundary["date"] or f"unreadable {boundary['raw']!r}"
+    if boundary["date"] and boundary["precision"] is not None and boundary["precision"] < 9:
+        text += f" (precision {boundary['precision']}, coarser than a year)"
+    return text + (f" and {boundary['values'] - 1} more" if boundary["values"] > 1 else "")

@@ -1,0 +1,122 @@
+"""Small tables that every bucket needs: which properties are meta or restrictive, which entities are pages of the wiki.
+
+Also `entity_rows`: rows of chosen entities, read from the buckets that their ids hash to.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from anachron.errors import DataError
+from anachron.wikidata.snapshot import Snapshot
+
+META = "Q51118821"  # a Wikidata property about Wikidata itself
+RESTRICTIVE, NON_RESTRICTIVE, SOCIAL_ID = "Q61719275", "Q61719274", "Q105388954"
+ALWAYS_RESTRICTIVE = frozenset({"P447"})
+NEVER_RESTRICTIVE = frozenset({"P580", "P582", "P585"})
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """What rows are judged by, besides themselves and their entities.
+
+    properties: ``property, property_label, property_description, property_datatype, meta``.
+    restrictive: properties that restrict a statement as its qualifiers.
+    """
+
+    properties: pl.DataFrame
+    restrictive: tuple[str, ...]
+
+
+def property_classes(properties: pl.DataFrame, edges: pl.LazyFrame, depth: int) -> dict[str, set[str]]:
+    """Property -> every class that 1 to ``depth`` edges lead to: P31 first, P279 from there on.
+
+    edges: ``child, parent``. Level by level, so only the edges above the properties' classes are ever held.
+    """
+    level = properties.select("id", pl.col("classes").alias("class")).explode("class").drop_nulls()
+    found = {id: set[str]() for id in properties["id"]}
+    while level.height and depth:
+        for id, name in level.iter_rows():
+            found[id].add(name)
+        depth -= 1
+        if depth:
+            wanted = level.lazy().select("class").unique()
+            above = edges.join(wanted, left_on="child", right_on="class", how="semi").unique().collect()
+            level = level.join(above, left_on="class", right_on="child").select("id", pl.col("parent").alias("class"))
+            level = level.unique()
+    return found
+
+
+def is_restrictive(property: str, classes: set[str]) -> bool:
+    """Whether a qualifier of this property restricts its statement. Source: paper 003 (restricted triples)."""
+    if property in ALWAYS_RESTRICTIVE or property in NEVER_RESTRICTIVE:
+        return property in ALWAYS_RESTRICTIVE
+    return (RESTRICTIVE in classes and NON_RESTRICTIVE not in classes) or SOCIAL_ID in classes
+
+
+def find_lookups(snapshot: Snapshot, depth: int) -> Lookups:
+    """Which properties are meta or restrictive, by the classes that at most ``depth`` edges lead to."""
+    table = snapshot.properties()
+    classes = property_classes(table, pl.scan_parquet(snapshot.folder / "classes.parquet"), depth)
+    properties = table.select(
+        property="id", property_label="label", property_description="description", property_datatype="datatype"
+    ).with_columns(pl.Series("meta", [META in classes[id] for id in table["id"]], pl.Boolean))
+    restrictive = {id for id, own in classes.items() if is_restrictive(id, own)} | ALWAYS_RESTRICTIVE
+    return Lookups(properties, tuple(sorted(restrictive)))
+
+
+def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:
+    """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
+    buckets: dict[int, list[str]] = {}
+    for id in set(ids):
+        buckets.setdefault(snapshot.bucket_of(id), []).append(id)
+    found = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
+    for bucket, own in sorted(buckets.items()):
+        rows = pl.scan_parquet(snapshot.part("entities", bucket)).select(columns)
+        chosen = pl.LazyFrame({"id": own}, schema={"id": pl.String})
+        found.append(rows.join(chosen, on="id", how="semi").collect(engine="streaming"))
+    return pl.concat(found).sort("id")
+
+
+def barred_classes(labels: pl.DataFrame, words: Sequence[str]) -> set[str]:
+    """Classes (``id, label``) whose label contains one of the words, as written."""
+    contains = pl.any_horizontal(pl.lit(False), *(pl.col("label").str.contains(w, literal=True) for w in words))
+    return set(labels.filter(contains.fill_null(False))["id"])
+
+
+def barred_among(rows: pl.DataFrame, snapshot: Snapshot, words: Sequence[str]) -> pl.DataFrame:
+    """Those of the given entities (``id, classes``) that are pages of the wiki or templates, as ``id``."""
+    classes = rows["classes"].explode().drop_nulls().unique().to_list()
+    barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"]), words)
+    return rows.filter(_has_class(barred)).select("id")
+
+
+def all_barred(snapshot: Snapshot, words: Sequence[str]) -> pl.DataFrame:
+    """Every entity of the snapshot that is a page of the wiki or a template, as ``id``, in order of the buckets."""
+    parts = [pl.scan_parquet(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
+    classes = set[str]()
+    for part in parts:
+        own = part.select(pl.col("classes").explode()).unique().collect(engine="streaming")
+        classes.update(own["classes"].drop_nulls())
+    barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"]), words)
+    found = [part.filter(_has_class(barred)).select("id").collect(engine="streaming") for part in parts]
+    return pl.concat(found)
+
+
+def _has_class(barred: Iterable[str]) -> pl.Expr:
+    return pl.col("classes").list.eval(pl.element().is_in(sorted(barred))).list.any().fill_null(False)
+
+
+def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
+    """``id, popularity`` of these entities. Raises `DataError` where the snapshot has no page views yet."""
+    path = snapshot.folder / "popularity.parquet"
+    if not path.is_file():
+        raise DataError(
+            f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
+            "--no-popularity"
+        )
+    wanted = pl.LazyFrame({"id": sorted(set(ids))}, schema={"id": pl.String})
+    return (
+        pl.scan_parquet(path).select("id", "popularity").join(wanted, on="id", how="semi").collect(engine="streaming")
+    )

@@ -1,0 +1,293 @@
+"""The rules by which statements of a snapshot become dated facts, as one list of steps.
+
+`anachron.wikidata.select` applies it to every statement and counts, `anachron.wikidata.explain` applies it to those of
+one entity and says what happened: both read the verdicts of this code, so they cannot disagree.
+
+Sources: paper 003 for the cleaning (ranks, datatypes, pages, meta properties, restricted triples), paper 002 sections
+3.2.1 and A.1 for the preset ``timestress``, paper 001 section 4.2 for ``robustness-2025``.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import polars as pl
+
+from anachron.errors import ConfigError
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+Stage = Literal["rows", "periods", "entities", "popularity", "cut"]
+
+DROPPED_DATATYPES = ("url", "external-id", "commonsMedia", "globe-coordinate")
+_PROPERTY = re.compile(r"P[1-9]\d*")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Every threshold of the selection. The defaults are those of TimeStress (paper 002).
+
+    relations: keep only these properties; all where empty. banned: never these (P47, shares border with, is ambiguous).
+    several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (both papers) or
+        ``keep``, with its other periods written beside (note of paper 001, section 3.2.2).
+    ended_before: a fact must end before the first day of this year. first_year: and start in this year or later.
+    least_days: from the first day of its start to the last day of its end (1,140 is the published "longer than three
+        years": days // 30 > 37).
+    popularity: whether popularity decides at all; without it every fact is kept and has none.
+    min_popularity: a fixed least popularity of a fact (geometric mean of its subject's and object's monthly views).
+        Without it, and without ``top_per_relation``, the least popularity is lowered from ``highest_popularity`` in
+        steps of ``popularity_step`` until more than ``more_than`` facts pass.
+    top_per_relation: keep that many of each relation, the most popular.
+    class_depth: how many edges, P31 first and P279 after it, lead at most from a property to a class that counts as
+        its own.
+    barred_words: an entity with a class whose label contains one of these is a page of the wiki, not a thing.
+    """
+
+    relations: tuple[str, ...] = ()
+    banned: tuple[str, ...] = ("P47",)
+    several_periods: Literal["drop", "keep"] = "drop"
+    ended_before: int = 2021
+    first_year: int | None = None
+    least_days: int = 1140
+    popularity: bool = True
+    min_popularity: float | None = None
+    highest_popularity: float = 150_000
+    popularity_step: float = 10_000
+    more_than: int = 2000
+    top_per_relation: int | None = None
+    class_depth: int = 4
+    barred_words: tuple[str, ...] = ("Wikimedia", "template")
+
+    def __post_init__(self) -> None:
+        for name in (*self.relations, *self.banned):
+            if not _PROPERTY.fullmatch(name):
+                raise ConfigError(f"relation {name!r} is no property id; write ids such as P39")
+        both = sorted(set(self.relations) & set(self.banned))
+        if both:
+            raise ConfigError(f"relation {both[0]} is both chosen and banned; choose one")
+        if self.several_periods not in ("drop", "keep"):
+            raise ConfigError(f"several periods {self.several_periods!r}: choose 'drop' or 'keep'")
+        if 0 in (self.ended_before, self.first_year):
+            raise ConfigError("year 0: there is no year 0; write 1 BCE as -1")
+        if self.first_year is not None and self.first_year >= self.ended_before:
+            raise ConfigError(
+                f"facts that start in {self.first_year} or later cannot end before {self.ended_before}; widen the years"
+            )
+        if self.least_days < 1:
+            raise ConfigError(f"least days {self.least_days}: a period needs at least 1 to have a length")
+        if not self.popularity and (self.min_popularity is not None or self.top_per_relation is not None):
+            raise ConfigError("a threshold on popularity needs popularity; leave it out, or do not turn popularity off")
+        if self.min_popularity is not None and not self.min_popularity >= 0:
+            raise ConfigError(f"least popularity {self.min_popularity}: give monthly views, 0 or more")
+        if not (self.popularity_step > 0 and self.highest_popularity >= 0 and self.more_than >= 0):
+            raise ConfigError(
+                f"lowering from {self.highest_popularity} by {self.popularity_step} until more than {self.more_than} "
+                "pass: the step must be above 0, the others not below"
+            )
+        if self.top_per_relation is not None and self.top_per_relation < 1:
+            raise ConfigError(f"top per relation {self.top_per_relation}: give 1 or more")
+        if self.class_depth < 1:
+            raise ConfigError(f"class depth {self.class_depth}: 1 reads the classes themselves; give 1 or more")
+
+    @property
+    def lowers_threshold(self) -> bool:
+        """Whether the least popularity is to be searched for."""
+        return self.popularity and self.min_popularity is None and self.top_per_relation is None
+
+
+PRESETS: dict[str, Selection] = {
+    "timestress": Selection(),
+    # employer, member of, position held, member of sports team, head of state, head of government; more than two
+    # years are more than 731 days, the most that two years can have
+    "robustness-2025": Selection(
+        relations=("P108", "P463", "P39", "P54", "P35", "P6"), first_year=1950, least_days=732, top_per_relation=100
+    ),
+}  # fmt: skip
+
+
+def preset(name: str) -> Selection:
+    """The settings of a preset. Raises `ConfigError` for a name that is none."""
+    if name not in PRESETS:
+        raise ConfigError(f"preset {name!r}: choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a statement goes. ``code`` counts over all steps; ``holds`` is asked of the columns of its stage."""
+
+    code: int
+    text: str
+    holds: pl.Expr
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the selection: statements for which a reason holds go, with the first reason that does."""
+
+    name: str
+    stage: Stage
+    reasons: tuple[Reason, ...]
+
+
+class Rules:
+    """The steps of one selection, in order.
+
+    A stage is a run of steps that read the same columns (see `anachron.wikidata.stages`): single rows, then the periods
+    of one (s, r, o), then labels of entities, then popularity, then the cut that compares all facts.
+    """
+
+    def __init__(self, settings: Selection, wiki: str) -> None:
+        self.settings = settings
+        self.wiki = wiki
+        written = [*_row_steps(settings, wiki), *_period_steps(settings), *_entity_steps(settings)]
+        self.steps: tuple[Step, ...] = ()
+        code = 0
+        for name, stage, reasons in written:
+            numbered = tuple(Reason(code + i, text, holds) for i, (text, holds) in enumerate(reasons))
+            code += len(numbered)
+            self.steps += (Step(name, stage, numbered),)
+
+    def of_stage(self, stage: Stage) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.stage == stage)
+
+    def judge(self, frame: Frame, stage: Stage) -> Frame:
+        """The frame with ``dropped``: the code of the first reason of the stage that holds, null where none does."""
+        verdict = pl.lit(None, pl.UInt8)
+        for step in reversed(self.of_stage(stage)):
+            for reason in reversed(step.reasons):
+                holds = reason.holds.fill_null(False)
+                verdict = pl.when(holds).then(pl.lit(reason.code, pl.UInt8)).otherwise(verdict)
+        return frame.with_columns(verdict.alias("dropped"))
+
+    def reason(self, code: int) -> tuple[Step, Reason]:
+        """The step and reason of a code."""
+        return next((step, reason) for step in self.steps for reason in step.reasons if reason.code == code)
+
+
+_Written = tuple[str, Stage, list[tuple[str, pl.Expr]]]
+
+
+def _row_steps(settings: Selection, wiki: str) -> list[_Written]:
+    col = pl.col
+    pages: list[tuple[str, pl.Expr]] = [
+        ("the subject is a page of the wiki or a template", col("subject_barred")),
+        ("the object is a page of the wiki or a template", col("object_barred")),
+    ]
+    if wiki != "all":
+        pages.insert(0, (f"the subject has no title in {wiki}", col("title").is_null()))
+    relations = [("the relation is banned", col("property").is_in(settings.banned))]
+    if settings.relations:
+        relations.append(("the relation is not among the chosen", ~col("property").is_in(settings.relations)))
+    return [
+        ("ranks", "rows", [("its rank is deprecated", col("rank") == "deprecated")]),
+        ("datatypes", "rows", [(f"its value is of type {d}", col("datatype") == d) for d in DROPPED_DATATYPES]),
+        ("pages", "rows", pages),
+        ("meta properties", "rows", [("the property is about Wikidata itself", col("meta"))]),
+        (
+            "known values",
+            "rows",
+            [("it has no value", col("snak") == "novalue"), ("its value is unknown", col("snak") == "somevalue")],
+        ),
+        ("restricted statements", "rows", [("a qualifier restricts it", col("restricted"))]),
+        (
+            "dated relations of entities",
+            "rows",
+            [
+                ("the object is a literal", (col("value_type") != "entity").fill_null(True)),
+                ("the object is no item", ~col("value").str.contains(r"^Q\d+$")),
+                ("neither start nor end is stated", col("start").is_null() & col("end").is_null()),
+            ],
+        ),
+        ("relations", "rows", relations),
+    ]
+
+
+def _period_steps(settings: Selection) -> list[_Written]:
+    col = pl.col
+    repeated = ("the same fact is stated before", col("repeated"))
+    if settings.several_periods == "drop":
+        several = [("it holds in more than one period", col("periods") > 1), repeated]
+    else:
+        several = [repeated, ("another of its periods cannot be placed", col("other_unplaced"))]
+    since: list[_Written] = []
+    if (first := settings.first_year) is not None:
+        early = (f"it starts before {first}", col("start_year") < first)
+        since.append((f"started since {first}", "periods", [early]))
+    return [
+        ("one period" if settings.several_periods == "drop" else "distinct periods", "periods", several),
+        (
+            "closed periods",
+            "periods",
+            [
+                ("the end is not stated", col("end_kind") == "absent"),
+                ("the end is unknown", col("end_kind") == "unknown"),
+                ("there is no end: it still holds", col("end_kind") == "open"),
+                ("the start is not stated", col("start_kind") == "absent"),
+                ("the start is unknown", col("start_kind") == "unknown"),
+                ("there is no start", col("start_kind") == "open"),
+            ],
+        ),
+        (
+            "dates",
+            "periods",
+            [
+                ("it has several starts or ends", pl.max_horizontal("start_values", "end_values") > 1),
+                ("start or end is no date", pl.any_horizontal(col("start_date", "end_date").is_null())),
+                ("start or end is coarser than a year", pl.min_horizontal("start_precision", "end_precision") < 9),
+            ],
+        ),
+        (
+            f"ended before {settings.ended_before}",
+            "periods",
+            [(f"it ends in {settings.ended_before} or later", col("end_year") >= settings.ended_before)],
+        ),
+        *since,
+        (
+            "length",
+            "periods",
+            [
+                ("it ends before it starts", col("last_day") < col("first_day")),
+                (
+                    f"it lasts less than {settings.least_days:,} days",
+                    col("last_day") - col("first_day") < settings.least_days,
+                ),
+            ],
+        ),
+    ]
+
+
+def _entity_steps(settings: Selection) -> list[_Written]:
+    col = pl.col
+    steps: list[_Written] = [
+        (
+            "labels",
+            "entities",
+            [
+                ("the subject has no label", col("subject_label").is_null()),
+                ("the relation has no label", col("relation_label").is_null()),
+                ("the object is not in the snapshot", col("object_missing")),
+                ("the object has no label", col("object_label").is_null()),
+            ],
+        )
+    ]
+    if not settings.popularity:
+        return steps
+    steps.append(
+        (
+            "page views",
+            "popularity",
+            [
+                ("the subject has no page views", col("subject_popularity").is_null()),
+                ("the object has no page views", col("object_popularity").is_null()),
+            ],
+        )
+    )
+    cuts: list[tuple[str, pl.Expr]] = []
+    if settings.min_popularity is not None or settings.lowers_threshold:
+        cuts.append(("it is less popular than the threshold", col("popularity") < col("threshold")))
+    if settings.top_per_relation is not None:
+        behind = (col("popularity") < col("last_popularity")) | (
+            (col("popularity") == col("last_popularity")) & (col("fact_id") > col("last_fact"))
+        )
+        cuts.append((f"it is not among the {settings.top_per_relation} most popular of its relation", behind))
+    return [*steps, ("popularity", "cut", cuts)]

@@ -1,0 +1,322 @@
+"""From a snapshot to dated facts, bucket by bucket, with what every step dropped and why (``build facts``)."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+
+import polars as pl
+
+from anachron.cluster import map_in_order
+from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
+from anachron.errors import BackendError, DataError
+from anachron.io import Json, write_table
+from anachron.wikidata.lookups import (
+    Lookups,
+    all_barred,
+    entity_rows,
+    find_lookups,
+    read_popularity,
+)
+from anachron.wikidata.rules import Rules, Selection, Stage
+from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.stages import (
+    Cut,
+    cut_stage,
+    entity_stage,
+    find_cut,
+    period_stage,
+    popularity_stage,
+    row_stage,
+)
+
+SLICE = 1_000_000  # statements judged at once: about half a gigabyte
+# The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
+FIRST_SELECTING = "dated relations of entities"
+ENTITY_COLUMNS = ("id", "label", "description", "title", "classes", "created")
+COLUMNS = (
+    "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
+    "qualifiers",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How buckets are spread (see `anachron.cluster.map_in_order`), and who is told of (done, all)."""
+
+    workers: int | None = None
+    ray: str | None = None
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
+@dataclass
+class Tally:
+    """How many statements a reason dropped (``None``: alive), and how many subjects lost their last one to a step."""
+
+    statements: Counter[int | None] = field(default_factory=Counter)
+    subjects: Counter[str | None] = field(default_factory=Counter)
+
+    def go_on(self, later: "Tally") -> None:
+        """Put the counts of a later stage in the place of what was alive before it."""
+        for counter in (self.statements, self.subjects):
+            del counter[None]
+        self.add(later)
+
+    def add(self, other: "Tally") -> None:
+        self.statements.update(other.statements)
+        self.subjects.update(other.subjects)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What `select_facts` found.
+
+    facts: columns of `anachron.data.facts.FACTS_SCHEMA`, by falling popularity, then by id.
+    steps: one a step: ``step, statements_in, dropped {reason: statements}, statements_kept, subjects_in,
+        subjects_dropped, subjects_kept``.
+    cut: where popularity cut.
+    """
+
+    facts: pl.DataFrame
+    steps: list[Json]
+    cut: Cut
+
+
+def select_facts(
+    snapshot: Snapshot, settings: Selection, *, spread: Spread | None = None, work: Path | None = None
+) -> Selected:
+    """The dated facts of a snapshot under the given settings.
+
+    work: a folder that all workers see, for a temporary table; by default this machine's folder for such.
+
+    Memory holds a slice of statements, the dated ones of a bucket, and all that have a closed period long enough. The
+    same facts come out whatever the number of workers and buckets. Raises `DataError` when the snapshot has no page
+    views and popularity is to decide, and when its tables cannot be read or do not hold what its manifest says.
+    """
+    rules = Rules(settings, wiki_of(snapshot))
+    spread = spread or Spread()
+    _check_tables(snapshot)
+    if settings.popularity:
+        read_popularity(snapshot, ())  # before the long part
+    with _work_folder(work) as folder:
+        return _Selecting(snapshot, rules, spread, folder / "barred.parquet").run()
+
+
+def _check_tables(snapshot: Snapshot) -> None:
+    """Raise `DataError` for a file that is cut off or lacks a column."""
+    for table, needed in (("entities", ENTITY_COLUMNS), ("statements", COLUMNS)):
+        for bucket in range(snapshot.buckets):
+            path = snapshot.part(table, bucket)
+            try:
+                missing = set(needed) - set(pl.read_parquet_schema(path))
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]}); ingest again") from error
+            if missing:
+                raise DataError(f"{path} lacks the column {min(missing)}; ingest again")
+
+
+def wiki_of(snapshot: Snapshot) -> str:
+    """The wiki whose titles the snapshot holds, or ``all`` for one without a condition on titles."""
+    return str(snapshot.manifest["options"]["wiki"])
+
+
+@contextmanager
+def _work_folder(parent: Path | None) -> Iterator[Path]:
+    try:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(prefix=".selecting-", dir=parent)
+    except OSError as error:
+        raise BackendError(f"cannot write to {parent}: {error.strerror}; choose another --out") from error
+    with folder as name:
+        yield Path(name)
+
+
+class _Selecting:
+    """One selection while it goes on."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules, spread: Spread, barred: Path) -> None:
+        self.snapshot, self.rules, self.spread, self.barred = snapshot, rules, spread, barred
+        self.tally = Tally()
+
+    def run(self) -> Selected:
+        parts = list(self._buckets())
+        alive = pl.concat(parts)
+        self._check_alive(alive)
+        ids = pl.concat([alive["subject"], alive["value"]]).unique().to_list()
+        about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created"])
+        alive = self._stage(entity_stage(alive, about, self.rules), "entities")
+        if self.rules.settings.popularity:
+            views = read_popularity(self.snapshot, ids)
+            alive = self._stage(popularity_stage(alive, views, self.rules), "popularity")
+            cut = find_cut(alive, self.rules.settings)
+            alive = self._stage(cut_stage(alive, cut, self.rules), "cut")
+        else:
+            cut = Cut()
+            names = ("popularity", "subject_popularity", "object_popularity")
+            alive = alive.with_columns(pl.lit(None, pl.Float64).alias(name) for name in names)
+        return Selected(_as_facts(alive, self.rules.settings), self._steps(), cut)
+
+    def _buckets(self) -> Iterator[pl.DataFrame]:
+        """The rows of each bucket that the first two stages leave, in order, while counting the others."""
+        total, settings = self.snapshot.buckets, self.rules.settings
+        write_table(self.barred, all_barred(self.snapshot, settings.barred_words))
+        lookups = find_lookups(self.snapshot, settings.class_depth)
+        tasks = ((self.snapshot, self.rules, lookups, self.barred, bucket) for bucket in range(total))
+        results = map_in_order(judge_bucket, tasks, self.spread.workers, self.spread.ray)
+        for done, (tally, alive) in enumerate(results, 1):
+            self.tally.add(tally)
+            self.spread.progress(done, total)
+            yield alive
+
+    def _stage(self, judged: pl.DataFrame, stage: Stage) -> pl.DataFrame:
+        self.tally.go_on(tally_of(judged, self.rules))
+        alive = judged.filter(pl.col("dropped").is_null()).drop("dropped")
+        self._check_alive(alive)
+        return alive
+
+    def _check_alive(self, alive: pl.DataFrame) -> None:
+        counted = self.tally.statements[None], self.tally.subjects[None]
+        found = alive.height, alive["subject"].n_unique()
+        if counted != found:
+            raise AssertionError(f"statements and subjects kept: {counted} by the counts, {found} in the table")
+
+    def _steps(self) -> list[Json]:
+        steps = count_steps(self.tally, self.rules)
+        stated = self.snapshot.manifest["counts"]["statements"]
+        if steps[0]["statements_in"] != stated:
+            raise DataError(
+                f"{self.snapshot.folder} holds {steps[0]['statements_in']:,} statements, its manifest says {stated:,}; "
+                "the snapshot is damaged, ingest again"
+            )
+        return steps
+
+
+def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Path, int]) -> tuple[Tally, pl.DataFrame]:
+    """Rows of a bucket that its own tables cannot drop, with ``other_objects``, and the counts of the others.
+
+    task: with a file of all barred entities (``id``), and the number of the bucket. The statements are judged in
+    slices, so memory does not grow with them.
+    """
+    snapshot, rules, lookups, barred, bucket = task
+    table = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *COLUMNS)
+    place = pl.col("row").cast(pl.Int64) + (bucket << 40)  # rows of all buckets in one order
+    table = table.with_columns(place.alias("position")).drop("row")
+    total = table.select(pl.len()).collect().item()
+    counts, rows = [], []
+    for offset in range(0, max(total, 1), SLICE):
+        judged = _judge_rows(snapshot, bucket, table.slice(offset, SLICE), barred, lookups, rules)
+        alive = judged.filter(pl.col("dropped").is_null()).drop("dropped", "qualifiers", "title")
+        by_subject = judged.group_by("subject", "dropped").agg(pl.len())
+        count, kept = pl.collect_all([by_subject, alive], engine="streaming")
+        counts.append(count)
+        rows.append(_compact(kept))
+    tally = _tally(pl.concat(counts), rules)
+    second = period_stage(pl.concat(rows), rules)
+    tally.go_on(tally_of(second, rules))
+    alive_now = second.filter(pl.col("dropped").is_null()).drop("dropped", "start", "end")
+    pairs = alive_now.lazy().select("subject", "property").unique()
+    of_pairs = table.join(pairs, on=["subject", "property"], how="semi")
+    others = count_objects(_judge_rows(snapshot, bucket, of_pairs, barred, lookups, rules), rules)
+    return tally, _compact(with_other_objects(alive_now, others.collect(engine="streaming")))
+
+
+def _judge_rows(
+    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Path, lookups: Lookups, rules: Rules
+) -> pl.LazyFrame:
+    """`row_stage` with what the tables say of the subjects and objects of these statements."""
+    subjects = statements.select(id="subject")
+    objects = statements.filter(pl.col("value_type") == "entity").select(id="value")
+    ids = pl.concat([subjects, objects]).unique()
+    titles = pl.scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
+    known, pages = pl.collect_all(
+        [titles.join(subjects.unique(), on="id", how="semi"), pl.scan_parquet(barred).join(ids, on="id", how="semi")],
+        engine="streaming",
+    )
+    return row_stage(statements, known, pages, lookups, rules)
+
+
+def _compact(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows without the memory of those they were chosen from, which texts of a filtered frame hold on to."""
+    buffer = BytesIO()
+    frame.write_parquet(buffer, compression="uncompressed")
+    return pl.read_parquet(buffer.getvalue())
+
+
+def count_objects(judged: pl.LazyFrame, rules: Rules) -> pl.LazyFrame:
+    """Distinct known values of each subject and property among the statements that the cleaning leaves."""
+    first = next(step for step in rules.steps if step.name == FIRST_SELECTING).reasons[0].code
+    clean = judged.filter(pl.col("dropped").is_null() | (pl.col("dropped") >= first))
+    return clean.group_by("subject", "property").agg(pl.col("value").n_unique().alias("objects"))
+
+
+def with_other_objects(alive: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
+    """``other_objects``: distinct objects of the same subject and relation, the row's own aside."""
+    joined = alive.join(objects, on=["subject", "property"], how="left", maintain_order="left")
+    return joined.with_columns((pl.col("objects").cast(pl.Int64) - 1).alias("other_objects")).drop("objects")
+
+
+def tally_of(judged: pl.DataFrame, rules: Rules) -> Tally:
+    """The counts of one stage's verdicts."""
+    return _tally(judged.group_by("subject", "dropped").agg(pl.len()), rules)
+
+
+def _tally(by_subject: pl.DataFrame, rules: Rules) -> Tally:
+    """From ``subject, dropped, len``. A subject goes with its last statement, so at the latest step that took one."""
+    alive = 255  # above every code
+    statements = by_subject.group_by("dropped").agg(pl.col("len").sum())
+    last = by_subject.group_by("subject").agg(pl.col("dropped").fill_null(alive).max())
+    subjects: Counter[str | None] = Counter()
+    for code, count in last.group_by("dropped").agg(pl.len()).iter_rows():
+        subjects[None if code == alive else rules.reason(code)[0].name] += count
+    return Tally(Counter(dict(statements.iter_rows())), subjects)
+
+
+def count_steps(tally: Tally, rules: Rules) -> list[Json]:
+    """The counts step by step: what came in is what is kept and what was dropped, for statements and subjects."""
+    statements, subjects = tally.statements.total(), tally.subjects.total()
+    steps: list[Json] = []
+    for step in rules.steps:
+        dropped = {reason.text: tally.statements[reason.code] for reason in step.reasons}
+        lost = tally.subjects[step.name]
+        row = {"step": step.name, "statements_in": statements, "dropped": dropped}
+        statements, subjects = statements - sum(dropped.values()), subjects - lost
+        row |= {"statements_kept": statements, "subjects_in": subjects + lost, "subjects_dropped": lost}
+        steps.append(row | {"subjects_kept": subjects})
+    if (statements, subjects) != (tally.statements[None], tally.subjects[None]):
+        raise AssertionError(f"{statements} statements left after all steps, {tally.statements[None]} are alive")
+    return steps
+
+
+def emptied_by(steps: list[Json]) -> str:
+    """The step that left nothing, in words, for a selection that is empty."""
+    step = next((s for s in steps if not s["statements_kept"]), None)
+    if step is None or not step["statements_in"]:
+        return "the snapshot has no statements"
+    reasons = ", ".join(f"{count:,} because {reason}" for reason, count in step["dropped"].items() if count)
+    return f"the step {step['step']!r} dropped the last {step['statements_in']:,} statements ({reasons})"
+
+
+def _as_facts(alive: pl.DataFrame, settings: Selection) -> pl.DataFrame:
+    """Statements that passed everything, as facts by falling popularity, then by id."""
+    names = {"subject": "subject_id", "property": "relation_id", "value": "object_id", "start_date": "start"}
+    facts = alive.rename(names | {"end_date": "end"})
+    if facts["fact_id"].n_unique() != facts.height:
+        raise AssertionError(f"{facts.height} facts have {facts['fact_id'].n_unique()} different ids")
+    schema = FACTS_SCHEMA | ({"other_periods": OTHER_PERIODS} if settings.several_periods == "keep" else {})
+    ranked = facts.sort("popularity", "fact_id", descending=[True, False], nulls_last=True)
+    return ranked.select(pl.col(name).cast(kind) for name, kind in schema.items())
+
+
+def with_thresholds(settings: Selection, **given: object) -> Selection:
+    """A preset with the thresholds that were given, those that are not None, in the place of its own.
+
+    A fixed least popularity takes the place of the most popular of each relation, and popularity turned off of both.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if "top_per_relation" not in chosen and ("min_popularity" in chosen or chosen.get("popularity") is False):
+        chosen["top_per_relation"] = None
+    return replace(settings, **chosen)  # type: ignore[arg-type]

@@ -1,0 +1,244 @@
+"""What the steps of a stage are asked of: the columns that each stage adds to statements, and its verdicts.
+
+Every function takes the statements that are still alive and returns them all, with ``dropped`` (see
+`anachron.wikidata.rules.Rules.judge`). Frames in, frames out; nothing is read or written here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import Date
+from anachron.core.facts import fact_id
+from anachron.data.facts import OTHER_PERIODS
+from anachron.wikidata.lookups import Lookups
+from anachron.wikidata.rules import Rules, Selection
+
+YEAR_PRECISION = 9
+TRIPLE = ["subject", "property", "value"]
+
+
+def row_stage(
+    statements: pl.LazyFrame, titles: pl.DataFrame, barred: pl.DataFrame, lookups: Lookups, rules: Rules
+) -> pl.LazyFrame:
+    """Verdicts that a row, its property and its two entities decide.
+
+    statements: rows of the snapshot's table. titles: ``id, title`` of the subjects at least. barred: ``id`` of pages of
+    the wiki and templates, at least of those that are subjects or objects here. Adds ``title, property_label,
+    property_description, meta, subject_barred, object_barred, restricted``; a missing datatype is that of the property.
+    """
+    known = lookups.properties.lazy()
+    pages = barred.lazy()
+    coordinate = pl.when(pl.col("value_type") == "coordinate").then(pl.lit("globe-coordinate"))
+    entity = pl.col("value_type") == "entity"
+    rows = (
+        statements.join(titles.lazy().select(subject="id", title="title"), on="subject", how="left")
+        .join(pages.select(subject="id", subject_barred=pl.lit(True)), on="subject", how="left")
+        .join(pages.select(value="id", object_barred=pl.lit(True)), on="value", how="left")
+        .join(known, on="property", how="left")
+        .with_columns(
+            pl.coalesce("datatype", "property_datatype", coordinate).alias("datatype"),
+            (pl.col("object_barred") & entity).alias("object_barred"),
+            pl.col("qualifiers").str.contains(restrictive_pattern(lookups.restrictive)).alias("restricted"),
+        )
+        .drop("property_datatype")
+    )
+    return rules.judge(rows, "rows")
+
+
+def restrictive_pattern(restrictive: Iterable[str]) -> str:
+    """Matches the JSON text of qualifiers that has one of these properties as a key.
+
+    Inside a JSON string a quotation mark is escaped, so nothing in a value looks like ``"P642":``.
+    """
+    return f'"(?:{"|".join(sorted(restrictive))})":'
+
+
+def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+    """Verdicts on the periods of each (s, r, o): one or several, closed or open, readable, over, long enough.
+
+    Needs ``position`` (the order of the dump). Adds for both sides ``start_kind`` (known, unknown, open, absent),
+    ``start_date, start_precision, start_values, start_year``; ``first_day, last_day`` (day numbers of the completed
+    period); ``periods`` (distinct ones of the triple), ``repeated`` (an earlier statement says the same) and
+    ``other_periods, other_unplaced``.
+    """
+    frame = alive.sort("position")
+    for side in ("start", "end"):
+        parts = pl.col(side).struct
+        frame = frame.with_columns(
+            parts.field("kind").fill_null("absent").alias(f"{side}_kind"),
+            parts.field("date").alias(f"{side}_date"),
+            parts.field("precision").fill_null(YEAR_PRECISION).alias(f"{side}_precision"),
+            parts.field("values").fill_null(0).alias(f"{side}_values"),
+            parts.field("raw").alias(f"{side}_raw"),
+        ).with_columns(_boundary_key(side).alias(f"{side}_key"))
+    key = pl.struct("start_key", "end_key")
+    frame = frame.with_columns(
+        key.n_unique().over(TRIPLE).alias("periods"),
+        (pl.int_range(pl.len()).over([*TRIPLE, "start_key", "end_key"]) > 0).alias("repeated"),
+    )
+    frame = _with_days(frame)
+    keep = rules.settings.several_periods == "keep"
+    frame = _with_other_periods(frame) if keep else frame.with_columns(pl.lit(False).alias("other_unplaced"))
+    return rules.judge(frame, "periods").drop("start_key", "end_key", "start_raw", "end_raw")
+
+
+def _boundary_key(side: str) -> pl.Expr:
+    """What makes two boundaries the same: kind, date as written, and whether it is a year or a longer interval."""
+    precision = pl.col(f"{side}_precision")
+    return pl.concat_str(
+        f"{side}_kind",
+        pl.coalesce(f"{side}_date", f"{side}_raw", pl.lit("")),
+        pl.when(precision < YEAR_PRECISION).then(precision.cast(pl.String)).otherwise(pl.lit("")),
+        pl.when(pl.col(f"{side}_values") > 1).then(pl.lit("several")).otherwise(pl.lit("")),
+        separator=" ",
+    )
+
+
+def _with_days(frame: pl.DataFrame) -> pl.DataFrame:
+    """Day numbers and years of the dates, each distinct text read once by `anachron.core.dates`."""
+    texts = pl.concat([frame["start_date"], frame["end_date"]]).drop_nulls().unique().to_list()
+    dates = [Date.parse(text) for text in texts]
+    days = pl.DataFrame(
+        {
+            "text": pl.Series(texts, dtype=pl.String),
+            "date": pl.Series([str(d) for d in dates], dtype=pl.String),  # as fact ids are made of it
+            "first": pl.Series([d.first_day for d in dates], dtype=pl.Int64),
+            "last": pl.Series([d.last_day for d in dates], dtype=pl.Int64),
+            "year": pl.Series([d.year for d in dates], dtype=pl.Int64),
+        }
+    )
+    start = days.select(start_text="text", start_date="date", first_day="first", start_year="year")
+    end = days.select(end_text="text", end_date="date", last_day="last", end_year="year")
+    return (
+        frame.rename({"start_date": "start_text", "end_date": "end_text"})
+        .join(start, on="start_text", how="left", maintain_order="left")
+        .join(end, on="end_text", how="left", maintain_order="left")
+        .drop("start_text", "end_text")
+    )
+
+
+def _with_other_periods(frame: pl.DataFrame) -> pl.DataFrame:
+    """The other distinct periods of each triple. A boundary that no day can be given to is left open (null).
+
+    A period open on both sides, or one that ends before it starts, cannot be placed: its triple is undecided at every
+    date, which ``other_unplaced`` says of the other periods' facts.
+    """
+    shared = frame.filter(pl.col("periods") > 1)
+    placed: dict[tuple[str, ...], dict[tuple[str, str], tuple[str | None, str | None, bool]]] = {}
+    for row in shared.iter_rows(named=True):
+        bounds = [_placed(row, side) for side in ("start", "end")]
+        backwards = None not in bounds and row["last_day"] < row["first_day"]
+        entry = (bounds[0], bounds[1], bounds == [None, None] or backwards)
+        triple = tuple(row[name] for name in TRIPLE)
+        placed.setdefault(triple, {}).setdefault((row["start_key"], row["end_key"]), entry)
+    others: dict[int, tuple[list[dict[str, Any]], bool]] = {}
+    for row in shared.iter_rows(named=True):
+        own = (row["start_key"], row["end_key"])
+        rest = [entry for key, entry in placed[tuple(row[name] for name in TRIPLE)].items() if key != own]
+        periods = [{"start": start, "end": end} for start, end, _ in rest]
+        others[row["position"]] = (periods, any(unplaced for _, _, unplaced in rest))
+    found = pl.DataFrame(
+        {
+            "position": pl.Series(list(others), dtype=frame.schema["position"]),
+            "other_periods": pl.Series([o[0] for o in others.values()], dtype=OTHER_PERIODS),
+            "other_unplaced": pl.Series([o[1] for o in others.values()], dtype=pl.Boolean),
+        }
+    )
+    return frame.join(found, on="position", how="left", maintain_order="left").with_columns(
+        pl.col("other_periods").fill_null(pl.lit([], OTHER_PERIODS)), pl.col("other_unplaced").fill_null(False)
+    )
+
+
+def _placed(row: dict[str, Any], side: str) -> str | None:
+    usable = row[f"{side}_values"] == 1 and row[f"{side}_precision"] >= YEAR_PRECISION
+    return row[f"{side}_date"] if usable else None
+
+
+def entity_stage(alive: pl.DataFrame, entities: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+    """Verdicts on labels. entities: ``id, label, description, created`` of all subjects and objects that exist.
+
+    Adds label, description and ``from`` (first date of existence) of both, ``object_missing`` and ``fact_id``.
+    """
+    about = entities.select("id", "label", "description", "created")
+    frame = alive
+    for side, column in (("subject", "subject"), ("object", "value")):
+        names = {"id": column, "label": f"{side}_label", "description": f"{side}_description"}
+        own = about.rename(names | {"created": f"{side}_from"}).with_columns(pl.lit(True).alias(f"{side}_there"))
+        frame = frame.join(own, on=column, how="left", maintain_order="left")
+    names = {"property_label": "relation_label", "property_description": "relation_description"}
+    frame = frame.rename(names).with_columns(pl.col("object_there").is_null().alias("object_missing"))
+    ids = [fact_id(*row) for row in frame.select(*TRIPLE, "start_date", "end_date").iter_rows()]
+    frame = frame.with_columns(pl.Series("fact_id", ids, pl.String))
+    return rules.judge(frame.drop("subject_there", "object_there"), "entities")
+
+
+def popularity_stage(alive: pl.DataFrame, popularity: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+    """Verdicts on page views. popularity: ``id, popularity`` (median monthly views).
+
+    Adds ``subject_popularity, object_popularity`` and ``popularity``, their geometric mean.
+    """
+    views = popularity.select("id", "popularity")
+    subject = views.rename({"id": "subject", "popularity": "subject_popularity"})
+    object_ = views.rename({"id": "value", "popularity": "object_popularity"})
+    frame = (
+        alive.join(subject, on="subject", how="left", maintain_order="left")
+        .join(object_, on="value", how="left", maintain_order="left")
+        .with_columns((pl.col("subject_popularity") * pl.col("object_popularity")).sqrt().alias("popularity"))
+    )
+    return rules.judge(frame, "popularity")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where popularity cuts, which depends on all facts at once.
+
+    threshold: least popularity. last: relation -> popularity and id of the last of its facts that is kept, where it
+    has more than the settings want.
+    """
+
+    threshold: float | None = None
+    last: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"threshold": self.threshold, "last": {relation: list(pair) for relation, pair in self.last.items()}}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Cut":
+        return cls(value["threshold"], {relation: (p, f) for relation, (p, f) in value["last"].items()})
+
+
+def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
+    """The cut of the settings for these facts (``property, popularity, fact_id``). Paper 002, footnote 8."""
+    if not settings.popularity:
+        return Cut()
+    threshold = settings.min_popularity
+    if settings.lowers_threshold:
+        step = 0
+        threshold = float(settings.highest_popularity)
+        while threshold > 0 and alive.filter(pl.col("popularity") >= threshold).height <= settings.more_than:
+            step += 1
+            threshold = max(settings.highest_popularity - step * settings.popularity_step, 0.0)
+    last: dict[str, tuple[float, str]] = {}
+    if settings.top_per_relation is not None:
+        above = alive if threshold is None else alive.filter(pl.col("popularity") >= threshold)
+        ranked = above.sort("popularity", "fact_id", descending=[True, False])
+        for (relation,), facts in ranked.group_by(["property"], maintain_order=True):
+            if facts.height > settings.top_per_relation:
+                row = facts.row(settings.top_per_relation - 1, named=True)
+                last[str(relation)] = (row["popularity"], row["fact_id"])
+    return Cut(threshold, dict(sorted(last.items())))
+
+
+def cut_stage(alive: pl.DataFrame, cut: Cut, rules: Rules) -> pl.DataFrame:
+    """Verdicts of the cut: facts below the threshold, or behind the last of their relation, go."""
+    last = pl.DataFrame(
+        [(relation, *pair) for relation, pair in cut.last.items()],
+        schema={"property": pl.String, "last_popularity": pl.Float64, "last_fact": pl.String},
+        orient="row",
+    )
+    frame = alive.join(last, on="property", how="left", maintain_order="left")
+    frame = frame.with_columns(pl.lit(cut.threshold, pl.Float64).alias("threshold"))
+    return rules.judge(frame, "cut").drop("threshold", "last_popularity", "last_fact")
