@@ -1,0 +1,1 @@
+"""Wikidata dumps and page views: fetching them, and reading them into snapshots."""

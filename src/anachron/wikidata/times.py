@@ -1,0 +1,127 @@
+"""Time values of Wikidata, read into the date texts of `anachron.core.dates`, and written back.
+
+A time value is a text (`+2011-03-24T00:00:00Z`), a precision (11 day, 10 month, 9 year, 8 decade, 7 century,
+down to 0; 12 to 14 are finer than a day) and a calendar. In the JSON there is no year 0: `-0044` is 44 BCE, as in our
+dates. Parts that the precision does not cover mean nothing, whatever is written there; month 00 and day 00 occur
+at any precision.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from anachron.core.dates import Date, as_date, days_in_month
+
+GREGORIAN = "http://www.wikidata.org/entity/Q1985727"
+JULIAN = "http://www.wikidata.org/entity/Q1985786"
+CALENDARS = {"Q1985727": "gregorian", "Q1985786": "julian"}
+YEAR, MONTH, DAY = 9, 10, 11  # precisions
+FINEST = 14
+
+# Old dumps pad years to eleven digits. More than twelve digits without the padding are beyond our dates.
+_TIME = re.compile(r"([+-])0*([0-9]{1,12})-([0-9]{2})-([0-9]{2})T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_DAYS_BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
+_JULIAN_LEAD = 2  # 1 January of year 1 (Julian) is two days before the same day (Gregorian)
+
+
+class TimeValue(NamedTuple):
+    """A time value as read.
+
+    ``date``: text at the precision that is both stated and filled in, proleptic Gregorian for days; ``None`` where
+    it cannot be read or does not exist. Below precision 9 it is the year as written, which names an interval.
+    ``precision``: as stated. ``calendar``: ``gregorian`` or ``julian`` as stated, or the model itself when it is
+    neither, and then there is no date.
+    """
+
+    date: str | None
+    precision: int
+    calendar: str
+
+
+def read_time(time: str, precision: int, calendarmodel: str) -> TimeValue:
+    """Read a time value of a dump; ``calendarmodel`` is a URI or only its id. Never raises for what a dump holds.
+
+    No date comes out of a text that is not a Wikidata time (its sign is part of it), of a day or month that does
+    not exist in the stated calendar, of a year 0, of a precision outside 0 to 14 and of an unknown calendar. Days of
+    the Julian calendar become Gregorian; its months and years keep their digits, for they name no single Gregorian one.
+    """
+    calendar = CALENDARS.get(calendarmodel.rpartition("/")[2])
+    found = _TIME.fullmatch(time)
+    if calendar is None:
+        return TimeValue(None, precision, calendarmodel)
+    if found is None or not 0 <= precision <= FINEST:
+        return TimeValue(None, precision, calendar)
+    sign, year, month, day = found.groups()
+    if year == "0":
+        return TimeValue(None, precision, calendar)
+    text = f"-{year:0>4}" if sign == "-" else year.zfill(4)
+    if precision < MONTH or month == "00":
+        return TimeValue(text, precision, calendar)
+    if month > "12":
+        return TimeValue(None, precision, calendar)
+    if precision < DAY or day == "00":
+        return TimeValue(f"{text}-{month}", precision, calendar)
+    numbers = int(year) if sign == "+" else -int(year), int(month), int(day)
+    if calendar == "julian":
+        gregorian = julian_to_gregorian(*numbers)
+        return TimeValue(None if gregorian is None else str(gregorian), precision, calendar)
+    exists = numbers[2] <= 28 or numbers[2] <= days_in_month(numbers[0], numbers[1])
+    return TimeValue(f"{text}-{month}-{day}" if exists else None, precision, calendar)
+
+
+def julian_to_gregorian(year: int, month: int, day: int) -> Date | None:
+    """The Gregorian day of a day of the (proleptic) Julian calendar, or ``None`` where that month has no such day.
+
+    ``year`` is historical: -44 is 44 BCE, 0 does not occur.
+    """
+    if not 1 <= day <= _julian_days_in_month(year, month):
+        return None
+    return Date.from_day_number(_julian_day_number(year, month, day))
+
+
+def gregorian_to_julian(day: Date) -> tuple[int, int, int]:
+    """Historical year, month and day in the (proleptic) Julian calendar of a Gregorian day."""
+    number = day.first_day
+    # Four Julian years have 1,461 days; an estimate that is at most one year off is then corrected.
+    estimate = 4 * (number + 1) // 1461 + 1
+    year = estimate if estimate > 0 else estimate - 1
+    while number < _julian_day_number(year, 1, 1):
+        year = _neighbour(year, -1)
+    while number >= _julian_day_number(_neighbour(year, 1), 1, 1):
+        year = _neighbour(year, 1)
+    month = 12
+    while number < _julian_day_number(year, month, 1):
+        month -= 1
+    return year, month, number - _julian_day_number(year, month, 1) + 1
+
+
+def write_time(date: Date | str, calendar: Literal["gregorian", "julian"] = "gregorian") -> tuple[str, int, str]:
+    """Text, precision and calendar model of a date, as Wikidata writes them: the inverse of `read_time`.
+
+    With ``julian`` the digits of a day are converted to that calendar, those of months and years are kept.
+    Raises `DataError` for a text that is not a date.
+    """
+    date = as_date(date)
+    year, month, day = date.year, date.month or 0, date.day or 0
+    if calendar == "julian" and date.granularity == "day":
+        year, month, day = gregorian_to_julian(date)
+    precision = {"year": YEAR, "month": MONTH, "day": DAY}[date.granularity]
+    time = f"{'-' if year < 0 else '+'}{abs(year):04d}-{month:02d}-{day:02d}T00:00:00Z"
+    return time, precision, GREGORIAN if calendar == "gregorian" else JULIAN
+
+
+def _neighbour(year: int, step: int) -> int:
+    return year + step or step
+
+
+def _julian_leap(year: int) -> bool:
+    return (year if year > 0 else year + 1) % 4 == 0
+
+
+def _julian_days_in_month(year: int, month: int) -> int:
+    return _DAYS_BEFORE_MONTH[month] - _DAYS_BEFORE_MONTH[month - 1] + (month == 2 and _julian_leap(year))
+
+
+def _julian_day_number(year: int, month: int, day: int) -> int:
+    past = (year if year > 0 else year + 1) - 1  # whole years since 1 January of year 1
+    in_year = _DAYS_BEFORE_MONTH[month - 1] + (month > 2 and _julian_leap(year)) + day
+    return 365 * past + past // 4 + in_year - _JULIAN_LEAD
