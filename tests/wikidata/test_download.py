@@ -1,6 +1,7 @@
 """Fetching from a server that cuts, forgets, hangs and lies."""
 
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -12,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
 
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.wikidata import download
 from anachron.wikidata.sources import Source
 from anachron.wikidata.web import Manners, client, retry_after
+from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
 
 NAME = "wikidata-20210104-all.json.bz2"
 PATH = f"/{NAME}"
@@ -103,7 +104,7 @@ def test_failures_without_progress_end_after_the_retries_and_pauses_grow(server,
     waits = []
     with pytest.raises(BackendError, match=r"the server answers 500, 5 times in a row.*goes on from what is"):
         fetch(server, tmp_path, retries=4, waits=waits)
-    assert all(later > 1.2 * earlier for earlier, later in zip(waits[1:], waits[2:], strict=False))
+    assert all(later > 1.2 * earlier for earlier, later in itertools.pairwise(waits[1:]))
     assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:300_000]
     server.files[PATH].faults = []
     done = fetch(server, tmp_path)
@@ -150,13 +151,13 @@ def test_a_silent_server_is_named_in_the_end(server, tmp_path):
 def test_no_server_at_all(tmp_path):
     with Flaky() as gone:
         pass
-    with pytest.raises(BackendError, match="Connect.*2 times in a row; check the network"):
+    with pytest.raises(BackendError, match=r"Connect.*2 times in a row; check the network"):
         fetch(gone, tmp_path, retries=1)
 
 
 def test_a_wrong_checksum_is_refused_and_the_file_set_aside(server, tmp_path):
     file = server.put(PATH, DATA[:-1] + b"!")
-    with pytest.raises(DataError, match="its sha1 is .* set aside as .*run the same command again"):
+    with pytest.raises(DataError, match=r"its sha1 is .* set aside as .*run the same command again"):
         fetch(server, tmp_path)
     assert leftovers(tmp_path) == [f"{NAME}.wrong"]
     file.data, file.etag = DATA, '"mended"'
@@ -285,7 +286,7 @@ def test_refusals_are_final(server, tmp_path, status, message):
 def test_another_file_under_the_name_is_not_overwritten(server, tmp_path):
     server.put(PATH, DATA)
     (tmp_path / NAME).write_bytes(b"mine")
-    with pytest.raises(DataError, match="is there with 4 bytes.*move it away"):
+    with pytest.raises(DataError, match=r"is there with 4 bytes.*move it away"):
         fetch(server, tmp_path)
     (tmp_path / NAME).write_bytes(bytes(len(DATA)))
     with pytest.raises(DataError, match="is there, its sha1 is"):
