@@ -71,12 +71,14 @@ def parse_name(path: Path | str) -> PageviewFile:
     return PageviewFile(path, f"{year}-{month}", None if day is None else int(day))
 
 
-def read_views(path: Path, project: str, lines: Lines, progress: Callable[[int], None] = lambda bytes_: None) -> Any:
-    """Yield tables ``title: str, views: i64`` of a project, each distinct in its titles, none larger than a batch.
+def read_views(
+    path: Path, project: str, lines: Lines, progress: Callable[[int], None] = lambda bytes_: None
+) -> Iterator[pl.DataFrame]:
+    """Yield tables ``title: str, views: i64`` of a project, each of one batch of its lines.
 
-    Titles are as `normalise` makes them; the same title can come in several tables. ``lines`` is counted up on the
-    way. ``progress`` is told how many bytes of the file are read. Raises `DataError` for a file that is damaged or
-    cut off. Memory is bounded by `BATCH`, whatever the file's size and order.
+    Titles are as `normalise` makes them; the same title can come several times. ``lines`` is counted up on the way,
+    ``progress`` is told how many bytes of the file are read. Memory is bounded by `BATCH`, whatever the size and order
+    of the file. Raises `DataError` for a file that is damaged or cut off.
     """
     prefix = project.encode() + b" "
     waiting: list[bytes] = []
@@ -188,13 +190,12 @@ def _sum(parts: list[bytes], lines: Lines, project: str) -> pl.DataFrame:
         encoding="utf8-lossy",
         truncate_ragged_lines=True,
     )
-    if table.height != rows:
-        raise AssertionError(f"{rows} lines became {table.height} rows")
+    assert table.height == rows, f"{rows} lines became {table.height} rows"
     good = views_of(table)
     lines.project += rows
     lines.bad += rows - good.height
     sums = good.group_by("title").agg(pl.col("views").sum())
-    return normalise(sums, project).group_by("title").agg(pl.col("views").sum())
+    return normalise(sums, project)
 
 
 def views_of(table: pl.DataFrame) -> pl.DataFrame:
@@ -230,16 +231,14 @@ def normalise(table: pl.DataFrame, project: str) -> pl.DataFrame:
     encoded = table["title"].str.contains("%[0-9A-Fa-f]{2}")
     if encoded.any():
         titles = pl.Series("title", [_decoded(text) for text in table.filter(encoded)["title"]], pl.String)
-        table = pl.concat(
-            [table.filter(~encoded), table.filter(encoded).with_columns(titles)], how="vertical"
-        )
+        table = pl.concat([table.filter(~encoded), table.filter(encoded).with_columns(titles)], how="vertical")
     spaced = title.str.replace_all("_", " ", literal=True).str.replace_all(" {2,}", " ").str.strip_chars(" ")
     table = table.with_columns(spaced)
     if not project.endswith(".wiktionary"):
         first = title.str.slice(0, 1)
         capital = first.str.to_uppercase()
-        one = capital.str.len_chars() == 1  # the capital of some letters is two, and MediaWiki then leaves them
-        changes = one & (capital != first)
+        # MediaWiki leaves letters whose capital is two letters, and the Georgian ones, whose capitals are recent.
+        changes = (capital != first) & (capital.str.len_chars() == 1) & ~first.str.contains("[\u10d0-\u10ff]")
         table = table.with_columns(pl.when(changes).then(capital + title.str.slice(1)).otherwise(title).alias("title"))
     return table.filter(title != "")
 
