@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from anachron.cli import data, demo, export, measure, probe, report
+from anachron.cli import data, demo, export, measure, probe, report, wikidata, wikidata_fetch
 from anachron.errors import AnachronError, ConfigError
 
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -37,6 +37,11 @@ def _options(
 
 for module in (demo, data, probe, measure, report, export):
     module.register(app)
+
+wikidata_app = typer.Typer(help="Read Wikidata dumps into snapshots.", no_args_is_help=True)
+app.add_typer(wikidata_app, name="wikidata")
+wikidata.register(wikidata_app)
+wikidata_fetch.register(wikidata_app)
 
 
 def run(arguments: list[str] | None = None) -> None:

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 
 def stderr() -> Console:
@@ -41,20 +49,24 @@ def quiet_loading() -> None:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told (done, total). It draws a bar on a terminal, and nothing anywhere else."""
+def progress_bar(title: str, unit: str = "items") -> Iterator[Callable[..., None]]:
+    """A function to be told (done, total) and perhaps words, which stand behind the title.
+
+    It draws a bar with the time left on a terminal, and nothing anywhere else. ``unit`` is items or bytes.
+    """
     console = stderr()
     if not console.is_terminal:
-        yield lambda done, total: None
+        yield lambda done, total, note="": None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    amount: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task(title, total=None)
         last = [0.0]
 
-        def update(done: int, total: int) -> None:
+        def update(done: int, total: int, note: str = "") -> None:
             if done >= total or time.monotonic() - last[0] > 0.1:
                 last[0] = time.monotonic()
-                bars.update(task, completed=done, total=total)
+                bars.update(task, completed=done, total=total, description=f"{title}  {note}" if note else title)
 
         yield update

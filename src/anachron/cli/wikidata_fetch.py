@@ -90,7 +90,7 @@ def download(
 
 
 def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[Fetched]":
-    """Fetch with a bar for each file, in megabytes, and one for each check."""
+    """Fetch with a bar for each file, and one for each check."""
     from contextlib import ExitStack
 
     from anachron.wikidata.download import fetch_all
@@ -101,8 +101,8 @@ def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[
         def progress(what: str, done: int, total: int) -> None:
             if what not in bars:
                 stack.close()  # the bar before is complete
-                bars[what] = stack.enter_context(progress_bar(f"{what} (MB)"))
-            bars[what](done // 10**6, total // 10**6)
+                bars[what] = stack.enter_context(progress_bar(what, unit="bytes"))
+            bars[what](done, total)
 
         return fetch_all(servers.web, sources, out, servers.manners, progress)
 

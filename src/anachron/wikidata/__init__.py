@@ -1,1 +1,1 @@
-"""Wikidata dumps and page views: fetching them, and reading them into snapshots."""
+"""From Wikidata dumps and page views to snapshots, and from snapshots to facts."""

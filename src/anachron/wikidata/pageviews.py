@@ -8,14 +8,13 @@ backslashes (``"\\"Heroes\\"_(album)"``). A title has a line for each page id an
 (``pageviews-20201224-user.bz2``).
 """
 
-import bz2
-import gzip
 import io
 import queue
 import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date as Day
 from pathlib import Path
@@ -25,6 +24,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
+from anachron.wikidata.bzip2 import Bzip2File, Chain, check_chains
 
 BLOCK = 8 << 20  # bytes of text read at once
 BATCH = 48 << 20  # bytes of the project's lines summed at once
@@ -78,12 +78,12 @@ def read_views(
 
     Titles are as `normalise` makes them; the same title can come several times. ``lines`` is counted up on the way,
     ``progress`` is told how many bytes of the file are read. Memory is bounded by `BATCH`, whatever the size and order
-    of the file. Raises `DataError` for a file that is damaged or cut off.
+    of the file. ``threads`` decompress a bz2 file. Raises `DataError` for a file that is damaged or cut off.
     """
     prefix = project.encode() + b" "
     waiting: list[bytes] = []
     size = 0
-    for block in _ahead(_blocks(path, progress)):
+    for block in _ahead(_blocks(path, progress, threads)):
         lines.read += block.count(b"\n")
         mine = lines_of(block, prefix)
         if mine:
@@ -96,34 +96,60 @@ def read_views(
         yield _sum(waiting, lines, project)
 
 
-def _blocks(path: Path, progress: Callable[[int], None]) -> Iterator[bytes]:
+def _blocks(path: Path, progress: Callable[[int], None], threads: int = 1) -> Iterator[bytes]:
     """The text in blocks of whole lines; a last line without its end gets one."""
-    rest = b""
+    rest: list[bytes] = []
+    for chunk in _text(path, progress, threads):
+        head, newline, tail = chunk.rpartition(b"\n")
+        if newline:
+            yield b"".join((*rest, head, newline))
+            rest = [tail]
+        else:
+            rest.append(chunk)
+    if any(rest):
+        yield b"".join((*rest, b"\n"))
+
+
+def _text(path: Path, progress: Callable[[int], None], threads: int) -> Iterator[bytes]:
+    """What the file holds, by its first bytes: names of uncompressed files may end in anything."""
     try:
-        with path.open("rb") as raw, _decompressed(path, raw) as text:
-            while block := text.read(BLOCK):
-                progress(raw.tell())
-                head, newline, tail = block.rpartition(b"\n")
-                if newline:
-                    yield rest + head + newline
-                    rest = tail
-                else:
-                    rest += block
-            if rest:
-                yield rest + b"\n"
+        with path.open("rb") as raw:
+            magic = raw.read(3)
+            raw.seek(0)
+            if magic == b"BZh":
+                yield from _bzip2_text(path, progress, threads)
+                return
+            with _gzip(raw) if magic.startswith(b"\x1f\x8b") else nullcontext(raw) as text:
+                while chunk := text.read(BLOCK):
+                    progress(raw.tell())
+                    yield chunk
     except EOFError as error:
         raise DataError(f"{path} is cut off: its end is missing; fetch it again") from error
     except (OSError, zlib.error) as error:
         raise DataError(f"{path} is damaged or cannot be read ({error}); fetch it again") from error
 
 
-def _decompressed(path: Path, raw: IO[bytes]) -> Any:
-    """What the file holds, by its first bytes: names of uncompressed files may end in anything."""
-    magic = raw.read(3)
-    raw.seek(0)
-    if magic == b"BZh":
-        return bz2.BZ2File(raw)
-    return gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw
+def _gzip(raw: IO[bytes]) -> Any:
+    try:
+        from isal import igzip
+    except ImportError as error:
+        raise ConfigError("reading gz files needs the package isal: pip install 'anachron[wikidata]'") from error
+    return igzip.IGzipFile(fileobj=raw, mode="rb")
+
+
+def _bzip2_text(path: Path, progress: Callable[[int], None], threads: int) -> Iterator[bytes]:
+    chain = Chain(path)
+    parts: list[bytes] = []
+    with Bzip2File(path) as file:
+        for unit in file.units(0, file.size, threads):
+            chain.add(unit)
+            parts.append(unit.text or b"")
+            if len(parts) * 900_000 >= BLOCK:  # blocks of bz2 hold 900,000 bytes
+                progress(unit.after // 8)
+                yield b"".join(parts)
+                parts.clear()
+        yield b"".join(parts)
+        check_chains(path, file.size, [chain.as_dict()])
 
 
 def _ahead(blocks: Iterator[bytes], most: int = 2) -> Iterator[bytes]:

@@ -1,0 +1,62 @@
+"""``wikidata ingest``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anachron.cli.output import print_json, progress_bar, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(ingest)
+
+
+def ingest(
+    dump: Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .json.bz2 or .json.zst.")],
+    date: Annotated[str, typer.Option(help="Date of the dump: YYYY-MM-DD.")],
+    out: Annotated[Path, typer.Option(help="Folder for the snapshot.")],
+    wiki: Annotated[
+        str, typer.Option(help="Items with a title in this wiki are subjects; all: every item.")
+    ] = "enwiki",
+    language: Annotated[
+        str, typer.Option(help="Language of labels and descriptions, where there is none: mul.")
+    ] = "en",
+    limit: Annotated[
+        int | None,
+        typer.Option(help="Only the first N entities of the dump, read by one process; its end is not checked."),
+    ] = None,
+    entities: Annotated[Path | None, typer.Option(help="Only the items of this file, one id a line.")] = None,
+    buckets: Annotated[int, typer.Option(help="Files a table: later steps work on one at a time.")] = 32,
+    workers: Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")] = None,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    """Turn a Wikidata dump into a snapshot folder. An interrupted call goes on where it stopped when it is repeated.
+
+    Example: anachron wikidata ingest latest-all.json.gz --date 2021-01-04 --out wikidata-2021 --workers 8
+    """
+    try:
+        from anachron.wikidata.ingest import IngestSettings, read_entity_list
+        from anachron.wikidata.ingest import ingest as run
+    except ModuleNotFoundError as error:
+        from anachron.errors import ConfigError
+
+        if (error.name or "").partition(".")[0] in ("isal", "msgspec", "pyarrow", "zstandard"):
+            raise ConfigError(f"reading dumps needs {error.name}: pip install 'anachron[wikidata]'") from error
+        raise
+
+    listed = None if entities is None else read_entity_list(entities)
+    settings = IngestSettings(date, wiki, language, limit, listed, buckets)
+    with progress_bar(f"reading {dump.name}", unit="bytes") as progress:
+        manifest = run(dump, out, settings, workers=workers, ray=ray, progress=progress)
+    if json_:
+        print_json(manifest)
+        return
+    counts = manifest["counts"]
+    dropped = "; ".join(f"{number:,} {reason}" for reason, number in counts["dropped"].items()) or "none"
+    say(f"{counts['lines']:,} entities read: {counts['items']:,} items, {counts['properties']:,} properties")
+    say(f"{counts['kept']:,} items are subjects, with {counts['statements']:,} statements; dropped: {dropped}")
+    say(f"{counts['class_edges']:,} class edges; written to {out}")
+    if counts["bad"]:
+        say(f"{counts['bad']:,} that could not be used are in {out / 'bad.jsonl'}")

@@ -1,0 +1,156 @@
+"""The one place that knows Ray: a function over many items, in order, on processes of this machine or on a cluster.
+
+A function must be importable by name, and its items and results small enough to be sent. Results come in the order of
+the items, so nothing that is made of them depends on who computed what.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from anachron.errors import BackendError, ConfigError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_AHEAD = 2  # items in work or waiting, for each worker
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def worker_count(workers: int | None = None, ray: str | None = None) -> int:
+    """How many items are worked on at once: ``workers``, else one, or on Ray all cores of the cluster.
+
+    Raises `ConfigError` for less than one worker and, with ``ray``, where Ray is missing or the address has no cluster.
+    """
+    if workers is not None:
+        if workers < 1:
+            raise ConfigError(f"workers {workers}: give at least 1")
+        return workers
+    if ray is None:
+        return 1
+    with _connected(ray, None) as connection:
+        return max(1, int(connection.cluster_resources().get("CPU", 1)))
+
+
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None, ray: str | None = None
+) -> Iterator[Result]:
+    """Results of ``function`` for each item, in their order, as they come.
+
+    One worker and no ``ray``: here, one after another. Several workers: processes of this machine. ``ray``: the
+    address of a cluster (``auto``, ``ray://host:10001``, ``host:6379``), or ``local`` for one that is started here and
+    stopped at the end. At most twice as many items as workers are taken from ``items`` ahead. An exception of the
+    function stops all and is raised here.
+    Raises `BackendError` when a worker dies (memory, kill), and `ConfigError` for a missing Ray or a wrong address.
+    """
+    number = worker_count(workers, ray)
+    if ray is not None:
+        yield from _on_ray(function, items, number, ray, workers)
+    elif number == 1:
+        yield from map(function, items)
+    else:
+        yield from _in_processes(function, items, number)
+
+
+def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_begin_worker, initargs=(os.getpid(),)
+    )
+    waiting: deque[Future[Result]] = deque()
+    done = False
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= _AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+        done = True
+    except BrokenProcessPool as error:
+        raise _dead("a worker process died") from error
+    finally:
+        pool.shutdown(wait=done, cancel_futures=True)
+        if not done:  # what they are at will not be used
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+
+
+def _begin_worker(parent: int) -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when the parent is gone, even by kill -9."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _connected(address: str, workers: int | None) -> Iterator[Any]:
+    """Ray, connected; the connection ends here unless somebody else had made it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError(f"--ray {address} needs Ray: pip install 'anachron[ray]', or use --workers N") from error
+    ours = not ray.is_initialized()
+    if ours:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if address == "local":
+            options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
+        else:
+            options["address"] = address
+        try:
+            ray.init(**options)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ConfigError(
+                f"--ray {address}: no cluster there ({reason}); start one with ray start --head, or use --ray local"
+            ) from error
+    try:
+        yield ray
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _on_ray(
+    function: Callable[[Item], Result], items: Iterable[Item], number: int, address: str, workers: int | None
+) -> Iterator[Result]:
+    with _connected(address, workers) as ray:
+        remote = ray.remote(max_retries=2)(function)
+        waiting: deque[Any] = deque()
+
+        def next_result() -> Result:
+            try:
+                return ray.get(waiting.popleft())  # type: ignore[no-any-return]
+            except ray.exceptions.RayTaskError as error:
+                raise (error.cause if isinstance(error.cause, Exception) else error) from error
+            except ray.exceptions.RayError as error:
+                raise _dead(f"a Ray worker was lost ({str(error).splitlines()[0]})") from error
+
+        for item in items:
+            waiting.append(remote.remote(item))
+            if len(waiting) >= _AHEAD * number:
+                yield next_result()
+        while waiting:
+            yield next_result()
+
+
+def _dead(what: str) -> BackendError:
+    return BackendError(
+        f"{what}, perhaps out of memory; repeat the command with fewer --workers: what is finished is kept"
+    )

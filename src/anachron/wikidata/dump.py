@@ -1,0 +1,439 @@
+"""Dump files, cut into ranges of whole lines that can be read apart.
+
+A range is a function of the file alone. Plain files and bz2 are cut by bytes of the file, and a range is entered
+directly; gz and zst cannot be entered in the middle and are cut by bytes of their text, so whoever wants a range
+decompresses what lies before it (at gigabytes a second, which leaves parsing as the work to be shared).
+
+The text of a range is what its bytes hold (for bz2: the blocks that begin in it). A range *owns* the lines that follow
+a line break in its text, and the first range owns the first line too: so each line of the file has one owner, and a
+range can be read without knowing how the one before it ended.
+"""
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from anachron.errors import ConfigError, DataError
+from anachron.wikidata.bzip2 import Bzip2File, Chain
+
+Compression = Literal["none", "gz", "bz2", "zst"]
+MIB = 1 << 20
+RANGE_BYTES: dict[Compression, int] = {"none": 64 * MIB, "gz": 64 * MIB, "bz2": 8 * MIB, "zst": 64 * MIB}
+MOST_RANGES = 4096  # a larger file is cut into larger ranges, so that joining them stays cheap
+TEXT_PER_BYTE: dict[Compression, int] = {"none": 1, "gz": 16, "bz2": 1, "zst": 16}  # a guess, to bound the ranges
+LONGEST_LINE = 256 * MIB  # the largest entity of Wikidata takes about 5 MB
+_CHUNK = MIB
+_OTHERS = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZ0": "bzip1", b"PAR1": "Parquet"}
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A dump file: how it is compressed, how its entities are laid out, and where it is cut.
+
+    ``layout`` is "lines" (with or without the brackets and commas of an array) or "document", one JSON document
+    ``{"entities": {...}}``. ``range_bytes`` counts bytes of the file (plain, bz2) or of its text (gz, zst).
+    ``sample`` is a hash of the file's first and last MiB, by which a file is known again.
+    """
+
+    path: Path
+    compression: Compression
+    layout: Literal["lines", "document"]
+    size: int
+    range_bytes: int
+    sample: str
+
+    @property
+    def seekable(self) -> bool:
+        return self.compression in ("none", "bz2")
+
+    @property
+    def ranges(self) -> int | None:
+        """How many ranges there are; None where only reading to the end tells (gz, zst)."""
+        if self.layout == "document":
+            return 1
+        return max(1, -(-self.size // self.range_bytes)) if self.seekable else None
+
+
+@dataclass
+class Range:
+    """One range while and after it is read: its number and what is known of its text.
+
+    ``text_bytes`` is the length of its own text, not of its lines. ``last`` tells that nothing follows it.
+    ``unended`` tells that its last line has no line break: it is the last of the file. ``chain`` belongs to bz2.
+    """
+
+    number: int
+    text_bytes: int = 0
+    last: bool = False
+    unended: bool = False
+    file_position: int = 0
+    chain: dict[str, Any] | None = None
+    lines: Iterator[tuple[int, list[bytes]]] = field(default_factory=lambda: iter(()), repr=False)
+
+
+def open_dump(path: Path | str, range_bytes: int | None = None) -> Dump:
+    """Look at a dump: its compression by its first bytes, its layout by the begin of its text.
+
+    Raises `DataError` for a file that is missing, empty, or no dump, and `ConfigError` for ranges below one byte.
+    """
+    path = Path(path)
+    if range_bytes is not None and range_bytes < 1:
+        raise ConfigError(f"range_bytes {range_bytes}: a range has at least one byte")
+    try:
+        if not path.is_file():
+            raise DataError(f"{path}: no such file; give the path of a dump (.json, .json.gz, .json.bz2, .json.zst)")
+        with path.open("rb") as file:
+            begin = file.read(MIB)
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - MIB))
+            end = file.read(MIB)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    if not begin:
+        raise DataError(f"{path} is empty; fetch the dump again")
+    compression = _compression(path, begin)
+    if range_bytes is None:
+        range_bytes = max(RANGE_BYTES[compression], size * TEXT_PER_BYTE[compression] // MOST_RANGES)
+    sample = hashlib.sha256(begin + end).hexdigest()
+    dump = Dump(path, compression, "lines", size, range_bytes, sample)
+    if _layout(dump) == "document":
+        return Dump(path, compression, "document", size, range_bytes, sample)
+    return dump
+
+
+def _compression(path: Path, begin: bytes) -> Compression:
+    if begin.startswith(b"\x1f\x8b"):
+        return "gz"
+    if begin.startswith(b"BZh"):
+        return "bz2"
+    if begin.startswith(b"\x28\xb5\x2f\xfd") or (begin[1:4] == b"\x2a\x4d\x18" and 0x50 <= begin[0] <= 0x5F):
+        return "zst"
+    for magic, name in _OTHERS.items():
+        if begin.startswith(magic):
+            raise DataError(f"{path} is a {name} file; a dump is plain JSON, or compressed with gz, bz2 or zst")
+    return "none"
+
+
+def _layout(dump: Dump) -> Literal["lines", "document"]:
+    begin = b""
+    for chunk in _text(dump, 1):
+        begin += chunk
+        if len(begin.lstrip()) >= 4096:
+            break
+    begin = begin[:65536].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not begin.startswith((b"[", b"{")):
+        shown = begin[:40].decode("utf-8", "replace") if begin else "nothing"
+        raise DataError(f"{dump.path} begins with {shown!r}; a Wikidata JSON dump begins with '[' or an entity '{{'")
+    return "document" if begin[1:].lstrip().startswith(b'"entities"') else "lines"
+
+
+def read_range(dump: Dump, number: int, threads: int = 1) -> Range:
+    """Open one range of a plain or bz2 file (or the only one of a document); its lines are read as one asks."""
+    if dump.layout == "document":
+        return _read_document(dump, threads)
+    start = number * dump.range_bytes
+    found = Range(number)
+    opener = _open_plain if dump.compression == "none" else _open_bzip2
+    found.lines = _whole_lines(dump, found, *opener(dump, found, start, start + dump.range_bytes, threads))
+    return found
+
+
+def read_stream(dump: Dump, first: int, step: int, skip: frozenset[int] = frozenset()) -> Iterator[Range]:
+    """Every ``step``-th range of a gz or zst file from ``first`` on, in one pass; those in ``skip`` are passed over.
+
+    The lines of a range must be read before the next range is asked for. The last range given is the last of the
+    file, and may have no text.
+    """
+    file_position = [0]
+    stream = _Stream(_text(dump, 1, file_position))
+    number = first
+    while True:
+        stream.skip(number * dump.range_bytes)
+        found = Range(number)
+        if number in skip:
+            found.text_bytes = stream.skip((number + 1) * dump.range_bytes)
+        else:
+            found.lines = _whole_lines(
+                dump, found, *_of_stream(stream, found, (number + 1) * dump.range_bytes, file_position)
+            )
+        if number not in skip:
+            yield found
+        if stream.ended:
+            return
+        number += step
+
+
+def _read_document(dump: Dump, threads: int) -> Range:
+    """The entities of one document, each as a line."""
+    import msgspec
+
+    found = Range(0, last=True, file_position=dump.size)
+    text = bytearray()
+    for chunk in _text(dump, threads):
+        text += chunk
+        if len(text) > LONGEST_LINE:
+            raise DataError(
+                f"{dump.path}: one JSON document of more than {LONGEST_LINE:,} bytes; use one entity a line"
+            )
+    found.text_bytes = len(text)
+    try:
+        document = msgspec.json.decode(text, type=dict[str, Any])
+        entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None
+    found.lines = iter([(0, [msgspec.json.encode(entity) for entity in entities.values()])])
+    return found
+
+
+def _open_plain(
+    dump: Dump, found: Range, start: int, end: int, threads: int
+) -> tuple[Iterator[bytes], Iterator[bytes]]:
+    position = [start]
+    found.text_bytes = max(0, min(end, dump.size) - start)
+    found.last = end >= dump.size
+    found.file_position = min(end, dump.size)
+
+    def chunks(until: int) -> Iterator[bytes]:
+        with dump.path.open("rb") as file:
+            file.seek(position[0])
+            while position[0] < until:
+                chunk = file.read(min(_CHUNK, until - position[0]))
+                if not chunk:
+                    raise DataError(f"{dump.path} ends at byte {position[0]:,} of {dump.size:,}: it changed meanwhile")
+                position[0] += len(chunk)
+                yield chunk
+
+    return chunks(min(end, dump.size)), chunks(dump.size)
+
+
+def _open_bzip2(
+    dump: Dump, found: Range, start: int, end: int, threads: int
+) -> tuple[Iterator[bytes], Iterator[bytes]]:
+    file = Bzip2File(dump.path)
+    units = file.units(start, end, threads)
+    behind: list[bytes] = []
+
+    def own() -> Iterator[bytes]:
+        chain = Chain(dump.path)
+        found.last = True
+        try:
+            for unit in units:
+                if unit.bit >= 8 * end:
+                    found.last = False
+                    behind.append(unit.text or b"")
+                    break
+                chain.add(unit)
+                if unit.text:
+                    found.text_bytes += len(unit.text)
+                    yield unit.text
+        except BaseException:  # damage, or a reader that has enough: `beyond` will not be asked
+            units.close()  # type: ignore[attr-defined]
+            file.__exit__()
+            raise
+        found.chain = chain.as_dict()
+        found.file_position = min(end, dump.size)
+
+    def beyond() -> Iterator[bytes]:
+        try:
+            yield from behind
+            for unit in units:
+                yield unit.text or b""
+        finally:
+            units.close()  # type: ignore[attr-defined]
+            file.__exit__()
+
+    return own(), beyond()
+
+
+class _Stream:
+    """A text that can only be read on, with its position; pieces that were read too early can be handed back."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._back: list[bytes] = []
+        self.position = 0
+        self.ended = False
+
+    def next(self, most: int) -> bytes:
+        """The next piece of at most ``most`` bytes; empty at the end."""
+        chunk = self._back.pop() if self._back else next(self._chunks, b"")
+        if len(chunk) > most:
+            self._back.append(chunk[most:])
+            chunk = chunk[:most]
+        self.position += len(chunk)
+        return chunk
+
+    def hand_back(self, pieces: list[bytes]) -> None:
+        self._back.extend(reversed(pieces))
+        self.position -= sum(map(len, pieces))
+
+    def skip(self, until: int) -> int:
+        before = self.position
+        while self.position < until and self.next(until - self.position):
+            pass
+        self.look_for_end()
+        return self.position - before
+
+    def look_for_end(self) -> None:
+        piece = self.next(1 << 62)
+        self.ended = not piece
+        if piece:
+            self.hand_back([piece])
+
+
+def _of_stream(
+    stream: _Stream, found: Range, end: int, file_position: list[int]
+) -> tuple[Iterator[bytes], Iterator[bytes]]:
+    def own() -> Iterator[bytes]:
+        while stream.position < end and (piece := stream.next(end - stream.position)):
+            found.text_bytes += len(piece)
+            yield piece
+        stream.look_for_end()
+        found.last = stream.ended
+        found.file_position = file_position[0]
+
+    def beyond() -> Iterator[bytes]:
+        taken: list[bytes] = []
+        try:
+            while piece := stream.next(1 << 62):
+                taken.append(piece)
+                yield piece
+        finally:
+            stream.hand_back(taken)
+
+    return own(), beyond()
+
+
+def _whole_lines(
+    dump: Dump, found: Range, own: Iterator[bytes], beyond: Iterator[bytes]
+) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines a range owns, without their line breaks, in batches with the place of the first in its text."""
+    owned = found.number == 0  # whether the line being read is owned
+    carry: list[bytes] = []
+    carried = position = 0  # `position`: where `carry` begins
+    for piece in own:
+        cut = piece.rfind(b"\n") + 1
+        if not cut:
+            carry.append(piece)
+            carried += len(piece)
+            if carried > LONGEST_LINE:
+                raise _too_long(dump, found, position)
+            continue
+        lines = b"".join([*carry, piece[:cut]]).split(b"\n")
+        lines.pop()
+        begin = position
+        if not owned:
+            begin += len(lines[0]) + 1
+            del lines[0]
+            owned = True
+        if lines:
+            yield begin, lines
+        position += carried + cut
+        carry, carried = [piece[cut:]], len(piece) - cut
+    # The line that the range's last line break begins ends in the text of the ranges that follow.
+    if owned:
+        complete = False
+        for piece in beyond:
+            cut = piece.find(b"\n")
+            complete = cut >= 0
+            carry.append(piece[:cut] if complete else piece)
+            carried += len(carry[-1])
+            if complete:
+                break
+            if carried > LONGEST_LINE:
+                raise _too_long(dump, found, position)
+        beyond.close()  # type: ignore[attr-defined]
+        found.unended = not complete and carried > 0
+        if carried or complete:
+            yield position, [b"".join(carry)]
+    else:
+        next(beyond, None)
+        beyond.close()  # type: ignore[attr-defined]
+
+
+def _too_long(dump: Dump, found: Range, position: int) -> DataError:
+    return DataError(
+        f"{dump.path}: no line break in {LONGEST_LINE:,} bytes after byte {position:,} of range {found.number}; a "
+        "dump has one entity a line: is it another file, or an array without line breaks?"
+    )
+
+
+def _text(dump: Dump, threads: int, file_position: list[int] | None = None) -> Iterator[bytes]:
+    """The whole text, from its begin, in pieces that are never empty; ``file_position`` is told how far the file is."""
+    position = [0] if file_position is None else file_position
+    if dump.compression == "none":
+        return _plain_text(dump)
+    if dump.compression == "bz2":
+        return _bzip2_text(dump, threads)
+    return _gzip_text(dump, position) if dump.compression == "gz" else _zstd_text(dump, position)
+
+
+def _plain_text(dump: Dump) -> Iterator[bytes]:
+    with dump.path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _bzip2_text(dump: Dump, threads: int) -> Iterator[bytes]:
+    with Bzip2File(dump.path) as file:
+        for unit in file.units(0, dump.size, threads):
+            if unit.text:
+                yield unit.text
+
+
+def _gzip_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
+    from isal import igzip, isal_zlib
+
+    done = 0
+    with dump.path.open("rb") as file:
+        try:
+            with igzip.IGzipFile(fileobj=file, mode="rb") as text:
+                while chunk := text.read(_CHUNK):
+                    position[0] = file.tell()
+                    yield chunk
+                    done += len(chunk)
+        except EOFError:
+            raise _cut_off(dump, done) from None
+        except (OSError, zlib.error, isal_zlib.IsalError) as error:
+            raise _broken(dump, done, error) from error
+
+
+def _zstd_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
+    import zstandard
+
+    done = 0
+    with dump.path.open("rb") as file:
+        frames = zstandard.ZstdDecompressor()
+        frame, data, fresh = frames.decompressobj(), b"", True
+        try:
+            while data := data or file.read(_CHUNK // 8):
+                chunk = frame.decompress(data)
+                data, fresh = b"", False
+                if frame.eof:
+                    frame, data, fresh = frames.decompressobj(), frame.unused_data, True
+                if chunk:
+                    position[0] = file.tell()
+                    yield chunk
+                    done += len(chunk)
+        except zstandard.ZstdError as error:
+            raise _broken(dump, done, error) from error
+    if not fresh:
+        raise _cut_off(dump, done)
+
+
+def _cut_off(dump: Dump, done: int) -> DataError:
+    return DataError(
+        f"{dump.path}: the {dump.compression} file is cut off at byte {dump.size:,}, after {done:,} bytes of text; fetch "
+        "the rest of it, then repeat the command"
+    )
+
+
+def _broken(dump: Dump, done: int, error: Exception) -> DataError:
+    return DataError(
+        f"{dump.path}: the {dump.compression} file is damaged after {done:,} bytes of text ({error}); compare it with "
+        "its published checksum and fetch it again"
+    )

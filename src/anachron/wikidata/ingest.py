@@ -1,0 +1,379 @@
+"""A dump to a snapshot folder: ranges in parallel, resumable, checked to be whole, then joined.
+
+Nothing in the snapshot depends on who worked on what, or how often it was begun: ranges are a function of the file,
+and are joined in its order.
+"""
+
+import datetime
+import hashlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from anachron.cluster import cores, map_in_order, worker_count
+from anachron.core.dates import Date
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.io import read_json, versions, write_json
+from anachron.wikidata.bzip2 import check_chains
+from anachron.wikidata.dump import Dump, open_dump
+from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
+from anachron.wikidata.parse import Parser
+from anachron.wikidata.ranges import Job, do_ranges, range_folder, wrong_file
+from anachron.wikidata.snapshot import FORMAT
+
+Counts = dict[str, int]
+Progress = Callable[[int, int, str], None]
+MOST_BUCKETS = 1000
+
+
+@dataclass(frozen=True)
+class IngestSettings:
+    """What goes into a snapshot.
+
+    ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those
+    of the language's Wikipedia). ``limit``: only the first so many entities of the dump, broken ones included; the
+    end of the dump is then not looked at. ``entities``: only these items (all properties are kept). ``buckets``: files
+    a table.
+    Raises `ConfigError` or `DataError` for values out of range.
+    """
+
+    date: str
+    wiki: str = "enwiki"
+    language: str = "en"
+    limit: int | None = None
+    entities: frozenset[str] | None = field(default=None, repr=False)
+    buckets: int = 32
+
+    def __post_init__(self) -> None:
+        Date.parse(self.date)
+        Parser(self.wiki, self.language)
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"--limit {self.limit}: give at least 1 entity")
+        if not 1 <= self.buckets <= MOST_BUCKETS:
+            raise ConfigError(f"--buckets {self.buckets}: give 1 to {MOST_BUCKETS}")
+
+    def options(self) -> dict[str, Any]:
+        listed = None
+        if self.entities is not None:
+            digest = hashlib.sha256("\n".join(sorted(self.entities)).encode()).hexdigest()
+            listed = {"ids": len(self.entities), "sha256": digest}
+        return {
+            "wiki": self.wiki,
+            "language": self.language,
+            "limit": self.limit,
+            "entities": listed,
+            "buckets": self.buckets,
+        }
+
+
+def read_entity_list(path: Path | str) -> frozenset[str]:
+    """Item ids of a file, one a line; blank lines and lines that begin with # are passed over.
+
+    Raises `DataError` for a file that cannot be read, is empty or holds anything else.
+    """
+    try:
+        lines = Path(path).read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    ids = set()
+    for number, line in enumerate(lines, 1):
+        word = line.strip()
+        if not word or word.startswith("#"):
+            continue
+        if not (word[0] == "Q" and word[1:].isascii() and word[1:].isdigit()):
+            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id a line, as Q76")
+        ids.add(word)
+    if not ids:
+        raise DataError(f"{path} lists no entities; write one id a line, as Q76")
+    return frozenset(ids)
+
+
+def ingest(
+    path: Path | str,
+    out: Path | str,
+    settings: IngestSettings,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    range_bytes: int | None = None,
+    progress: Progress = lambda done, total, note: None,
+) -> dict[str, Any]:
+    """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
+
+    ``progress`` is told (bytes of the file done, all, words). Repeating an interrupted call goes on with the ranges
+    that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
+
+    Raises `DataError`, with the position, for a dump that is cut off or damaged or no dump; `ConfigError` where ``out``
+    holds something else; `BackendError` where a worker died or the disk is full.
+    """
+    started, clock = _now(), time.monotonic()
+    dump = open_dump(path, range_bytes)
+    out = Path(out).absolute()
+    identity = {
+        "format": FORMAT,
+        "dump": {"name": dump.path.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
+        "date": settings.date,
+        "options": settings.options(),
+    }
+    if (manifest := _finished(out, identity)) is not None:
+        return manifest
+    work = out / "work"
+    with _locked(out):
+        begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
+        ranges = _read_ranges(dump, work, settings, workers, ray, progress)
+        counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
+        manifest = identity | {
+            "command": "wikidata ingest",
+            "counts": counts,
+            "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
+            "seconds": round(time.monotonic() - clock, 1),
+            "started": begun,
+            "finished": _now(),
+        }
+        write_json(out / "manifest.json", manifest)
+        shutil.rmtree(work)
+    return manifest
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _finished(out: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
+    """The manifest of a complete snapshot in ``out``; `ConfigError` for one of another dump or other options."""
+    if not (out / "manifest.json").is_file():
+        return None
+    manifest: dict[str, Any] = read_json(out / "manifest.json")
+    _refuse_other(out, manifest, identity, "holds another snapshot")
+    if (out / "work").is_dir():  # the last step did not come to its end
+        shutil.rmtree(out / "work")
+    return manifest
+
+
+def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
+    """Make the work folder, or check that the one there belongs to this call. Returns when it was first begun."""
+    options = out / "work" / "options.json"
+    if options.is_file():
+        found = read_json(options)
+        _refuse_other(out, found, identity, "holds the unfinished work of another ingest")
+        return str(found["started"])
+    strangers = sorted(p.name for p in out.iterdir() if p.name not in ("work", ".lock") and not p.name.startswith("."))
+    if strangers:
+        raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
+    write_json(options, identity | {"started": started})
+    return started
+
+
+def _refuse_other(out: Path, found: dict[str, Any], expected: dict[str, Any], what: str) -> None:
+    there, here = _flat(found), _flat(expected)
+    differences = [f"{key} {there.get(key)!r} there, {here[key]!r} now" for key in here if there.get(key) != here[key]]
+    if differences:
+        raise ConfigError(f"{out} {what}: {'; '.join(differences)}; choose another --out, or remove the folder")
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        found |= _flat(inner, f"{name}.") if isinstance(inner, dict) else {name: inner}
+    return found
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    lock = filelock.FileLock(out / ".lock")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ConfigError(f"{out} is in use by another ingest; wait for it or choose another --out") from error
+    except OSError as error:
+        raise BackendError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+    try:
+        yield
+    finally:
+        lock.release()
+        (out / ".lock").unlink(missing_ok=True)
+
+
+def _done(work: Path) -> dict[int, dict[str, Any]]:
+    """Finished ranges by number."""
+    numbers = (int(p.name) for p in work.iterdir() if p.name.isdigit() and (p / "done.json").is_file())
+    return {number: read_json(range_folder(work, number) / "done.json") for number in sorted(numbers)}
+
+
+def _read_ranges(
+    dump: Dump, work: Path, settings: IngestSettings, workers: int | None, ray: str | None, progress: Progress
+) -> list[dict[str, Any]]:
+    """Do what is not done, check that the dump is whole, and return the ranges in order."""
+    with _told(dump, work, progress):
+        if settings.limit is not None:
+            done = _read_first(dump, work, settings, settings.limit)
+        else:
+            jobs = _jobs(dump, work, settings, _done(work), worker_count(workers, ray), ray)
+            for _ in map_in_order(do_ranges, jobs, workers, ray):
+                pass
+            done = _done(work)
+    ranges = _in_order(dump, done, settings.limit)
+    lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
+    if 2 * bad > lines:
+        first = next(found["range"] for found in ranges if found["bad"])
+        example = (range_folder(work, first) / "bad.jsonl").read_bytes().splitlines()[0]
+        raise wrong_file(dump, {"lines": lines, "bad": bad}, example)
+    return ranges
+
+
+def _job(dump: Dump, work: Path, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
+    return Job(dump, work, settings.wiki, settings.language, settings.entities, settings.buckets, numbers, **more)
+
+
+def _jobs(
+    dump: Dump, work: Path, settings: IngestSettings, done: dict[int, Any], workers: int, ray: str | None
+) -> list[Job]:
+    if dump.ranges is not None:
+        threads = 1 if ray else max(1, cores() // workers)  # of bz2, beside the one that parses
+        left = [number for number in range(dump.ranges) if number not in done]
+        return [_job(dump, work, settings, (number,), threads=threads) for number in left]
+    if any(found["last"] for found in done.values()) and _missing(done) is None:
+        return []
+    skip = frozenset(done)
+    return [_job(dump, work, settings, (first,), step=workers, skip=skip) for first in range(workers)]
+
+
+def _missing(done: dict[int, Any]) -> int | None:
+    """The first range that is not done, up to the first that has the end of the file."""
+    last = min((number for number, found in done.items() if found["last"]), default=max(done, default=-1))
+    return next((number for number in range(last + 1) if number not in done), None)
+
+
+def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:
+    """The first entities, range after range in this process: how many a range has to give depends on those before."""
+    done = _done(work)
+    left = limit - sum(found["lines"] for found in done.values())
+    if left > 0 and not any(found["last"] for found in done.values()):
+        first = max(done, default=-1) + 1
+        numbers = (first,) if dump.ranges is None else tuple(range(first, dump.ranges))
+        step = 1 if dump.ranges is None else None
+        do_ranges(_job(dump, work, settings, numbers, step=step, threads=cores(), limit=left))
+    return _done(work)
+
+
+def _in_order(dump: Dump, done: dict[int, dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
+    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap."""
+    ranges = list(done.values())
+    if limit is not None and sum(found["lines"] for found in ranges) >= limit:
+        return ranges
+    missing = _missing(done)
+    if missing is not None or not any(found["last"] for found in ranges):
+        raise DataError(f"{dump.path}: range {missing} was not read; repeat the command")
+    last = min(number for number, found in done.items() if found["last"])
+    ranges = [found for number, found in done.items() if number <= last]
+    if dump.compression == "bz2" and dump.layout == "lines":
+        check_chains(dump.path, dump.size, [found["chain"] for found in ranges])
+    if dump.layout == "lines":
+        _check_brackets(dump, ranges)
+    return ranges
+
+
+def _check_brackets(dump: Dump, ranges: list[dict[str, Any]]) -> None:
+    text = sum(found["text_bytes"] for found in ranges)
+    opens, closes, lines = (sum(found[key] for found in ranges) for key in ("opens", "closes", "lines"))
+    first = next((found["first_line"] for found in ranges if found["first_line"]), "")
+    last = next((found["last_line"] for found in reversed(ranges) if found["last_line"]), "")
+    if (first == "[" and last != "]") or ranges[-1]["cut"]:
+        what = "the array has no closing ']'" if first == "[" else "the last line is no whole entity"
+        raise DataError(
+            f"{dump.path} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "
+            "it, then repeat the command"
+        )
+    if opens != closes:
+        raise DataError(
+            f"{dump.path} has {opens} lines '[' and {closes} lines ']': a part of the array is missing; fetch it again"
+        )
+
+
+def _join(
+    work: Path, out: Path, settings: IngestSettings, ranges: list[dict[str, Any]], workers: int, ray: str | None
+) -> dict[str, Any]:
+    """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
+    numbers = tuple(found["range"] for found in ranges)
+    tasks = [Bucket(bucket, work, out, numbers) for bucket in range(settings.buckets)]
+    buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
+    repeated = [row for found in buckets for row in found["repeated"]]
+    properties, edges = merge_rest(work, out, ranges, repeated)
+    keys = ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept")
+    counts: Counts = {key: sum(found[key] for found in ranges) for key in keys}
+    items = counts["items"] - len(repeated)
+    subjects = len(repeated) if settings.wiki == "all" else sum(row[4] for row in repeated)
+    kept = counts["kept"] - subjects
+    bad = counts["bad"] + len(repeated) + len(properties)
+    dropped = {
+        f"no title in {settings.wiki}": items - kept,
+        "lexeme": counts["lexemes"],
+        "not listed in --entities": counts["unlisted"],
+        "bad": bad,
+    }
+    found = {
+        "lines": counts["lines"],
+        "entities": items + counts["properties"] - len(properties),
+        "kept": kept,
+        "dropped": {reason: number for reason, number in dropped.items() if number},
+        "items": items,
+        "properties": counts["properties"] - len(properties),
+        "lexemes": counts["lexemes"],
+        "unlisted": counts["unlisted"],
+        "bad": bad,
+        "statements": sum(bucket["statements"] for bucket in buckets),
+        "class_edges": edges,
+    }
+    assert found["lines"] == sum(found[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), found
+    assert items == sum(bucket["entities"] for bucket in buckets), found
+    return found
+
+
+@contextmanager
+def _told(dump: Dump, work: Path, progress: Progress) -> Iterator[None]:
+    """Tell ``progress`` what is finished, by looking into the work folder: so it does not matter who works where."""
+    stop, known = threading.Event(), dict[str, tuple[int, int]]()
+    begun = time.monotonic()
+    before: list[int] = []
+
+    def look() -> None:
+        for folder in os.scandir(work):
+            done = Path(folder.path) / "done.json"
+            if folder.name not in known and folder.name.isdigit() and done.is_file():
+                found = read_json(done)
+                known[folder.name] = found["text_bytes"], found["file_position"]
+        text = sum(size for size, _ in known.values())
+        before.append(text) if not before else None
+        speed = (text - before[0]) / 1e6 / max(time.monotonic() - begun, 1e-9)
+        if dump.seekable:
+            position = min(len(known) * dump.range_bytes, dump.size)
+        else:
+            position = max((position for _, position in known.values()), default=0)
+        progress(position, dump.size, f"{speed:,.0f} MB/s of JSON")
+
+    def watch() -> None:
+        while not stop.wait(0.5):
+            look()
+
+    look()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+        stop.set()
+        watcher.join()
+        look()
+    finally:
+        stop.set()
+        watcher.join()

@@ -1,0 +1,164 @@
+"""Finished ranges to the tables of a snapshot, in the order of the dump, with memory that does not grow with it."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anachron.io import atomic, read_json, write_json
+from anachron.wikidata.ranges import bad_row, range_folder
+from anachron.wikidata.snapshot import part_name, schemas
+from anachron.wikidata.tables import read_bucket
+
+ROW_GROUP = 1 << 16  # rows
+
+Repeated = dict[int, list[int]]  # number of a range -> lines whose entity came before
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket to be joined: from ``ranges`` under ``work`` to the part files of ``out``."""
+
+    number: int
+    work: Path
+    out: Path
+    ranges: tuple[int, ...]
+
+
+def merge_bucket(task: Bucket) -> dict[str, Any]:
+    """Write both tables of one bucket; entities whose id came before in the dump are left out, and returned.
+
+    The result (also ``work/bucket-000.json``): ``repeated``: [range, line, offset, id, is a subject] each, and how many
+    ``statements`` went with them.
+    """
+    report = task.work / f"bucket-{task.number:03d}.json"
+    if report.is_file():  # both tables are complete: they were written before
+        return read_json(report)  # type: ignore[no-any-return]
+    repeated = _repeated(task)
+    lines: Repeated = defaultdict(list)
+    for number, line, *_ in repeated:
+        lines[number].append(line)
+    written = {}
+    for table in ("entities", "statements"):
+        batches = _batches(task.work, task.ranges, f"{table}.arrow", task.number, lines)
+        written[table] = write_parquet(task.out / table / part_name(task.number), schemas()[table], batches)
+    found = {"repeated": repeated, **written}
+    write_json(report, found)
+    return found
+
+
+def _repeated(task: Bucket) -> list[list[Any]]:
+    """Entities whose id occurs earlier. Ids of items are compared as numbers, eight bytes each."""
+    ids = [_numbers(read_bucket(_file(task, r), task.number, ["id"]).column("id")) for r in task.ranges]
+    if not ids:
+        return []
+    everything = np.concatenate(ids)
+    order = np.argsort(everything, kind="stable")
+    ordered = everything[order]
+    later = np.sort(order[1:][ordered[1:] == ordered[:-1]])
+    if not len(later):
+        return []
+    begins = np.cumsum([0, *map(len, ids)])
+    found: list[list[Any]] = []
+    for place in later.tolist():
+        which = int(np.searchsorted(begins, place, side="right")) - 1
+        batch = read_bucket(_file(task, task.ranges[which]), task.number, ["id", "title", "row", "offset"])
+        row = batch.slice(place - int(begins[which]), 1).to_pylist()[0]
+        found.append([task.ranges[which], row["row"], row["offset"], row["id"], row["title"] is not None])
+    return found
+
+
+def _file(task: Bucket, number: int) -> Path:
+    return range_folder(task.work, number) / "entities.arrow"
+
+
+def _numbers(ids: pa.Array) -> np.ndarray[Any, Any]:
+    return pc.cast(pc.utf8_slice_codeunits(ids, 1), pa.int64()).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _batches(
+    work: Path, ranges: Iterable[int], name: str, bucket: int, leave_out: Repeated
+) -> Iterator[pa.RecordBatch]:
+    for number in ranges:
+        batch = read_bucket(range_folder(work, number) / name, bucket)
+        if leave_out.get(number):
+            keep = ~np.isin(batch.column("row").to_numpy(), leave_out[number])
+            batch = batch.filter(pa.array(keep))
+        if batch.num_rows:
+            yield batch
+
+
+def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write batches, whose further columns are left out, in row groups of `ROW_GROUP` rows. Returns the rows."""
+    rows = 0
+    with atomic(path) as temporary, pq.ParquetWriter(str(temporary), schema, compression="zstd") as writer:
+        waiting: list[pa.RecordBatch] = []
+        held = 0
+        for batch in batches:
+            waiting.append(batch.select(schema.names))
+            held += batch.num_rows
+            rows += batch.num_rows
+            while held >= ROW_GROUP:
+                table = pa.Table.from_batches(waiting)
+                writer.write_table(table.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
+                waiting, held = table.slice(ROW_GROUP).to_batches(), held - ROW_GROUP
+        if held or not rows:
+            writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP)
+    return rows
+
+
+def merge_rest(
+    work: Path, out: Path, ranges: list[dict[str, Any]], repeated: list[list[Any]]
+) -> tuple[list[list[Any]], int]:
+    """Write properties, class edges and bad.jsonl.
+
+    ``ranges`` are the contents of done.json in order, ``repeated`` the items found by `merge_bucket`. Returns the
+    properties whose id came before, and how many class edges there are.
+    """
+    numbers = [found["range"] for found in ranges]
+    leave_out: Repeated = defaultdict(list)
+    for number, line, *_ in repeated:
+        leave_out[number].append(line)
+    properties: list[list[Any]] = []
+    seen: set[str] = set()
+    for number in numbers:
+        batch = read_bucket(range_folder(work, number) / "properties.arrow", 0, ["id", "row", "offset"])
+        for row in batch.to_pylist():
+            if row["id"] in seen:
+                properties.append([number, row["row"], row["offset"], row["id"], False])
+                leave_out[number].append(row["row"])
+            seen.add(row["id"])
+    counts = {}
+    for table in ("properties", "classes"):
+        batches = _batches(work, numbers, f"{table}.arrow", 0, leave_out)
+        counts[table] = write_parquet(out / f"{table}.parquet", schemas()[table], batches)
+    _write_bad(work, out, ranges, [*repeated, *properties])
+    return properties, counts["classes"]
+
+
+def _write_bad(work: Path, out: Path, ranges: list[dict[str, Any]], repeated: list[list[Any]]) -> None:
+    """Broken and repeated entities in the order of the dump; positions become those in its whole text."""
+    of_range: dict[int, list[bytes]] = defaultdict(list)
+    for number, _, offset, id, _ in repeated:
+        of_range[number].append(bad_row(offset, f"{id} came before in this dump; the first one is kept", id, b""))
+    base = 0
+    with atomic(out / "bad.jsonl") as temporary, temporary.open("wb") as file:
+        for found in ranges:
+            rows = [*of_range[found["range"]], *_rows_of(work, found)]
+            for row in sorted(map(json.loads, rows), key=lambda row: row["position"]):
+                row["position"] += base
+                file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            base += found["text_bytes"]
+
+
+def _rows_of(work: Path, found: dict[str, Any]) -> list[bytes]:
+    if not found["bad"]:
+        return []
+    return (range_folder(work, found["range"]) / "bad.jsonl").read_bytes().splitlines()

@@ -1,0 +1,392 @@
+"""One entity of a dump, as a line of JSON, to plain rows.
+
+Only the fields that a snapshot keeps are decoded; msgspec skips the rest without building objects. An entity that has
+the asked wiki in its line is decoded with all its claims, any other only with the few that every entity gives
+(classes, parents, dates of creation): that, and not the JSON, decides how fast a dump is read.
+
+The columns are described in `anachron.wikidata.snapshot`.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from anachron.core.dates import Date
+from anachron.errors import ConfigError
+from anachron.wikidata.times import read_time
+
+CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
+START, END, POINT = "P580", "P582", "P585"
+SINGLE_VALUE = frozenset({"Q19474404", "Q52060874"})
+_ID = re.compile(r"[QPL][1-9][0-9]{0,17}")
+_WIKI = re.compile(r"[a-z][a-z0-9_]*")
+_LANGUAGE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
+
+Rank = Literal["preferred", "normal", "deprecated"]
+SnakType = Literal["value", "somevalue", "novalue"]
+EmptyMap = Annotated[list[Any], Meta(max_length=0)]  # an empty map may be written []
+Row = tuple[Any, ...]
+
+
+class _Value(Struct, gc=False):
+    """The value of any datatype that is an object: each has some of these fields."""
+
+    id: str | None = None
+    numeric_id: int | None = field(default=None, name="numeric-id")
+    entity_type: str | None = field(default=None, name="entity-type")
+    time: str | None = None
+    precision: Annotated[int, Meta(ge=-128, le=127)] | float | None = None
+    calendarmodel: str | None = None
+    amount: str | None = None
+    unit: str | None = None
+    text: str | None = None
+    language: str | None = None
+    latitude: int | float | None = None
+    longitude: int | float | None = None
+
+
+class _Data(Struct, gc=False):
+    type: str
+    value: str | _Value | int | float | bool | list[Any] | None
+
+
+class _Snak(Struct, gc=False):
+    snaktype: SnakType
+    datavalue: _Data | None = None
+    datatype: str | None = None
+
+
+class _Light(Struct, gc=False):
+    """A statement of which only the value is needed."""
+
+    mainsnak: _Snak
+    rank: Rank = "normal"
+
+
+class _Statement(Struct, gc=False):
+    mainsnak: _Snak
+    rank: Rank = "normal"
+    id: str | None = None
+    qualifiers: dict[str, list[_Snak]] | EmptyMap | None = None
+
+
+class _Term(Struct, gc=False):
+    value: str
+
+
+class _Link(Struct, gc=False):
+    title: str
+
+
+class _Head(Struct, gc=False):
+    id: str
+    type: str
+
+
+class Entity(NamedTuple):
+    """What one line holds. ``kind`` is item, property, lexeme, or unlisted (an item outside ``--entities``).
+
+    ``entity``: row of `entities` (items); ``statements``: rows of `statements` (None for an item that is no subject);
+    ``parents``: its P279 values; ``property``: row of `properties`.
+    """
+
+    id: str
+    kind: Literal["item", "property", "lexeme", "unlisted"]
+    entity: Row | None = None
+    statements: list[Row] | None = None
+    parents: tuple[str, ...] = ()
+    property: Row | None = None
+
+
+class BadEntity(ValueError):
+    """A line that is no entity; ``id`` is given where it could be read."""
+
+    def __init__(self, reason: str, id: str | None = None) -> None:
+        super().__init__(reason)
+        self.id = id
+
+
+def title_wiki(wiki: str, language: str) -> str:
+    """The wiki whose titles are kept: the asked one, or with ``all`` the Wikipedia of the language."""
+    return f"{language.replace('-', '_')}wiki" if wiki == "all" else wiki
+
+
+def _optional(name: str, fields: Iterable[tuple[str, str, Any]]) -> Any:
+    """A struct of fields (attribute, key, type) that may all be missing."""
+    return msgspec.defstruct(name, [(a, t | None, field(default=None, name=k)) for a, k, t in fields], gc=False)
+
+
+class Parser:
+    """Reads lines for one choice of wiki (``all`` keeps every item as a subject), language and listed ids.
+
+    Raises `ConfigError` for a wiki or language that cannot be one.
+    """
+
+    def __init__(self, wiki: str = "enwiki", language: str = "en", listed: frozenset[str] | None = None) -> None:
+        if not _WIKI.fullmatch(wiki):
+            raise ConfigError(f"--wiki {wiki!r}: give the name of a wiki as in sitelinks (enwiki, frwiki), or all")
+        if not _LANGUAGE.fullmatch(language):
+            raise ConfigError(f"--language {language!r}: give a language code (en, fr, pt-br)")
+        self._all = wiki == "all"
+        self._listed = listed
+        wiki = title_wiki(wiki, language)
+        self._needle = f'"{wiki}"'.encode()
+        languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
+        texts = _optional("Texts", [(a, key, _Term) for a, key in languages.items()])
+        links = _optional("Links", [("wanted", wiki, _Link)])
+        needed = [(p, p, list[_Light]) for p in ("P31", "P279", *CREATED)]
+        some = _optional("Some", [*needed, ("P2302", "P2302", list[_Statement])])
+
+        def decoder(claims: Any) -> Callable[[bytes], Any]:
+            fields = [
+                ("id", str),
+                ("type", str),
+                ("datatype", str | None, None),
+                ("labels", texts | EmptyMap | None, None),
+                ("descriptions", texts | EmptyMap | None, None),
+                ("sitelinks", links | EmptyMap | None, None),
+                ("claims", claims | EmptyMap | None, None),
+            ]
+            return msgspec.json.Decoder(msgspec.defstruct("Line", fields, gc=False)).decode
+
+        self._light = decoder(some)
+        self._full = decoder(dict[str, list[_Statement]])
+        self._head = msgspec.json.Decoder(_Head).decode
+        self._time = lru_cache(maxsize=1 << 16)(read_time)
+        self._json = msgspec.json.Encoder().encode
+
+    def read(self, line: bytes) -> Entity:
+        """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
+        try:
+            if self._listed is not None:
+                head = self._head(line)
+                if head.type == "item" and head.id not in self._listed:
+                    return Entity(_checked(head.id, head.type), "unlisted")
+            full = self._all or self._needle in line
+            found = self._full(line) if full else self._light(line)
+            _checked(found.id, found.type)
+            if found.type == "item":
+                return self._item(found, line, full)
+            if found.type == "property":
+                return self._property(found)
+            return Entity(found.id, "lexeme")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadEntity(str(error), self._id_of(line)) from None
+
+    def _id_of(self, line: bytes) -> str | None:
+        try:
+            return str(self._head(line).id)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _item(self, found: Any, line: bytes, full: bool) -> Entity:
+        claims = _claims(found.claims)
+        link = getattr(found.sitelinks, "wanted", None)
+        title = link.title if link is not None else None
+        parents = _entities(claims("P279"))
+        created, by = self._created(claims)
+        classes = _entities(claims("P31"))
+        row = (found.id, _text(found.labels), _text(found.descriptions), title, classes, created, by)
+        rows = self._statements(found, line) if full and (self._all or title is not None) else None
+        return Entity(found.id, "item", row, rows, parents)
+
+    def _property(self, found: Any) -> Entity:
+        claims = _claims(found.claims)
+        constraints = []
+        for claim in claims("P2302"):
+            qualifiers = claim.qualifiers if isinstance(claim.qualifiers, dict) else {}
+            constraints.append(
+                {
+                    "kind": _entity(claim.mainsnak),
+                    "rank": claim.rank,
+                    "separators": _distinct(map(_entity, qualifiers.get("P4155", ()))),
+                    "exceptions": _distinct(map(_entity, qualifiers.get("P2303", ()))),
+                }
+            )
+        single = [c for c in constraints if c["kind"] in SINGLE_VALUE and c["rank"] != "deprecated"]
+        parents = _entities(claims("P279"))
+        row = (
+            found.id,
+            _text(found.labels),
+            _text(found.descriptions),
+            found.datatype,
+            _entities(claims("P31")),
+            parents,
+            bool(single),
+            _distinct(p for c in single for p in c["separators"]),
+            _distinct(q for c in single for q in c["exceptions"]),
+            constraints,
+        )
+        return Entity(found.id, "property", parents=parents, property=row)
+
+    def _created(self, claims: Callable[[str], Any]) -> tuple[str | None, str | None]:
+        """Date text of the first of the creation properties with a readable value, and that property."""
+        for name in CREATED:
+            dates = []
+            for claim in claims(name):
+                data = claim.mainsnak.datavalue
+                if data is None or claim.rank == "deprecated" or data.type != "time":
+                    continue
+                date = self._value(data)[1]
+                if date is not None and (name == "P577" or not dates):
+                    dates.append(date)
+            if dates:
+                return min(dates, key=_age), name
+        return None, None
+
+    def _value(self, data: _Data) -> tuple[str, str | None, str | None, int | None, str | None]:
+        """(value_type, value, value_extra, value_precision, value_calendar); value None and type other: see `_raw`."""
+        kind, value = data.type, data.value
+        if kind == "wikibase-entityid":
+            id = _id_of_value(value)
+            if id is not None:
+                return "entity", id, None, None, None
+        elif kind == "string":
+            if isinstance(value, str):
+                return "text", value, None, None, None
+        elif isinstance(value, _Value):
+            if kind == "time":
+                if value.time is not None and isinstance(value.precision, int) and value.calendarmodel is not None:
+                    date, precision, calendar = self._time(value.time, value.precision, value.calendarmodel)
+                    return "time", date, value.time, precision, calendar
+            elif kind == "quantity":
+                if value.amount is not None:
+                    unit = value.unit
+                    return (
+                        "quantity",
+                        value.amount,
+                        (unit and unit != "1" and unit.rpartition("/")[2]) or None,
+                        None,
+                        None,
+                    )
+            elif kind == "monolingualtext":
+                if value.text is not None:
+                    return "monolingual", value.text, value.language, None, None
+            elif kind == "globecoordinate" and value.latitude is not None and value.longitude is not None:
+                return "coordinate", f"{value.latitude},{value.longitude}", None, None, None
+        return "other", None, None, None, None
+
+    def _statements(self, found: Any, line: bytes) -> list[Row]:
+        rows: list[Row] = []
+        subject, value_of = found.id, self._value
+        if not isinstance(found.claims, dict):
+            return rows
+        for name, claims in found.claims.items():
+            for number, claim in enumerate(claims):
+                snak = claim.mainsnak
+                data = snak.datavalue
+                start = end = point = None
+                qualifiers = "{}"
+                if claim.qualifiers:
+                    start, end, point, qualifiers = self._qualifiers(claim.qualifiers, line, name, number)
+                if data is None or snak.snaktype != "value":
+                    value: tuple[Any, ...] = (None, None, None, None, None)
+                    if snak.snaktype == "value":
+                        raise BadEntity(f"statement {claim.id} of {name} has no datavalue", subject)
+                else:
+                    value = value_of(data)
+                    if value[0] == "other":
+                        value = ("other", self._raw(line, name, number), None, None, None)
+                rows.append(
+                    (
+                        subject, name, claim.id, claim.rank, snak.datatype, snak.snaktype,
+                        *value, start, end, point, qualifiers,
+                    )
+                )  # fmt: skip
+        return rows
+
+    def _qualifiers(
+        self, qualifiers: dict[str, list[_Snak]], line: bytes, name: str, number: int
+    ) -> tuple[Row | None, Row | None, Row | None, str]:
+        """Start, end, point in time and all others as JSON."""
+        dates: dict[str, Row | None] = {START: None, END: None, POINT: None}
+        others: dict[str, list[tuple[str, str | None]]] = {}
+        for key, snaks in qualifiers.items():
+            if key in dates and snaks:
+                shown = next((s for s in snaks if s.snaktype == "value"), snaks[0])
+                dates[key] = self._date(shown, len(snaks))
+                if len(snaks) == 1:
+                    continue
+            texts: list[tuple[str, str | None]] = []
+            for place, snak in enumerate(snaks):
+                text = None
+                if snak.snaktype == "value":
+                    if snak.datavalue is None:
+                        raise BadEntity(f"qualifier {key} of a statement of {name} has no datavalue")
+                    kind, text, *_ = self._value(snak.datavalue)
+                    if kind == "other":
+                        text = self._raw(line, name, number, (key, place))
+                texts.append((snak.snaktype, text))
+            others[key] = texts
+        return dates[START], dates[END], dates[POINT], self._json(others).decode() if others else "{}"
+
+    def _date(self, snak: _Snak, values: int) -> Row:
+        if snak.snaktype != "value":
+            return ("unknown" if snak.snaktype == "somevalue" else "open", None, None, None, None, values)
+        if snak.datavalue is None:
+            raise BadEntity("a date qualifier has no datavalue")
+        kind, date, raw, precision, calendar = self._value(snak.datavalue)
+        if kind != "time":  # a property of another type, in a wiki of one's own: known, and no date
+            return ("known", None, None, None, date, values)
+        return ("known", date, precision, calendar, raw, values)
+
+    def _raw(self, line: bytes, name: str, number: int, qualifier: tuple[str, int] | None = None) -> str:
+        """Compact JSON of a value of a kind that we do not know, which is rare enough to read the line again."""
+        snak = msgspec.json.decode(line)["claims"][name][number]
+        snak = snak["mainsnak"] if qualifier is None else snak["qualifiers"][qualifier[0]][qualifier[1]]
+        return self._json(snak["datavalue"]["value"]).decode()
+
+
+def _checked(id: str, kind: str) -> str:
+    expected = {"item": "Q", "property": "P", "lexeme": "L"}.get(kind)
+    if expected is None:
+        raise BadEntity(f"type {kind!r} is none of item, property, lexeme", id)
+    if not _ID.fullmatch(id) or id[0] != expected:
+        raise BadEntity(f"{id!r} is not the id of a {kind}", id)
+    return id
+
+
+def _claims(claims: Any) -> Callable[[str], Any]:
+    """Statements of a property, whether all claims were decoded or only some."""
+    if isinstance(claims, dict):
+        return lambda name: claims.get(name, ())
+    return lambda name: getattr(claims, name, None) or ()
+
+
+def _text(texts: Any) -> str | None:
+    """The text in the wanted language, else the one for all languages."""
+    term = getattr(texts, "wanted", None) or getattr(texts, "mul", None)
+    return term.value if term is not None else None
+
+
+def _id_of_value(value: Any) -> str | None:
+    """Id of an entity value; very old dumps give only its number."""
+    if not isinstance(value, _Value):
+        return None
+    if value.id is not None:
+        return value.id
+    letter = {"item": "Q", "property": "P"}.get(value.entity_type or "")
+    return f"{letter}{value.numeric_id}" if letter and value.numeric_id is not None else None
+
+
+def _entity(snak: _Snak) -> str | None:
+    if snak.snaktype != "value" or snak.datavalue is None or snak.datavalue.type != "wikibase-entityid":
+        return None
+    return _id_of_value(snak.datavalue.value)
+
+
+def _entities(claims: Iterable[Any]) -> tuple[str, ...]:
+    """Distinct entities among the values that are not deprecated, in order."""
+    return _distinct(_entity(claim.mainsnak) for claim in claims if claim.rank != "deprecated")
+
+
+def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(id for id in ids if id is not None))
+
+
+def _age(date: str) -> int:
+    return Date.parse(date).first_day

@@ -1,0 +1,208 @@
+"""The work on one range of a dump: its lines to rows, its rows to files under ``work/``, with counts.
+
+A range that is done has ``done.json``, written last. Nothing in it depends on other ranges or on who worked.
+"""
+
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from anachron.errors import DataError
+from anachron.io import write_bytes, write_json
+from anachron.wikidata.dump import Dump, Range, read_range, read_stream
+from anachron.wikidata.parse import BadEntity, Entity, Parser
+from anachron.wikidata.snapshot import schemas
+from anachron.wikidata.tables import OFFSET, ROW, Collector
+
+SHOWN = 2000  # characters of a bad line that are kept
+_WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump
+
+
+@dataclass(frozen=True)
+class Job:
+    """Ranges for one worker: some numbers (plain, bz2), or every ``step``-th from the first (gz, zst)."""
+
+    dump: Dump
+    work: Path
+    wiki: str
+    language: str
+    listed: frozenset[str] | None
+    buckets: int
+    numbers: tuple[int, ...]
+    step: int | None = None
+    skip: frozenset[int] = frozenset()
+    threads: int = 1
+    limit: int | None = None  # entities to be read in all the ranges of this job
+
+
+def range_folder(work: Path, number: int) -> Path:
+    return work / f"{number:06d}"
+
+
+def do_ranges(job: Job) -> int:
+    """Read the ranges of a job and write each. Returns how many lines with entities there were."""
+    parser = Parser(job.wiki, job.language, job.listed)
+    lines = 0
+    for found in _ranges(job):
+        left = None if job.limit is None else job.limit - lines
+        if left is not None and left <= 0:
+            break
+        lines += _do_range(found, parser, job, left)["lines"]
+    return lines
+
+
+def _ranges(job: Job) -> Iterator[Range]:
+    if job.step is None or job.dump.layout == "document":
+        for number in job.numbers:
+            yield read_range(job.dump, number, job.threads)
+    else:
+        yield from read_stream(job.dump, job.numbers[0], job.step, job.skip)
+
+
+def range_schemas(name: str) -> pa.Schema:
+    """Schema of a table under ``work/``: that of the snapshot, and which line each row comes from."""
+    return schemas()[name].append(ROW).append(OFFSET)
+
+
+class _Lines:
+    """Counts and rows of a range while its lines are read."""
+
+    def __init__(self, parser: Parser, buckets: int) -> None:
+        self.parser = parser
+        self.counts = dict.fromkeys(
+            ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept", "statements", "class_edges"), 0
+        )
+        self.brackets = {"opens": 0, "closes": 0}
+        self.first = self.last = ""  # "[", "]" or "entity": the first and last line that are not blank
+        self.bad: list[bytes] = []
+        self.last_is_bad = False
+        self.entities = Collector(range_schemas("entities"), "id", buckets)
+        self.statements = Collector(range_schemas("statements"), "subject", buckets)
+        self.properties = Collector(range_schemas("properties"))
+        self.classes = Collector(range_schemas("classes"))
+
+    def add(self, line: bytes, offset: int) -> None:
+        """One line, which may be blank, a bracket of the array, or an entity with the comma behind it."""
+        line = line.strip(b", \t\r")
+        if not line or line == b"\xef\xbb\xbf":
+            return
+        begins, ends = line.startswith((b"[", b"\xef\xbb\xbf[")), line.endswith(b"]")
+        if begins or ends:
+            line = line.removeprefix(b"\xef\xbb\xbf").removeprefix(b"[").removesuffix(b"]").strip(b", \t")
+            self.brackets["opens"] += begins
+            self.brackets["closes"] += ends
+        self.first = self.first or ("[" if begins else "entity" if line else "]")
+        self.last = "]" if ends else "entity" if line else "["
+        if line:
+            self._entity(line, offset)
+
+    def _entity(self, line: bytes, offset: int) -> None:
+        counts = self.counts
+        row = counts["lines"]
+        counts["lines"] += 1
+        self.last_is_bad = False
+        try:
+            found = self.parser.read(line)
+        except BadEntity as error:
+            counts["bad"] += 1
+            self.last_is_bad = True
+            self.bad.append(bad_row(offset, str(error), error.id, line))
+            return
+        if found.kind == "item":
+            self._item(found, row, offset)
+        elif found.kind == "property":
+            counts["properties"] += 1
+            self.properties.rows.append((*found.property, row, offset))  # type: ignore[misc]
+        else:
+            counts["lexemes" if found.kind == "lexeme" else "unlisted"] += 1
+        if found.parents:
+            counts["class_edges"] += len(found.parents)
+            self.classes.rows.extend([(found.id, parent, row, offset) for parent in found.parents])
+
+    def _item(self, found: Entity, row: int, offset: int) -> None:
+        counts = self.counts
+        counts["items"] += 1
+        self.entities.rows.append((*found.entity, row, offset))  # type: ignore[misc]
+        if found.statements is not None:
+            counts["kept"] += 1
+            counts["statements"] += len(found.statements)
+            self.statements.rows.extend([(*statement, row, offset) for statement in found.statements])
+
+    def flush(self) -> None:
+        for collector in (self.entities, self.statements, self.properties, self.classes):
+            collector.flush_if_many()
+
+    def write(self, folder: Path) -> None:
+        for name in ("entities", "statements", "properties", "classes"):
+            collector: Collector = getattr(self, name)
+            collector.write(folder / f"{name}.arrow")
+        write_bytes(folder / "bad.jsonl", b"".join(self.bad))
+
+
+def bad_row(position: int, reason: str, id: str | None, line: bytes) -> bytes:
+    """A row of bad.jsonl."""
+    row: dict[str, Any] = {"position": position}
+    if id is not None:
+        row["id"] = id
+    row |= {"reason": reason, "line": line[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]}
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _do_range(found: Range, parser: Parser, job: Job, limit: int | None) -> dict[str, Any]:
+    rows = _Lines(parser, job.buckets)
+    with _no_collection():
+        _read(found, rows, limit)
+    if found.number == 0 and rows.counts["bad"] == rows.counts["lines"] >= _WRONG_FILE:
+        raise wrong_file(job.dump, rows.counts, rows.bad[0])
+    folder = range_folder(job.work, found.number)
+    rows.write(folder)
+    done = {
+        "range": found.number,
+        "text_bytes": found.text_bytes,
+        "file_position": found.file_position,
+        "last": found.last,
+        "cut": found.unended and rows.last_is_bad,
+        "first_line": rows.first,
+        "last_line": rows.last,
+        **rows.brackets,
+        **rows.counts,
+        "chain": found.chain,
+    }
+    write_json(folder / "done.json", done)
+    return done
+
+
+def _read(found: Range, rows: _Lines, limit: int | None) -> None:
+    for offset, lines in found.lines:
+        for line in lines:
+            rows.add(line, offset)
+            offset += len(line) + 1
+            if limit is not None and rows.counts["lines"] >= limit:
+                return
+        rows.flush()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Rows hold no cycles, so looking for some among millions of tuples is time lost."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def wrong_file(dump: Dump, counts: dict[str, int], example: bytes) -> DataError:
+    reason = json.loads(example)["reason"]
+    return DataError(
+        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are no Wikidata entities (the first: {reason}); a "
+        "dump may have single broken ones, but this is another file or a damaged one"
+    )

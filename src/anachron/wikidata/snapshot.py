@@ -1,0 +1,169 @@
+"""The snapshot folder: what its tables hold, and how they are opened.
+
+    SNAPSHOT/
+      manifest.json              written last: a folder with it is complete
+      entities/part-000.parquet  items, by bucket of their id
+      statements/part-000.parquet  statements, by bucket of their subject
+      properties.parquet         property entities
+      classes.parquet            edges child -> parent (P279)
+      bad.jsonl                  what could not be read
+      work/                      only while unfinished
+
+A bucket is a function of the id, so that tables of one bucket can be worked on together and apart from all others. Rows
+are in the order of the dump.
+"""
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from anachron.errors import DataError
+from anachron.io import read_json, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+TABLES = ("entities", "statements")  # one file a bucket
+
+
+def bucket_of(id: str, buckets: int) -> int:
+    """The bucket of an entity id: crc32 of its text, modulo their number."""
+    return zlib.crc32(id.encode()) % buckets
+
+
+def part_name(bucket: int) -> str:
+    return f"part-{bucket:03d}.parquet"
+
+
+def schemas() -> "dict[str, pa.Schema]":
+    """Arrow schemas of `entities`, `statements`, `properties` and `classes`.
+
+    entities: ``created`` is the date text of ``created_property``, the first of P571, P569, P580, P575, P1619, P6949,
+    P585, P577 with a known value that is not deprecated (P577: its oldest); ``classes`` are P31 values.
+
+    statements: ``snak`` is value, somevalue or novalue; ``value_type`` entity, time, quantity, text, monolingual,
+    coordinate or other. ``value`` is an id, a date text, an amount, a text, ``lat,lon`` or JSON; ``value_extra`` a
+    unit, the time as Wikidata writes it, or a language. ``start``, ``end``, ``point`` are P580, P582, P585: null not
+    stated, kind known, unknown (somevalue) or open (novalue), ``values`` how many the statement has. ``qualifiers``:
+    all others as JSON.
+
+    properties: ``separators`` and ``exceptions`` are those of single-value constraints that are not deprecated.
+    """
+    import pyarrow as pa
+
+    text, texts = pa.string(), pa.list_(pa.string())
+    date = pa.struct(
+        [
+            ("kind", text),
+            ("date", text),
+            ("precision", pa.int8()),
+            ("calendar", text),
+            ("raw", text),
+            ("values", pa.int16()),
+        ]
+    )
+    constraint = pa.struct([("kind", text), ("rank", text), ("separators", texts), ("exceptions", texts)])
+    return {
+        "entities": pa.schema(
+            [
+                ("id", text),
+                ("label", text),
+                ("description", text),
+                ("title", text),
+                ("classes", texts),
+                ("created", text),
+                ("created_property", text),
+            ]
+        ),
+        "statements": pa.schema(
+            [
+                ("subject", text),
+                ("property", text),
+                ("statement_id", text),
+                ("rank", text),
+                ("datatype", text),
+                ("snak", text),
+                ("value_type", text),
+                ("value", text),
+                ("value_extra", text),
+                ("value_precision", pa.int8()),
+                ("value_calendar", text),
+                ("start", date),
+                ("end", date),
+                ("point", date),
+                ("qualifiers", text),
+            ]
+        ),
+        "properties": pa.schema(
+            [
+                ("id", text),
+                ("label", text),
+                ("description", text),
+                ("datatype", text),
+                ("classes", texts),
+                ("parents", texts),
+                ("single_value", pa.bool_()),
+                ("separators", texts),
+                ("exceptions", texts),
+                ("constraints", pa.list_(constraint)),
+            ]
+        ),
+        "classes": pa.schema([("child", text), ("parent", text)]),
+    }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A complete snapshot folder."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def buckets(self) -> int:
+        return int(self.manifest["options"]["buckets"])
+
+    def bucket_of(self, id: str) -> int:
+        return bucket_of(id, self.buckets)
+
+    def part(self, table: str, bucket: int) -> Path:
+        """File of one bucket of ``entities`` or ``statements``."""
+        return self.folder / table / part_name(bucket)
+
+    def read(self, table: str, bucket: int, columns: list[str] | None = None) -> pl.DataFrame:
+        """One bucket of ``entities`` or ``statements``, in the order of the dump."""
+        return pl.read_parquet(self.part(table, bucket), columns=columns)
+
+    def properties(self) -> pl.DataFrame:
+        return read_table(self.folder / "properties.parquet")
+
+    def classes(self) -> pl.DataFrame:
+        return read_table(self.folder / "classes.parquet")
+
+
+def open_snapshot(folder: Path | str) -> Snapshot:
+    """Open a snapshot folder. Raises `DataError` for one that is missing, unfinished, of another format or has gaps."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"
+        )
+    if not (folder / "manifest.json").is_file():
+        hint = (
+            "its ingest did not end; repeat that command" if (folder / "work").is_dir() else "is it a snapshot folder?"
+        )
+        raise DataError(f"{folder} has no manifest.json: {hint}")
+    manifest = read_json(folder / "manifest.json")
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise DataError(f"{folder}/manifest.json: format {found!r}, this version reads {FORMAT}; ingest the dump again")
+    snapshot = Snapshot(folder, manifest)
+    files = [snapshot.part(table, bucket) for table in TABLES for bucket in range(snapshot.buckets)]
+    for file in [*files, folder / "properties.parquet", folder / "classes.parquet"]:
+        if not file.is_file():
+            raise DataError(f"{file} is missing from the snapshot; ingest the dump again into another folder")
+    return snapshot
