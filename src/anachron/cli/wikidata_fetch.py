@@ -8,12 +8,16 @@ import typer
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+
     from anachron.wikidata.download import Fetched
     from anachron.wikidata.sources import Servers, Source
 
 
 def register(app: typer.Typer) -> None:
     app.command()(download)
+    app.command()(pageviews)
 
 
 def download(
@@ -89,6 +93,67 @@ def download(
         say(f"{total} in {out}; {_size(summary['received'])} came now")
 
 
+def pageviews(
+    snapshot: Annotated[Path, typer.Argument(help="A snapshot folder, as wikidata ingest makes it.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Page views: pageviews-YYYYMM-user.bz2, a file a month, or one a day.")
+    ],
+    wiki_project: Annotated[
+        str | None, typer.Option(help="Project in these files; by default that of the snapshot: en.wikipedia.")
+    ] = None,
+    redirects: Annotated[
+        Path | None, typer.Option(help="Lines of from-title, tab, to-title: views of the first go to the second.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes, which read a file each; by default one.")] = None,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+) -> None:
+    """Add the popularity of its entities to a snapshot: the median of monthly views by people.
+
+    It counts from the first month with any view to the last that is given. Files that were read are not read again.
+
+    Example: anachron wikidata pageviews wikidata-2021 dumps/pageviews-2020*-user.bz2
+    """
+    from contextlib import ExitStack
+
+    from anachron.wikidata.popularity import compute_popularity
+
+    with ExitStack() as stack:
+        result = compute_popularity(
+            snapshot,
+            files,
+            project=wiki_project,
+            redirects=redirects,
+            workers=workers,
+            ray=ray,
+            progress=_bars(stack, "items" if ray or (workers or 1) > 1 else "bytes"),
+        )
+    for warning in result.warnings:
+        warn(warning)
+    if json_:
+        print_json({"path": str(result.path), "counts": result.counts, "warnings": result.warnings})
+        return
+    c = result.counts
+    say(f"{c['lines']:,} lines in {c['files']} files: {c['lines_of_project']:,} of the project, {c['bad_lines']:,} bad")
+    if redirects is not None:
+        say(f"{c['redirects']:,} redirects, of which {c['redirects_used']:,} lead to titles of the snapshot")
+    say(f"{c['titles']:,} entities with a title: {c['with_views']:,} with views, {c['without_views']:,} without")
+    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views are theirs; written to {result.path}")
+
+
+def _bars(stack: "ExitStack", unit: str) -> "Callable[[str, int, int], None]":
+    """A bar for each thing that is worked on, one after another."""
+    bars: dict[str, Callable[..., None]] = {}
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what not in bars:
+            stack.close()  # the bar before is complete
+            bars[what] = stack.enter_context(progress_bar(what, unit=unit))
+        bars[what](done, total)
+
+    return progress
+
+
 def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[Fetched]":
     """Fetch with a bar for each file, and one for each check."""
     from contextlib import ExitStack
@@ -96,15 +161,7 @@ def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[
     from anachron.wikidata.download import fetch_all
 
     with ExitStack() as stack:
-        bars: dict[str, Any] = {}
-
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                stack.close()  # the bar before is complete
-                bars[what] = stack.enter_context(progress_bar(what, unit="bytes"))
-            bars[what](done, total)
-
-        return fetch_all(servers.web, sources, out, servers.manners, progress)
+        return fetch_all(servers.web, sources, out, servers.manners, _bars(stack, "bytes"))
 
 
 def _say_distance(source: "Source", day: Any) -> None:

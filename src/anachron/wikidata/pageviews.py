@@ -72,7 +72,7 @@ def parse_name(path: Path | str) -> PageviewFile:
 
 
 def read_views(
-    path: Path, project: str, lines: Lines, progress: Callable[[int], None] = lambda bytes_: None
+    path: Path, project: str, lines: Lines, progress: Callable[[int], None] = lambda done: None, threads: int = 1
 ) -> Iterator[pl.DataFrame]:
     """Yield tables ``title: str, views: i64`` of a project, each of one batch of its lines.
 

@@ -9,15 +9,18 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
 import polars as pl
 
+from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
 from anachron.wikidata.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
+from anachron.wikidata.snapshot import Snapshot, open_snapshot
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,6 +46,8 @@ def compute_popularity(
     *,
     project: str | None = None,
     redirects: Path | str | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Result:
     """Write ``popularity.parquet`` into a snapshot: ``id, title, popularity, months, views``, most popular first.
@@ -52,29 +57,31 @@ def compute_popularity(
     the views of all. Entities whose article has no view have no row. ``project`` is, for example, ``en.wikipedia``; by
     default that of the wiki whose titles the snapshot has. ``redirects`` is a file of lines
     ``from-title TAB to-title``: views of the first are added to the second, unless the first is itself the title of an
-    entity. Redirects are followed one step.
+    entity. Redirects are followed one step. ``workers`` or the cluster at ``ray`` read a file each; one worker reads
+    one file after another with all cores.
 
     Raises `ConfigError` for files that do not go together, `DataError` for a snapshot without titles and for files
     that are damaged.
     """
-    folder = Path(snapshot)
+    opened = open_snapshot(snapshot)
+    folder = opened.folder
     months = months_of(parse_name(file) for file in files)
-    project, warnings = choose_project(folder, project)
-    entities = _entities(folder)
+    project, warnings = choose_project(opened.manifest, project)
     with _locked(folder):
-        read = [(file, *sum_file(folder, file, project, progress)) for given in months.values() for file in given]
+        given = [file for month in months.values() for file in month]
+        read = list(zip(given, _sum_files(folder, given, project, workers, ray, progress), strict=True))
         counts: Json = {"files": len(read)}
         for name, key in (("lines", "read"), ("lines_of_project", "project"), ("bad_lines", "bad")):
-            counts[name] = sum(manifest["counts"][key] for _, _, manifest in read)
+            counts[name] = sum(manifest["counts"][key] for _, (_, manifest) in read)
         warnings += gaps(months)
-        inputs = {file.path.name: manifest["sha256"] for file, _, manifest in read}
+        inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
         target = folder / OUTPUT
         with _work(folder / "pageviews" / "join.work") as work, _connection(work) as database:
-            counts |= _load_entities(database, entities, folder)
+            counts |= _load_entities(database, opened)
             if redirects is not None:
                 counts |= _load_redirects(database, Path(redirects), project, work)
                 inputs[Path(redirects).name] = file_fingerprint(redirects)
-            tables = [[str(path) for file, path, _ in read if file.month == month] for month in months]
+            tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
             with atomic(target) as temporary:
                 counts |= _join(database, tables, redirects is not None, temporary)
         counts["without_views"] = counts["titles"] - counts["with_views"]
@@ -83,10 +90,9 @@ def compute_popularity(
     return Result(target, counts, warnings)
 
 
-def choose_project(folder: Path, project: str | None) -> tuple[str, list[str]]:
-    """The project whose titles the snapshot has, or the one that is asked for, with a warning if they differ."""
-    manifest = read_json(folder / "manifest.json") if (folder / "manifest.json").is_file() else {}
-    wiki = manifest.get("options", {}).get("wiki") if isinstance(manifest, dict) else None
+def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]:
+    """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ."""
+    wiki = manifest.get("options", {}).get("wiki")
     of_snapshot = project_of(wiki) if isinstance(wiki, str) else None
     if project is None:
         return of_snapshot or "en.wikipedia", []
@@ -137,7 +143,30 @@ def gaps(months: dict[str, list[PageviewFile]]) -> list[str]:
     return found
 
 
-def sum_file(folder: Path, file: PageviewFile, project: str, progress: Progress) -> tuple[Path, Json]:
+def _sum_files(
+    folder: Path, files: list[PageviewFile], project: str, workers: int | None, ray: str | None, progress: Progress
+) -> Iterator[tuple[Path, Json]]:
+    if ray is None and worker_count(workers) == 1:
+        for file in files:
+            yield sum_file(folder, file, project, progress, cores())
+        return
+    items = [(folder, file, project) for file in files]
+    for done, result in enumerate(map_in_order(_sum_item, items, workers, ray), 1):
+        progress("page-view files", done, len(files))
+        yield result
+
+
+def _sum_item(item: tuple[Path, PageviewFile, str]) -> tuple[Path, Json]:
+    return sum_file(*item)
+
+
+def sum_file(
+    folder: Path,
+    file: PageviewFile,
+    project: str,
+    progress: Progress = lambda what, done, total: None,
+    threads: int = 1,
+) -> tuple[Path, Json]:
     """Views by title of one file, read only if they are not there yet; the table's path and its manifest."""
     target = folder / "pageviews" / f"{file.path.name}.parquet"
     manifest_path = target.with_name(target.name + ".manifest.json")
@@ -152,9 +181,8 @@ def sum_file(folder: Path, file: PageviewFile, project: str, progress: Progress)
     lines = Lines()
     manifest_path.unlink(missing_ok=True)
     with _work(target.with_name(file.path.name + ".work")) as work:
-        for number, table in enumerate(
-            read_views(file.path, project, lines, lambda done: progress(file.path.name, done, state.st_size))
-        ):
+        tell = partial(_tell, progress, file.path.name, state.st_size)
+        for number, table in enumerate(read_views(file.path, project, lines, tell, threads)):
             table.write_parquet(work / f"{number:06d}.parquet")
         parts = sorted(str(path) for path in work.glob("*.parquet"))
         with atomic(target) as temporary, _connection(work) as database:
@@ -180,26 +208,13 @@ def sum_file(folder: Path, file: PageviewFile, project: str, progress: Progress)
     return target, manifest
 
 
-def _entities(folder: Path) -> list[str]:
-    files = sorted(str(path) for path in (folder / "entities").glob("*.parquet"))
-    if not files:
-        raise DataError(f"{folder}: no entities/*.parquet; make a snapshot with anachron wikidata ingest")
-    for file in files:
-        try:
-            columns = pl.read_parquet_schema(file)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"cannot read {file}: {str(error).splitlines()[0]}; ingest the dump again") from error
-        if missing := {"id", "title"} - set(columns):
-            raise DataError(f"{file} has no column {', '.join(sorted(missing))}; ingest the dump again")
-    return files
-
-
-def _load_entities(database: "duckdb.DuckDBPyConnection", files: list[str], folder: Path) -> Json:
+def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot) -> Json:
+    files = [str(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
     database.execute("CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files])
     titles = _one(database, "SELECT count(*) FROM entities")
     if not titles:
         raise DataError(
-            f"{folder}: none of its entities has a title; ingest the dump with the --wiki whose views you have"
+            f"{snapshot.folder}: none of its entities has a title; ingest the dump with the --wiki whose views you have"
         )
     return {"entities": _one(database, "SELECT count(*) FROM read_parquet($1)", [files]), "titles": titles}
 
@@ -214,17 +229,18 @@ def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: 
         )
     except (pl.exceptions.PolarsError, OSError) as error:
         if isinstance(error, pl.exceptions.NoDataError):
-            rows = pl.DataFrame(schema={"column_1": pl.String, "column_2": pl.String})
+            rows = pl.DataFrame(schema={"from": pl.String, "to": pl.String})
         else:
             reason = str(error).splitlines()[0]
             raise DataError(f"{path}: lines must be from-title, tab, to-title ({reason})") from error
     if rows.width != 2:
         raise DataError(f"{path}: lines must be from-title, tab, to-title; its first has {rows.width} columns")
+    rows.columns = ["from", "to"]
     rows = rows.with_row_index("line", 1)
-    broken = rows.filter(pl.col("column_1").is_null() | pl.col("column_2").is_null())
+    broken = rows.filter(pl.col("from").is_null() | pl.col("to").is_null())
     if broken.height:
         raise DataError(f"{path}, line {broken['line'][0]}: lines must be from-title, tab, to-title; a column is empty")
-    sides = [normalise(rows.select("line", title=column), project) for column in ("column_1", "column_2")]
+    sides = [normalise(rows.select("line", title=column), project) for column in ("from", "to")]
     pairs = sides[0].join(sides[1], on="line", suffix="_to").select(source="title", target="title_to").unique()
     twice = pairs.filter(pl.col("source").is_duplicated()).sort("source", "target")
     if twice.height:
@@ -247,7 +263,10 @@ def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redire
     )
     named = f"({views})"
     if redirected:
-        named = f"(SELECT coalesce(target, title) AS title, views, month FROM {named} LEFT JOIN redirects ON title = source)"
+        named = (
+            f"(SELECT coalesce(target, title) AS title, views, month FROM {named} "
+            "LEFT JOIN redirects ON title = source)"
+        )
     months = ", ".join(f"coalesce(sum(views) FILTER (month = {number}), 0)::BIGINT" for number in range(len(tables)))
     database.execute(
         f"""
@@ -268,6 +287,10 @@ def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redire
         "views_matched": _one(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
         "views_of_project": _one(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
     }
+
+
+def _tell(progress: Progress, name: str, size: int, done: int) -> None:
+    progress(name, done, size)
 
 
 def _one(database: "duckdb.DuckDBPyConnection", query: str, parameters: list[Any] | None = None) -> int:
