@@ -1,7 +1,6 @@
 """Page views and popularity, against counting line by line."""
 
 import bz2
-import gzip
 import json
 import random
 import statistics
@@ -9,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +16,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.wikidata import pageviews, popularity
 from anachron.wikidata.pageviews import Lines, PageviewFile, lines_of, months_of, normalise, parse_name, read_views
 from anachron.wikidata.popularity import compute_popularity, gaps, project_of
-from anachron.wikidata.snapshot import bucket_of, part_name, schemas
+from wikidata.views import write, write_snapshot
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "wikidata" / "pageviews"
 
@@ -83,31 +81,6 @@ def naive_popularity(months, entities, redirects=()):
 
 
 # ---------------------------------------------------------------- what tests read
-
-
-def write_snapshot(folder, entities, wiki="enwiki", buckets=3):
-    """A complete snapshot folder of nothing but these ``{id: title}``."""
-    for table in ("entities", "statements"):
-        (folder / table).mkdir(parents=True)
-        for bucket in range(buckets):
-            mine = [(id, title) for id, title in entities.items() if bucket_of(id, buckets) == bucket]
-            rows = [{"id": id, "title": title} for id, title in mine] if table == "entities" else []
-            pq.write_table(
-                schemas()[table].empty_table().from_pylist(rows, schemas()[table]), folder / table / part_name(bucket)
-            )
-    for table in ("properties", "classes"):
-        pq.write_table(schemas()[table].empty_table(), folder / f"{table}.parquet")
-    manifest = {"format": 1, "options": {"wiki": wiki, "buckets": buckets}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
-
-
-def write(folder, name, text):
-    folder.mkdir(exist_ok=True)
-    text = text.encode() if isinstance(text, str) else text
-    compress = {".bz2": bz2.compress, ".gz": gzip.compress}.get(Path(name).suffix, bytes)
-    (folder / name).write_bytes(compress(text))
-    return folder / name
 
 
 def sums_of(path, project="en.wikipedia", **options):

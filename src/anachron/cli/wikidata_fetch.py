@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from anachron.wikidata.download import Fetched
     from anachron.wikidata.sources import Servers, Source
 
+FAR = 31  # days from which on a dump that is the nearest is no longer near: they come every week
+
 
 def register(app: typer.Typer) -> None:
     app.command()(download)
@@ -167,11 +169,11 @@ def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[
 def _say_distance(source: "Source", day: Any) -> None:
     from datetime import date as Day
 
-    days = (Day.fromisoformat(source.date) - day).days
     if source.checksum is None:
         warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
-    where = "of that day" if days == 0 else f"{abs(days)} days {'after' if days > 0 else 'before'} {day.isoformat()}"
-    say(f"nearest dump: {source.date}, {where}")
+    days = (Day.fromisoformat(source.date) - day).days
+    far = f"{abs(days):,} day{'s' if abs(days) > 1 else ''} {'after' if days > 0 else 'before'} {day.isoformat()}"
+    (warn if abs(days) > FAR else say)(f"nearest dump: {source.date}, {'that very day' if days == 0 else far}")
 
 
 def _row(source: "Source", here: int) -> dict[str, Any]:

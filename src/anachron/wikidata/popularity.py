@@ -84,6 +84,10 @@ def compute_popularity(
             tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
             with atomic(target) as temporary:
                 counts |= _join(database, tables, redirects is not None, temporary)
+        if not counts["with_views"]:
+            warnings.append(
+                f"none of the {counts['views_of_project']:,} views of {project} is of a title in the snapshot"
+            )
         counts["without_views"] = counts["titles"] - counts["with_views"]
         parameters = {"project": project, "months": list(months), "redirects": redirects is not None}
         write_manifest(target, command="wikidata pageviews", parameters=parameters, inputs=inputs, counts=counts)

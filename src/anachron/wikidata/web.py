@@ -111,7 +111,12 @@ def retry_after(headers: Any, now: datetime | None = None) -> float | None:
 def failure(error: Exception) -> str:
     """What went wrong on the way, in words: the exceptions of the library often have no text."""
     name = type(error).__name__
-    known = {"ConnectTimeout": "no connection in time", "ReadTimeout": "the server fell silent"}
+    known = {
+        "ConnectTimeout": "no connection in time",
+        "ReadTimeout": "the server fell silent",
+        "ReadError": "the connection was cut",
+        "RemoteProtocolError": "the connection was cut",
+    }
     return known.get(name) or (f"{name} ({error})" if str(error) else name)
 
 
