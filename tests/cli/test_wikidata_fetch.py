@@ -86,7 +86,7 @@ def test_page_views_alone_and_a_contact(server, tmp_path):
         (["--format", "gz", "--retries", "0"], 1, "no such page on the server (404); check --archive-url"),
         (["--date", "2021"], 2, "give a day"),
         (["--date", "2999-01-01"], 2, "days to come"),
-        (["--date", "soon"], 1, "is not a date"),
+        (["--date", "soon"], 2, "is not a date"),
         (["--dumps-url", "nowhere"], 2, "is not an address"),
     ],
 )

@@ -1,5 +1,6 @@
 """Fetching from a server that cuts, forgets, hangs and lies."""
 
+import functools
 import hashlib
 import itertools
 import json
@@ -40,11 +41,20 @@ def source(server, data=DATA, **changes):
 UNCHECKED = {"algorithm": None, "checksum": None}
 
 
+@functools.cache
+def _opened(timeout):
+    context = client(Manners(timeout=timeout))
+    return context, context.__enter__()  # it closes when its context goes, so both are kept
+
+
+def web(timeout=5.0):
+    """A client for all tests: each new one reads the certificates of this machine again."""
+    return _opened(timeout)[1]
+
+
 def fetch(server, folder, retries=3, timeout=5.0, waits=None, **changes):
-    waited = [] if waits is None else waits
-    manners = Manners(timeout=timeout, retries=retries, sleep=waited.append)
-    with client(manners) as web:
-        return download.fetch_all(web, [source(server, **changes)], folder, manners)[0]
+    manners = Manners(timeout=timeout, retries=retries, sleep=([] if waits is None else waits).append)
+    return download.fetch_all(web(timeout), [source(server, **changes)], folder, manners)[0]
 
 
 def leftovers(folder):
@@ -183,8 +193,7 @@ def test_a_file_that_changes_in_the_middle_of_a_run_is_fetched_as_it_is_now(serv
         file.data, file.etag = DATA, '"newer"'
 
     manners = Manners(timeout=5, sleep=change)
-    with client(manners) as web:
-        found = download.fetch_all(web, [source(server, data=OTHER, **UNCHECKED)], tmp_path, manners)[0]
+    found = download.fetch_all(web(), [source(server, data=OTHER, **UNCHECKED)], tmp_path, manners)[0]
     assert found.size == len(DATA)
     assert_finished(tmp_path)
 
@@ -324,6 +333,21 @@ url, name, size, sha1, folder = sys.argv[1:]
 with client(Manners()) as web:
     fetch_all(web, [Source("dump", "2021-01-04", name, url, int(size), "sha1", sha1)], folder)
 """
+
+
+def test_a_disk_that_is_full_keeps_what_is_there(server, tmp_path):
+    """The limit of file sizes stands in for the disk's end."""
+    file = server.put(PATH, DATA)
+    wanted = source(server)
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))" + KILLED
+    arguments = [wanted.url, NAME, str(len(DATA)), wanted.checksum, str(tmp_path)]
+    ended = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True)
+    assert "BackendError: cannot write" in ended.stderr and "what was fetched is kept" in ended.stderr
+    kept = (tmp_path / f"{NAME}.part").stat().st_size
+    assert 0 < kept <= 600_000
+    file.sent = 0
+    assert fetch(server, tmp_path).received == file.sent == len(DATA) - kept
+    assert_finished(tmp_path)
 
 
 def test_killed_in_the_middle_and_resumed(server, tmp_path):

@@ -221,8 +221,9 @@ def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path, ending):
         sums_of(path)
 
 
-def test_an_empty_file_has_no_lines(tmp_path):
-    assert sums_of(write(tmp_path, "pageviews-202012-user", b"")) == (Counter(), Lines())
+@pytest.mark.parametrize("ending", [".bz2", ".gz", ""])
+def test_an_empty_file_has_no_lines(tmp_path, ending):
+    assert sums_of(write(tmp_path, f"pageviews-202012-user{ending}", b"")) == (Counter(), Lines())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.errors import BackendError, ConfigError
 from anachron.wikidata.sources import Servers, find_dump, find_pageviews, parse_day, read_checksums
 from anachron.wikidata.web import Manners, client
 from wikidata.flaky import Answer, Flaky
@@ -253,7 +253,7 @@ def test_days():
             parse_day(coarse, today)
     with pytest.raises(ConfigError, match="first dumps"):
         parse_day("-0044-03-15", today)
-    with pytest.raises(DataError, match="not a date"):
+    with pytest.raises(ConfigError, match="not a date"):
         parse_day("yesterday", today)
 
 

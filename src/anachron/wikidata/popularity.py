@@ -321,6 +321,7 @@ def _connection(work: Path) -> Iterator["duckdb.DuckDBPyConnection"]:
     }
     try:
         with duckdb.connect(":memory:", config=settings) as database:
+            database.execute("SET enable_progress_bar = false")  # it would go to stdout, among the results
             yield database
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote, urljoin
 
 from anachron.core.dates import Date
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.web import Manners, request
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ class _Place:
 
 
 def parse_day(text: str, today: Day | None = None) -> Day:
-    """A day from ``YYYY-MM-DD``, not after today. Raises `DataError` and `ConfigError`."""
-    date = Date.parse(text)
+    """A day from ``YYYY-MM-DD``, not after today. Raises `ConfigError`."""
+    try:
+        date = Date.parse(text)
+    except DataError as error:
+        raise ConfigError(f"--date: {error}") from error
     if date.month is None or date.day is None:
         raise ConfigError(f"--date {text}: give a day, such as {date}{'-01' if date.month else '-01-01'}")
     today = today or Day.today()
