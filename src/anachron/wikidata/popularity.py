@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import duckdb
 
 FORMAT = 1  # of the sums; raise it when titles come out differently
-MEMORY = "2GB"
+SUM_MEMORY, JOIN_MEMORY = "1GB", "2GB"  # of DuckDB; what needs more goes to disk
 OUTPUT = "popularity.parquet"
 Progress = Callable[[str, int, int], None]
 
@@ -76,7 +76,7 @@ def compute_popularity(
         warnings += gaps(months)
         inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
         target = folder / OUTPUT
-        with _work(folder / "pageviews" / "join.work") as work, _connection(work) as database:
+        with _work(folder / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
             counts |= _load_entities(database, opened)
             if redirects is not None:
                 counts |= _load_redirects(database, Path(redirects), project, work)
@@ -189,7 +189,7 @@ def sum_file(
         for number, table in enumerate(read_views(file.path, project, lines, tell, threads)):
             table.write_parquet(work / f"{number:06d}.parquet")
         parts = sorted(str(path) for path in work.glob("*.parquet"))
-        with atomic(target) as temporary, _connection(work) as database:
+        with atomic(target) as temporary, _connection(work, SUM_MEMORY) as database:
             source = (
                 "read_parquet($1)" if parts else "(SELECT NULL::VARCHAR title, NULL::BIGINT views WHERE $1 IS NULL)"
             )
@@ -308,14 +308,14 @@ def _text(path: Path | str) -> str:
 
 
 @contextmanager
-def _connection(work: Path) -> Iterator["duckdb.DuckDBPyConnection"]:
+def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
     """DuckDB in memory, with a bound, and a folder for what goes beyond."""
     try:
         import duckdb
     except ImportError as error:
         raise ConfigError("page views need DuckDB: pip install 'anachron[wikidata]'") from error
     settings: dict[str, Any] = {
-        "memory_limit": MEMORY,
+        "memory_limit": memory,
         "temp_directory": str(work / "spill"),
         "preserve_insertion_order": False,
     }
