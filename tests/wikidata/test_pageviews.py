@@ -37,8 +37,10 @@ def naive_line(line, project):
     parts = line.split(b" ")
     if parts[0] != project.encode() or len(parts) == 1:
         return None
-    parts = [part.decode(errors="replace") for part in parts]
-    if "\ufffd" in parts[1] or not all(parts[1:]) or len(parts) not in (5, 6):
+    parts = [part.decode(errors="replace") for part in parts[:7]]
+    while parts and not parts[-1]:  # an empty column at the end is none, and nothing behind it is looked at
+        parts.pop()
+    if len(parts) < 2 or "\ufffd" in parts[1] or not all(parts[1:]) or len(parts) not in (5, 6):
         return "bad"
 
     def number(text):

@@ -228,7 +228,8 @@ def views_of(table: pl.DataFrame) -> pl.DataFrame:
     """``title, views`` of the rows that can be read.
 
     Columns after the title: ``page_id access total daily``; with one fewer, the first or the last is missing, and the
-    total is the one that is a number where the other shape has none. A title that was not UTF-8 is bad.
+    total is the one that is a number where the other shape has none. Empty columns at the end are none. A title that
+    was not UTF-8 is bad, and so is a line with something in a seventh column.
     """
     number = r"^[0-9]{1,12}$"  # all of Wikimedia has some 10 ** 10 views a month; sums of these stay within 64 bits
     a_b_c = pl.col("a").is_not_null() & pl.col("b").is_not_null() & pl.col("c").is_not_null()
