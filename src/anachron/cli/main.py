@@ -10,7 +10,19 @@ from typing import Any
 
 import typer
 
-from anachron.cli import build, data, demo, export, measure, probe, report, verbalize, wikidata, wikidata_explain
+from anachron.cli import (
+    build,
+    data,
+    demo,
+    export,
+    measure,
+    probe,
+    report,
+    verbalize,
+    wikidata,
+    wikidata_explain,
+    wikidata_fetch,
+)
 from anachron.errors import AnachronError, ConfigError
 
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -45,7 +57,7 @@ wikidata_app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(wikidata_app, name="wikidata")
-for module in (wikidata, wikidata_explain):
+for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
 
 

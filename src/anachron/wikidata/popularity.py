@@ -1,0 +1,360 @@
+"""Popularity of a snapshot's entities: the median of monthly views of their articles (spec of paper 002, section 2.2).
+
+Each page-view file is read once, into ``SNAPSHOT/pageviews/NAME.parquet`` (``title, views`` of every title of the
+project) with a manifest that knows the file again, so that another month or a list of redirects costs no second
+reading. Joins run in DuckDB, which goes to disk where memory ends.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import filelock
+import polars as pl
+
+from anachron.cluster import cores, map_in_order, worker_count
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
+from anachron.wikidata.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
+from anachron.wikidata.snapshot import Snapshot, open_snapshot
+
+if TYPE_CHECKING:
+    import duckdb
+
+FORMAT = 1  # of the sums; raise it when titles come out differently
+SUM_MEMORY, JOIN_MEMORY = "1GB", "2GB"  # of DuckDB; what needs more goes to disk
+OUTPUT = "popularity.parquet"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``path`` of the table, ``counts`` as in its manifest, ``warnings`` about months and days that are missing."""
+
+    path: Path
+    counts: Json
+    warnings: list[str]
+
+
+def compute_popularity(
+    snapshot: Path | str,
+    files: Iterable[Path | str],
+    *,
+    project: str | None = None,
+    redirects: Path | str | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Result:
+    """Write ``popularity.parquet`` into a snapshot: ``id, title, popularity, months, views``, most popular first.
+
+    ``popularity`` is the median over the months from the first with any view to the last that is given; a month
+    without a line counts 0, a month without a file is not counted. ``months`` are the months in that median, ``views``
+    the views of all. Entities whose article has no view have no row. ``project`` is, for example, ``en.wikipedia``; by
+    default that of the wiki whose titles the snapshot has. ``redirects`` is a file of lines
+    ``from-title TAB to-title``: views of the first are added to the second, unless the first is itself the title of an
+    entity. Redirects are followed one step. ``workers`` or the cluster at ``ray`` read a file each; one worker reads
+    one file after another with all cores.
+
+    Raises `ConfigError` for files that do not go together, `DataError` for a snapshot without titles and for files
+    that are damaged.
+    """
+    opened = open_snapshot(snapshot)
+    folder = opened.folder
+    months = months_of(parse_name(file) for file in files)
+    project, warnings = choose_project(opened.manifest, project)
+    with _locked(folder):
+        given = [file for month in months.values() for file in month]
+        read = list(zip(given, _sum_files(folder, given, project, workers, ray, progress), strict=True))
+        counts: Json = {"files": len(read)}
+        for name, key in (("lines", "read"), ("lines_of_project", "project"), ("bad_lines", "bad")):
+            counts[name] = sum(manifest["counts"][key] for _, (_, manifest) in read)
+        warnings += gaps(months)
+        inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
+        target = folder / OUTPUT
+        with _work(folder / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
+            counts |= _load_entities(database, opened)
+            if redirects is not None:
+                counts |= _load_redirects(database, Path(redirects), project, work)
+                inputs[Path(redirects).name] = file_fingerprint(redirects)
+            tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
+            with atomic(target) as temporary:
+                counts |= _join(database, tables, redirects is not None, temporary)
+        if not counts["with_views"]:
+            warnings.append(
+                f"none of the {counts['views_of_project']:,} views of {project} is of a title in the snapshot"
+            )
+        counts["without_views"] = counts["titles"] - counts["with_views"]
+        parameters = {"project": project, "months": list(months), "redirects": redirects is not None}
+        write_manifest(target, command="wikidata pageviews", parameters=parameters, inputs=inputs, counts=counts)
+    return Result(target, counts, warnings)
+
+
+def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]:
+    """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ."""
+    wiki = manifest.get("options", {}).get("wiki")
+    of_snapshot = project_of(wiki) if isinstance(wiki, str) else None
+    if project is None:
+        return of_snapshot or "en.wikipedia", []
+    if "." not in project or " " in project:
+        raise ConfigError(f"--wiki-project {project}: write it as page-view files do, such as en.wikipedia")
+    if of_snapshot is not None and project != of_snapshot:
+        return project, [f"the snapshot has titles of {wiki} ({of_snapshot}), the views are those of {project}"]
+    return project, []
+
+
+def project_of(wiki: str) -> str | None:
+    """Name in page-view files of a wiki's id: ``enwiki`` is en.wikipedia, ``zh_yuewikiquote`` zh-yue.wikiquote."""
+    for suffix in (
+        "wikibooks",
+        "wikinews",
+        "wikiquote",
+        "wikisource",
+        "wikiversity",
+        "wikivoyage",
+        "wiktionary",
+        "wiki",
+    ):
+        if wiki.endswith(suffix) and wiki != suffix:
+            family = "wikipedia" if suffix == "wiki" else suffix
+            return f"{wiki.removesuffix(suffix).replace('_', '-')}.{family}"
+    return None
+
+
+def gaps(months: dict[str, list[PageviewFile]]) -> list[str]:
+    """What is missing between the first and the last month, and of the days of months that are given by day."""
+    import calendar
+
+    numbers = [int(month[:4]) * 12 + int(month[5:]) - 1 for month in months]
+    absent = sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers))
+    found = []
+    if absent:
+        names = ", ".join(f"{number // 12}-{number % 12 + 1:02d}" for number in absent)
+        found.append(f"no file of {names}: medians are over the other months")
+    for month, files in months.items():
+        days = {file.day for file in files}
+        last = calendar.monthrange(int(month[:4]), int(month[5:]))[1]
+        missing = [] if None in days else [day for day in range(1, last + 1) if day not in days]
+        if missing:
+            found.append(
+                f"{month}: {last - len(missing)} of its {last} days are given, without {', '.join(map(str, missing))}; "
+                "its views are those of these days"
+            )
+    return found
+
+
+def _sum_files(
+    folder: Path, files: list[PageviewFile], project: str, workers: int | None, ray: str | None, progress: Progress
+) -> Iterator[tuple[Path, Json]]:
+    if ray is None and worker_count(workers) == 1:
+        for file in files:
+            yield sum_file(folder, file, project, progress, cores())
+        return
+    items = [(folder, file, project) for file in files]
+    for done, result in enumerate(map_in_order(_sum_item, items, workers, ray), 1):
+        progress("page-view files", done, len(files))
+        yield result
+
+
+def _sum_item(item: tuple[Path, PageviewFile, str]) -> tuple[Path, Json]:
+    return sum_file(*item)
+
+
+def sum_file(
+    folder: Path,
+    file: PageviewFile,
+    project: str,
+    progress: Progress = lambda what, done, total: None,
+    threads: int = 1,
+) -> tuple[Path, Json]:
+    """Views by title of one file, read only if they are not there yet; the table's path and its manifest."""
+    target = folder / "pageviews" / f"{file.path.name}.parquet"
+    manifest_path = target.with_name(target.name + ".manifest.json")
+    state = file.path.stat()
+    known = read_json(manifest_path) if target.is_file() and manifest_path.is_file() else {}
+    if known.get("format") == FORMAT and known.get("project") == project and known.get("size") == state.st_size:
+        if known.get("modified") == state.st_mtime_ns:
+            return target, known
+        if known.get("sha256") == file_fingerprint(file.path):
+            write_json(manifest_path, known | {"modified": state.st_mtime_ns})
+            return target, known
+    lines = Lines()
+    manifest_path.unlink(missing_ok=True)
+    with _work(target.with_name(file.path.name + ".work")) as work:
+        tell = partial(_tell, progress, file.path.name, state.st_size)
+        for number, table in enumerate(read_views(file.path, project, lines, tell, threads)):
+            table.write_parquet(work / f"{number:06d}.parquet")
+        parts = sorted(str(path) for path in work.glob("*.parquet"))
+        with atomic(target) as temporary, _connection(work, SUM_MEMORY) as database:
+            source = (
+                "read_parquet($1)" if parts else "(SELECT NULL::VARCHAR title, NULL::BIGINT views WHERE $1 IS NULL)"
+            )
+            database.execute(
+                f"COPY (SELECT title, sum(views)::BIGINT AS views FROM {source} GROUP BY title ORDER BY title) "
+                f"TO {_text(temporary)} (FORMAT parquet, COMPRESSION zstd)",
+                [parts],
+            )
+    manifest = {
+        "format": FORMAT,
+        "source": file.path.name,
+        "size": state.st_size,
+        "modified": state.st_mtime_ns,
+        "sha256": file_fingerprint(file.path),
+        "project": project,
+        "counts": asdict(lines),
+        "versions": versions(),
+    }
+    write_json(manifest_path, manifest)
+    return target, manifest
+
+
+def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot) -> Json:
+    files = [str(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
+    database.execute("CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files])
+    titles = _one(database, "SELECT count(*) FROM entities")
+    if not titles:
+        raise DataError(
+            f"{snapshot.folder}: none of its entities has a title; ingest the dump with the --wiki whose views you have"
+        )
+    return {"entities": _one(database, "SELECT count(*) FROM read_parquet($1)", [files]), "titles": titles}
+
+
+def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: str, work: Path) -> Json:
+    """A table ``redirects (source, target)``, without sources that are titles of entities themselves."""
+    if not path.is_file():
+        raise ConfigError(f"--redirects {path}: no such file")
+    try:
+        rows = pl.read_csv(
+            path, has_header=False, separator="\t", quote_char=None, infer_schema=False, truncate_ragged_lines=False
+        )
+    except (pl.exceptions.PolarsError, OSError) as error:
+        if isinstance(error, pl.exceptions.NoDataError):
+            rows = pl.DataFrame(schema={"from": pl.String, "to": pl.String})
+        else:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"{path}: lines must be from-title, tab, to-title ({reason})") from error
+    if rows.width != 2:
+        raise DataError(f"{path}: lines must be from-title, tab, to-title; its first has {rows.width} columns")
+    rows.columns = ["from", "to"]
+    rows = rows.with_row_index("line", 1)
+    broken = rows.filter(pl.col("from").is_null() | pl.col("to").is_null())
+    if broken.height:
+        raise DataError(f"{path}, line {broken['line'][0]}: lines must be from-title, tab, to-title; a column is empty")
+    sides = [normalise(rows.select("line", title=column), project) for column in ("from", "to")]
+    pairs = sides[0].join(sides[1], on="line", suffix="_to").select(source="title", target="title_to").unique()
+    twice = pairs.filter(pl.col("source").is_duplicated()).sort("source", "target")
+    if twice.height:
+        first = twice.row(0)[0], *twice["target"][:2]
+        raise DataError(f"{path}: {first[0]!r} leads to both {first[1]!r} and {first[2]!r}; keep one of them")
+    pairs.write_parquet(work / "redirects.parquet")
+    database.execute(
+        "CREATE TABLE redirects AS SELECT source, target FROM read_parquet($1) WHERE source <> target "
+        "AND target IN (SELECT title FROM entities) AND source NOT IN (SELECT title FROM entities)",
+        [str(work / "redirects.parquet")],
+    )
+    return {"redirects": pairs.height, "redirects_used": _one(database, "SELECT count(*) FROM redirects")}
+
+
+def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redirected: bool, target: Path) -> Json:
+    """Write the popularity table, from sums by title of each month (oldest first)."""
+    views = " UNION ALL ".join(
+        f"SELECT title, views, {number} AS month FROM read_parquet([{', '.join(map(_text, files))}])"
+        for number, files in enumerate(tables)
+    )
+    named = f"({views})"
+    if redirected:
+        named = (
+            f"(SELECT coalesce(target, title) AS title, views, month FROM {named} "
+            "LEFT JOIN redirects ON title = source)"
+        )
+    months = ", ".join(f"coalesce(sum(views) FILTER (month = {number}), 0)::BIGINT" for number in range(len(tables)))
+    database.execute(
+        f"""
+        COPY (
+            WITH monthly AS (
+                SELECT id, title, list_value({months}) AS counts, min(month) AS first, sum(views)::BIGINT AS views
+                FROM entities JOIN {named} USING (title) WHERE views > 0 GROUP BY id, title
+            )
+            SELECT id, title, list_aggregate(counts[first + 1:], 'median')::DOUBLE AS popularity,
+                (len(counts) - first)::INTEGER AS months, views
+            FROM monthly ORDER BY popularity DESC, id
+        ) TO {_text(target)} (FORMAT parquet, COMPRESSION zstd)
+        """
+    )
+    written = "FROM read_parquet($1)"
+    return {
+        "with_views": _one(database, f"SELECT count(*) {written}", [str(target)]),
+        "views_matched": _one(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
+        "views_of_project": _one(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
+    }
+
+
+def _tell(progress: Progress, name: str, size: int, done: int) -> None:
+    progress(name, done, size)
+
+
+def _one(database: "duckdb.DuckDBPyConnection", query: str, parameters: list[Any] | None = None) -> int:
+    row = database.execute(query, parameters).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _text(path: Path | str) -> str:
+    """A path as SQL writes it; the names in COPY and in a union cannot be parameters."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+@contextmanager
+def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
+    """DuckDB in memory, with a bound, and a folder for what goes beyond."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ConfigError("page views need DuckDB: pip install 'anachron[wikidata]'") from error
+    settings: dict[str, Any] = {
+        "memory_limit": memory,
+        "temp_directory": str(work / "spill"),
+        "preserve_insertion_order": False,
+    }
+    try:
+        with duckdb.connect(":memory:", config=settings) as database:
+            database.execute("SET enable_progress_bar = false")  # it would go to stdout, among the results
+            yield database
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise BackendError(f"DuckDB failed: {reason}; free memory or the disk of {work.parent}, then repeat") from error
+
+
+@contextmanager
+def _work(folder: Path) -> Iterator[Path]:
+    """A folder for what is only in between; what a killed process left there goes."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        yield folder
+    except OSError as error:
+        raise BackendError(
+            f"cannot write to {folder}: {error.strerror or error}; free the disk, then repeat"
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second process out; the lock goes with the process, however it ends."""
+    lock = filelock.FileLock(folder / "pageviews" / ".lock")
+    try:
+        (folder / "pageviews").mkdir(exist_ok=True)
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ConfigError(f"{folder}: another process adds page views to it; wait for it") from error
+    except OSError as error:
+        raise BackendError(f"cannot write to {folder}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,156 @@
+"""Polite requests: who asks is named, failures are tried again with growing pauses, and Retry-After is obeyed.
+
+The user-agent policy of the Wikimedia Foundation asks for a client that names itself and a way to reach its user;
+requests without are refused. Internet Archive asks for the same.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from anachron.errors import BackendError, ConfigError
+
+if TYPE_CHECKING:
+    import httpx2
+
+PASSING = (408, 425, 429, 500, 502, 503, 504)  # states of a server that pass
+MISSING = (404, 410)
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How requests are made. Times are seconds.
+
+    ``timeout``: longest silence, also before the first byte. ``retries``: failures in a row, without one new byte
+    between them, after which the work is given up. ``pause``: before the second try; it doubles with each failure, up
+    to ``longest_pause``. A server that asks to wait longer than ``longest_wait`` is left alone. ``contact``: mail
+    address or page of whoever runs this, for the operators of the server. ``note`` is told of every pause.
+    """
+
+    timeout: float = 60.0
+    retries: int = 6
+    pause: float = 1.0
+    longest_pause: float = 120.0
+    longest_wait: float = 3600.0
+    contact: str | None = None
+    sleep: Callable[[float], None] = time.sleep
+    note: Callable[[str], None] = lambda message: None
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0 or self.retries < 0 or self.pause < 0:
+            raise ConfigError(
+                f"timeout {self.timeout}, retries {self.retries}: give a timeout above 0 and at least 0 retries"
+            )
+
+    def user_agent(self) -> str:
+        from anachron import __version__
+
+        contact = "" if self.contact is None else f"; {self.contact}"
+        return f"Anachron/{__version__} (research on dated facts in language models{contact})"
+
+
+@contextmanager
+def client(manners: Manners) -> Iterator["httpx2.Client"]:
+    """An open HTTP client. Raises `ConfigError` where the library is missing."""
+    try:
+        import httpx2
+    except ImportError as error:
+        raise ConfigError("fetching needs the package httpx2: pip install 'anachron[wikidata]'") from error
+    headers = {"User-Agent": manners.user_agent(), "Accept-Encoding": "identity"}  # ranges count bytes as they are
+    with httpx2.Client(headers=headers, timeout=manners.timeout, follow_redirects=True) as opened:
+        yield opened
+
+
+class Patience:
+    """Counts failures in a row and pauses between them, as `Manners` says."""
+
+    def __init__(self, manners: Manners) -> None:
+        self.manners = manners
+        self.failures = 0
+
+    def reset(self) -> None:
+        """There was progress."""
+        self.failures = 0
+
+    def failed(self, url: str, reason: str, wait: float | None = None) -> None:
+        """Pause before the next try: ``wait`` seconds, if the server named them. Raises `BackendError` at the last."""
+        self.failures += 1
+        manners = self.manners
+        if self.failures > manners.retries:
+            tries = "once" if self.failures == 1 else f"{self.failures} times in a row"
+            raise BackendError(
+                f"{url}: {reason}, {tries}; check the network and the address, then run the same command again: "
+                "it goes on from what is already here"
+            )
+        if wait is not None and wait > manners.longest_wait:
+            raise BackendError(f"{url}: the server asks to wait {wait:,.0f} seconds; run the same command again then")
+        if wait is None:
+            wait = min(manners.longest_pause, manners.pause * 2 ** (self.failures - 1)) * random.uniform(0.75, 1.25)
+        manners.note(f"{url}: {reason}; trying again in {wait:,.0f} s")
+        manners.sleep(wait)
+
+
+def retry_after(headers: Any, now: datetime | None = None) -> float | None:
+    """Seconds that a Retry-After header asks for (a number or an HTTP date), ``None`` where there is none to read."""
+    text = headers.get("retry-after", "").strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+
+
+def failure(error: Exception) -> str:
+    """What went wrong on the way, in words: the exceptions of the library often have no text."""
+    name = type(error).__name__
+    known = {
+        "ConnectTimeout": "no connection in time",
+        "ReadTimeout": "the server fell silent",
+        "ReadError": "the connection was cut",
+        "RemoteProtocolError": "the connection was cut",
+    }
+    return known.get(name) or (f"{name} ({error})" if str(error) else name)
+
+
+def refused(response: "httpx2.Response") -> BackendError:
+    """The error for an answer that no repetition will change."""
+    hint = "check the address"
+    if response.status_code == 403:
+        hint = "servers refuse clients that do not say whom to ask: name yourself with --contact"
+    return BackendError(f"{response.request.url}: the server answers {response.status_code}; {hint}")
+
+
+def request(
+    web: "httpx2.Client", manners: Manners, method: str, url: str, params: dict[str, Any] | None = None
+) -> "httpx2.Response | None":
+    """A whole small answer, tried again while it fails for passing reasons; ``None`` where there is nothing (404).
+
+    Raises `BackendError` when it keeps failing, or is refused.
+    """
+    import httpx2
+
+    patience = Patience(manners)
+    while True:
+        try:
+            response = web.request(method, url, params=params)
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise ConfigError(f"{url} is not an address to fetch from: {error}") from error
+        except (httpx2.TransportError, httpx2.TooManyRedirects) as error:
+            patience.failed(url, failure(error))
+            continue
+        if response.status_code in PASSING:
+            patience.failed(url, f"the server answers {response.status_code}", retry_after(response.headers))
+        elif response.status_code in MISSING:
+            return None
+        elif response.is_success:
+            return response
+        else:
+            raise refused(response)
