@@ -136,7 +136,7 @@ def _on_ray(
 
         def next_result() -> Result:
             try:
-                return ray.get(waiting.popleft())  # type: ignore[no-any-return]
+                return ray.get(waiting.popleft())
             except ray.exceptions.RayTaskError as error:
                 raise (error.cause if isinstance(error.cause, Exception) else error) from error
             except ray.exceptions.RayError as error:

@@ -306,7 +306,7 @@ def _join(
 ) -> dict[str, Any]:
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
     numbers = tuple(found["range"] for found in ranges)
-    tasks = [Bucket(bucket, work, out, numbers) for bucket in range(settings.buckets)]
+    tasks = [Bucket(bucket, work, out, numbers, settings.buckets) for bucket in range(settings.buckets)]
     buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
     repeated = [row for found in buckets for row in found["repeated"]]
     properties, edges = merge_rest(work, out, ranges, repeated)
