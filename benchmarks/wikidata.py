@@ -289,7 +289,7 @@ def measure(case: str, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def watched_memory() -> Iterator[list[float]]:
-    """The most bytes that any single process had resident, of this one and its children, looked at 20 times a second."""
+    """The most bytes that one process, this one or a child, had resident; looked at twenty times a second."""
     peak, stop = [0.0], threading.Event()
 
     def processes() -> list[int]:
