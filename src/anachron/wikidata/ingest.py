@@ -289,7 +289,7 @@ def _check_brackets(dump: Dump, ranges: list[dict[str, Any]]) -> None:
     opens, closes, lines = (sum(found[key] for found in ranges) for key in ("opens", "closes", "lines"))
     first = next((found["first_line"] for found in ranges if found["first_line"]), "")
     last = next((found["last_line"] for found in reversed(ranges) if found["last_line"]), "")
-    if (first == "[" and last != "]") or ranges[-1]["cut"]:
+    if (first == "[" and last != "]") or any(found["cut"] for found in ranges):
         what = "the array has no closing ']'" if first == "[" else "the last line is no whole entity"
         raise DataError(
             f"{dump.path} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "

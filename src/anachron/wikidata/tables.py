@@ -4,6 +4,7 @@ A file under ``work/`` is, for each bucket, an Arrow record batch compressed wit
 they begin (eight bytes each). Joining a bucket over thousands of ranges so costs two short reads each.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import zstandard
 
 from anachron.errors import DataError
 from anachron.io import atomic
+
+with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
+    import pandas  # noqa: F401
 
 _FLUSH = 1 << 15  # rows kept as Python objects before they become Arrow, which takes a tenth of the memory
 
