@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -65,9 +64,7 @@ def map_in_order(
 
 def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_begin_worker, initargs=(os.getpid(),)
-    )
+    pool = ProcessPoolExecutor(workers, _context(function.__module__), initializer=_begin_worker)
     waiting: deque[Future[Result]] = deque()
     done = False
     try:
@@ -87,13 +84,26 @@ def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], wor
                 child.terminate()
 
 
-def _begin_worker(parent: int) -> None:
-    """In a worker: leave Ctrl-C to the parent, and end when the parent is gone, even by kill -9."""
+def _context(module: str) -> Any:
+    """How processes are started: by a server that has loaded what they need, where there is one (not on Windows).
+
+    Forking this process itself would copy the locks of the threads that it has.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([module])
+    return context
+
+
+def _begin_worker() -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when it is gone, even by kill -9."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -136,7 +146,7 @@ def _on_ray(
 
         def next_result() -> Result:
             try:
-                return ray.get(waiting.popleft())  # type: ignore[no-any-return]
+                return ray.get(waiting.popleft())
             except ray.exceptions.RayTaskError as error:
                 raise (error.cause if isinstance(error.cause, Exception) else error) from error
             except ray.exceptions.RayError as error:

@@ -316,24 +316,24 @@ def _whole_lines(
     carry: list[bytes] = []
     carried = position = 0  # `position`: where `carry` begins
     for piece in own:
-        cut = piece.rfind(b"\n") + 1
-        if not cut:
-            carry.append(piece)
-            carried += len(piece)
+        lines = piece.split(b"\n")
+        rest = lines.pop()
+        if not lines:
+            carry.append(rest)
+            carried += len(rest)
             if carried > LONGEST_LINE:
                 raise _too_long(dump, found, position)
             continue
-        lines = b"".join([*carry, piece[:cut]]).split(b"\n")
-        lines.pop()
-        begin = position
+        begin, position = position, position + carried + len(piece) - len(rest)
+        if carried:
+            lines[0] = b"".join([*carry, lines[0]])
+        carry, carried = [rest], len(rest)
         if not owned:
             begin += len(lines[0]) + 1
             del lines[0]
             owned = True
         if lines:
             yield begin, lines
-        position += carried + cut
-        carry, carried = [piece[cut:]], len(piece) - cut
     # The line that the range's last line break begins ends in the text of the ranges that follow.
     if owned:
         complete = False
@@ -388,6 +388,7 @@ def _bzip2_text(dump: Dump, threads: int) -> Iterator[bytes]:
 def _gzip_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
     from isal import igzip, isal_zlib
 
+    broken: Any = (OSError, zlib.error, isal_zlib.IsalError)
     done = 0
     with dump.path.open("rb") as file:
         try:
@@ -398,7 +399,7 @@ def _gzip_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
                     done += len(chunk)
         except EOFError:
             raise _cut_off(dump, done) from None
-        except (OSError, zlib.error, isal_zlib.IsalError) as error:
+        except broken as error:
             raise _broken(dump, done, error) from error
 
 
@@ -427,8 +428,8 @@ def _zstd_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
 
 def _cut_off(dump: Dump, done: int) -> DataError:
     return DataError(
-        f"{dump.path}: the {dump.compression} file is cut off at byte {dump.size:,}, after {done:,} bytes of text; fetch "
-        "the rest of it, then repeat the command"
+        f"{dump.path}: the {dump.compression} file is cut off at byte {dump.size:,}, after {done:,} bytes of text; "
+        "fetch the rest of it, then repeat the command"
     )
 
 

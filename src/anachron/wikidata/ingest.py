@@ -289,7 +289,7 @@ def _check_brackets(dump: Dump, ranges: list[dict[str, Any]]) -> None:
     opens, closes, lines = (sum(found[key] for found in ranges) for key in ("opens", "closes", "lines"))
     first = next((found["first_line"] for found in ranges if found["first_line"]), "")
     last = next((found["last_line"] for found in reversed(ranges) if found["last_line"]), "")
-    if (first == "[" and last != "]") or ranges[-1]["cut"]:
+    if (first == "[" and last != "]") or any(found["cut"] for found in ranges):
         what = "the array has no closing ']'" if first == "[" else "the last line is no whole entity"
         raise DataError(
             f"{dump.path} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "
@@ -306,7 +306,7 @@ def _join(
 ) -> dict[str, Any]:
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
     numbers = tuple(found["range"] for found in ranges)
-    tasks = [Bucket(bucket, work, out, numbers) for bucket in range(settings.buckets)]
+    tasks = [Bucket(bucket, work, out, numbers, settings.buckets) for bucket in range(settings.buckets)]
     buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
     repeated = [row for found in buckets for row in found["repeated"]]
     properties, edges = merge_rest(work, out, ranges, repeated)

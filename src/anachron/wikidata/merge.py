@@ -13,11 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anachron.io import atomic, read_json, write_json
-from anachron.wikidata.ranges import bad_row, range_folder
+from anachron.wikidata.ranges import bad_row, range_file, range_folder, range_schema
 from anachron.wikidata.snapshot import part_name, schemas
 from anachron.wikidata.tables import read_bucket
 
 ROW_GROUP = 1 << 16  # rows
+# Columns with few distinct values; of ids and texts a dictionary costs time and no byte less than zstd alone.
+_DICTIONARY = ["property", "rank", "datatype", "snak", "value_type", "value_extra", "value_calendar"]
+_DICTIONARY += [f"{date}.{part}" for date in ("start", "end", "point") for part in ("kind", "calendar", "raw")]
+_DICTIONARY += ["created_property", "classes.list.element", "parent"]
 
 Repeated = dict[int, list[int]]  # number of a range -> lines whose entity came before
 
@@ -30,6 +34,7 @@ class Bucket:
     work: Path
     out: Path
     ranges: tuple[int, ...]
+    buckets: int
 
 
 def merge_bucket(task: Bucket) -> dict[str, Any]:
@@ -40,14 +45,14 @@ def merge_bucket(task: Bucket) -> dict[str, Any]:
     """
     report = task.work / f"bucket-{task.number:03d}.json"
     if report.is_file():  # both tables are complete: they were written before
-        return read_json(report)  # type: ignore[no-any-return]
+        return read_json(report)
     repeated = _repeated(task)
     lines: Repeated = defaultdict(list)
     for number, line, *_ in repeated:
         lines[number].append(line)
     written = {}
     for table in ("entities", "statements"):
-        batches = _batches(task.work, task.ranges, f"{table}.arrow", task.number, lines)
+        batches = _batches(task.work, task.ranges, table, lines, task.number, task.buckets)
         written[table] = write_parquet(task.out / table / part_name(task.number), schemas()[table], batches)
     found = {"repeated": repeated, **written}
     write_json(report, found)
@@ -56,7 +61,7 @@ def merge_bucket(task: Bucket) -> dict[str, Any]:
 
 def _repeated(task: Bucket) -> list[list[Any]]:
     """Entities whose id occurs earlier. Ids of items are compared as numbers, eight bytes each."""
-    ids = [_numbers(read_bucket(_file(task, r), task.number, ["id"]).column("id")) for r in task.ranges]
+    ids = [_numbers(_entities(task, number).column("id")) for number in task.ranges]
     if not ids:
         return []
     everything = np.concatenate(ids)
@@ -69,25 +74,25 @@ def _repeated(task: Bucket) -> list[list[Any]]:
     found: list[list[Any]] = []
     for place in later.tolist():
         which = int(np.searchsorted(begins, place, side="right")) - 1
-        batch = read_bucket(_file(task, task.ranges[which]), task.number, ["id", "title", "row", "offset"])
-        row = batch.slice(place - int(begins[which]), 1).to_pylist()[0]
+        row = _entities(task, task.ranges[which]).slice(place - int(begins[which]), 1).to_pylist()[0]
         found.append([task.ranges[which], row["row"], row["offset"], row["id"], row["title"] is not None])
     return found
 
 
-def _file(task: Bucket, number: int) -> Path:
-    return range_folder(task.work, number) / "entities.arrow"
+def _entities(task: Bucket, number: int) -> pa.RecordBatch:
+    return read_bucket(range_file(task.work, number, "entities"), task.number, task.buckets, range_schema("entities"))
 
 
 def _numbers(ids: pa.Array) -> np.ndarray[Any, Any]:
-    return pc.cast(pc.utf8_slice_codeunits(ids, 1), pa.int64()).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return pc.cast(pc.utf8_slice_codeunits(ids, 1), pa.int64()).to_numpy(zero_copy_only=False)
 
 
 def _batches(
-    work: Path, ranges: Iterable[int], name: str, bucket: int, leave_out: Repeated
+    work: Path, ranges: Iterable[int], table: str, leave_out: Repeated, bucket: int = 0, buckets: int = 1
 ) -> Iterator[pa.RecordBatch]:
+    schema = range_schema(table)
     for number in ranges:
-        batch = read_bucket(range_folder(work, number) / name, bucket)
+        batch = read_bucket(range_file(work, number, table), bucket, buckets, schema)
         if leave_out.get(number):
             keep = ~np.isin(batch.column("row").to_numpy(), leave_out[number])
             batch = batch.filter(pa.array(keep))
@@ -98,7 +103,7 @@ def _batches(
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     """Write batches, whose further columns are left out, in row groups of `ROW_GROUP` rows. Returns the rows."""
     rows = 0
-    with atomic(path) as temporary, pq.ParquetWriter(str(temporary), schema, compression="zstd") as writer:
+    with atomic(path) as temporary, _writer(temporary, schema) as writer:
         waiting: list[pa.RecordBatch] = []
         held = 0
         for batch in batches:
@@ -112,6 +117,10 @@ def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatc
         if held or not rows:
             writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP)
     return rows
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(str(path), schema, compression="zstd", use_dictionary=_DICTIONARY)
 
 
 def merge_rest(
@@ -129,7 +138,7 @@ def merge_rest(
     properties: list[list[Any]] = []
     seen: set[str] = set()
     for number in numbers:
-        batch = read_bucket(range_folder(work, number) / "properties.arrow", 0, ["id", "row", "offset"])
+        batch = read_bucket(range_file(work, number, "properties"), 0, 1, range_schema("properties"))
         for row in batch.to_pylist():
             if row["id"] in seen:
                 properties.append([number, row["row"], row["offset"], row["id"], False])
@@ -137,7 +146,7 @@ def merge_rest(
             seen.add(row["id"])
     counts = {}
     for table in ("properties", "classes"):
-        batches = _batches(work, numbers, f"{table}.arrow", 0, leave_out)
+        batches = _batches(work, numbers, table, leave_out)
         counts[table] = write_parquet(out / f"{table}.parquet", schemas()[table], batches)
     _write_bad(work, out, ranges, [*repeated, *properties])
     return properties, counts["classes"]

@@ -10,6 +10,7 @@ The columns are described in `anachron.wikidata.snapshot`.
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -24,12 +25,17 @@ START, END, POINT = "P580", "P582", "P585"
 SINGLE_VALUE = frozenset({"Q19474404", "Q52060874"})
 _ID = re.compile(r"[QPL][1-9][0-9]{0,17}")
 _WIKI = re.compile(r"[a-z][a-z0-9_]*")
+_NO_SITELINKS = re.compile(rb'"sitelinks": ?(\{\}|\[\])').search  # quotes inside of strings are escaped
+_TAIL = 160  # bytes: the sitelinks, the revision and the date behind them
 _LANGUAGE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
 
 Rank = Literal["preferred", "normal", "deprecated"]
 SnakType = Literal["value", "somevalue", "novalue"]
 EmptyMap = Annotated[list[Any], Meta(max_length=0)]  # an empty map may be written []
 Row = tuple[Any, ...]
+_NO_VALUE: Row = (None, None, None, None, None)
+_NO_QUALIFIERS: Row = (None, None, None, "{}")
+_created_of = attrgetter(*CREATED)
 
 
 class _Value(Struct, gc=False):
@@ -134,15 +140,15 @@ class Parser:
         self._all = wiki == "all"
         self._listed = listed
         wiki = title_wiki(wiki, language)
-        self._needle = f'"{wiki}"'.encode()
+        self._mentions = re.compile(f'"{wiki}"'.encode()).search
         languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
         texts = _optional("Texts", [(a, key, _Term) for a, key in languages.items()])
         links = _optional("Links", [("wanted", wiki, _Link)])
         needed = [(p, p, list[_Light]) for p in ("P31", "P279", *CREATED)]
         some = _optional("Some", [*needed, ("P2302", "P2302", list[_Statement])])
 
-        def decoder(claims: Any) -> Callable[[bytes], Any]:
-            fields = [
+        def decoder(claims: Any) -> Callable[[bytes | memoryview], Any]:
+            fields: list[Any] = [
                 ("id", str),
                 ("type", str),
                 ("datatype", str | None, None),
@@ -159,14 +165,15 @@ class Parser:
         self._time = lru_cache(maxsize=1 << 16)(read_time)
         self._json = msgspec.json.Encoder().encode
 
-    def read(self, line: bytes) -> Entity:
+    def read(self, line: bytes | memoryview) -> Entity:
         """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
         try:
             if self._listed is not None:
                 head = self._head(line)
                 if head.type == "item" and head.id not in self._listed:
                     return Entity(_checked(head.id, head.type), "unlisted")
-            full = self._all or self._needle in line
+            # In a dump the sitelinks stand at the end: where there are none, that is seen without a search.
+            full = self._all or (not _NO_SITELINKS(line, len(line) - _TAIL) and self._mentions(line) is not None)
             found = self._full(line) if full else self._light(line)
             _checked(found.id, found.type)
             if found.type == "item":
@@ -177,19 +184,23 @@ class Parser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadEntity(str(error), self._id_of(line)) from None
 
-    def _id_of(self, line: bytes) -> str | None:
+    def _id_of(self, line: bytes | memoryview) -> str | None:
         try:
             return str(self._head(line).id)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def _item(self, found: Any, line: bytes, full: bool) -> Entity:
-        claims = _claims(found.claims)
+    def _item(self, found: Any, line: bytes | memoryview, full: bool) -> Entity:
         link = getattr(found.sitelinks, "wanted", None)
         title = link.title if link is not None else None
-        parents = _entities(claims("P279"))
+        claims = found.claims
+        if isinstance(claims, dict):
+            classes, parents = _entities(claims.get("P31")), _entities(claims.get("P279"))
+        elif claims:
+            classes, parents = _entities(claims.P31), _entities(claims.P279)
+        else:
+            classes = parents = ()
         created, by = self._created(claims)
-        classes = _entities(claims("P31"))
         row = (found.id, _text(found.labels), _text(found.descriptions), title, classes, created, by)
         rows = self._statements(found, line) if full and (self._all or title is not None) else None
         return Entity(found.id, "item", row, rows, parents)
@@ -223,46 +234,47 @@ class Parser:
         )
         return Entity(found.id, "property", parents=parents, property=row)
 
-    def _created(self, claims: Callable[[str], Any]) -> tuple[str | None, str | None]:
+    def _created(self, claims: Any) -> tuple[str | None, str | None]:
         """Date text of the first of the creation properties with a readable value, and that property."""
-        for name in CREATED:
-            dates = []
-            for claim in claims(name):
+        if claims is None or isinstance(claims, list):
+            return None, None
+        found = map(claims.get, CREATED) if isinstance(claims, dict) else _created_of(claims)
+        for name, statements in zip(CREATED, found, strict=True):
+            if not statements:
+                continue
+            dates: list[str] = []
+            for claim in statements:
                 data = claim.mainsnak.datavalue
                 if data is None or claim.rank == "deprecated" or data.type != "time":
                     continue
                 date = self._value(data)[1]
-                if date is not None and (name == "P577" or not dates):
+                if date is not None:
                     dates.append(date)
+                    if name != "P577":
+                        break
             if dates:
-                return min(dates, key=_age), name
+                return (dates[0] if len(dates) == 1 else min(dates, key=_age)), name
         return None, None
 
-    def _value(self, data: _Data) -> tuple[str, str | None, str | None, int | None, str | None]:
-        """(value_type, value, value_extra, value_precision, value_calendar); value None and type other: see `_raw`."""
+    def _value(self, data: _Data) -> Row:
+        """(value_type, value, value_extra, value_precision, value_calendar); where it is other: see `_raw`."""
         kind, value = data.type, data.value
-        if kind == "wikibase-entityid":
-            id = _id_of_value(value)
-            if id is not None:
-                return "entity", id, None, None, None
-        elif kind == "string":
+        if kind == "string":
             if isinstance(value, str):
                 return "text", value, None, None, None
         elif isinstance(value, _Value):
-            if kind == "time":
-                if value.time is not None and isinstance(value.precision, int) and value.calendarmodel is not None:
+            if kind == "wikibase-entityid":
+                id = value.id or _id_of_value(value)
+                if id is not None:
+                    return "entity", id, None, None, None
+            elif kind == "time":
+                if value.time is not None and type(value.precision) is int and value.calendarmodel is not None:
                     date, precision, calendar = self._time(value.time, value.precision, value.calendarmodel)
                     return "time", date, value.time, precision, calendar
             elif kind == "quantity":
                 if value.amount is not None:
-                    unit = value.unit
-                    return (
-                        "quantity",
-                        value.amount,
-                        (unit and unit != "1" and unit.rpartition("/")[2]) or None,
-                        None,
-                        None,
-                    )
+                    unit = None if value.unit in (None, "1") else value.unit.rpartition("/")[2]
+                    return "quantity", value.amount, unit, None, None
             elif kind == "monolingualtext":
                 if value.text is not None:
                     return "monolingual", value.text, value.language, None, None
@@ -270,38 +282,29 @@ class Parser:
                 return "coordinate", f"{value.latitude},{value.longitude}", None, None, None
         return "other", None, None, None, None
 
-    def _statements(self, found: Any, line: bytes) -> list[Row]:
+    def _statements(self, found: Any, line: bytes | memoryview) -> list[Row]:
         rows: list[Row] = []
-        subject, value_of = found.id, self._value
         if not isinstance(found.claims, dict):
             return rows
+        subject, value_of, append = found.id, self._value, rows.append
         for name, claims in found.claims.items():
             for number, claim in enumerate(claims):
                 snak = claim.mainsnak
                 data = snak.datavalue
-                start = end = point = None
-                qualifiers = "{}"
-                if claim.qualifiers:
-                    start, end, point, qualifiers = self._qualifiers(claim.qualifiers, line, name, number)
-                if data is None or snak.snaktype != "value":
-                    value: tuple[Any, ...] = (None, None, None, None, None)
-                    if snak.snaktype == "value":
+                value: tuple[Any, ...] = _NO_VALUE
+                if snak.snaktype == "value":
+                    if data is None:
                         raise BadEntity(f"statement {claim.id} of {name} has no datavalue", subject)
-                else:
                     value = value_of(data)
                     if value[0] == "other":
                         value = ("other", self._raw(line, name, number), None, None, None)
-                rows.append(
-                    (
-                        subject, name, claim.id, claim.rank, snak.datatype, snak.snaktype,
-                        *value, start, end, point, qualifiers,
-                    )
-                )  # fmt: skip
+                dates = _NO_QUALIFIERS
+                if claim.qualifiers:
+                    dates = self._qualifiers(claim.qualifiers, line, name, number)
+                append((subject, name, claim.id, claim.rank, snak.datatype, snak.snaktype, *value, *dates))
         return rows
 
-    def _qualifiers(
-        self, qualifiers: dict[str, list[_Snak]], line: bytes, name: str, number: int
-    ) -> tuple[Row | None, Row | None, Row | None, str]:
+    def _qualifiers(self, qualifiers: dict[str, list[_Snak]], line: bytes | memoryview, name: str, number: int) -> Row:
         """Start, end, point in time and all others as JSON."""
         dates: dict[str, Row | None] = {START: None, END: None, POINT: None}
         others: dict[str, list[tuple[str, str | None]]] = {}
@@ -334,7 +337,7 @@ class Parser:
             return ("known", None, None, None, date, values)
         return ("known", date, precision, calendar, raw, values)
 
-    def _raw(self, line: bytes, name: str, number: int, qualifier: tuple[str, int] | None = None) -> str:
+    def _raw(self, line: bytes | memoryview, name: str, number: int, qualifier: tuple[str, int] | None = None) -> str:
         """Compact JSON of a value of a kind that we do not know, which is rare enough to read the line again."""
         snak = msgspec.json.decode(line)["claims"][name][number]
         snak = snak["mainsnak"] if qualifier is None else snak["qualifiers"][qualifier[0]][qualifier[1]]
@@ -363,10 +366,8 @@ def _text(texts: Any) -> str | None:
     return term.value if term is not None else None
 
 
-def _id_of_value(value: Any) -> str | None:
+def _id_of_value(value: _Value) -> str | None:
     """Id of an entity value; very old dumps give only its number."""
-    if not isinstance(value, _Value):
-        return None
     if value.id is not None:
         return value.id
     letter = {"item": "Q", "property": "P"}.get(value.entity_type or "")
@@ -376,12 +377,15 @@ def _id_of_value(value: Any) -> str | None:
 def _entity(snak: _Snak) -> str | None:
     if snak.snaktype != "value" or snak.datavalue is None or snak.datavalue.type != "wikibase-entityid":
         return None
-    return _id_of_value(snak.datavalue.value)
+    value = snak.datavalue.value
+    return _id_of_value(value) if isinstance(value, _Value) else None
 
 
-def _entities(claims: Iterable[Any]) -> tuple[str, ...]:
+def _entities(claims: list[Any] | None) -> tuple[str, ...]:
     """Distinct entities among the values that are not deprecated, in order."""
-    return _distinct(_entity(claim.mainsnak) for claim in claims if claim.rank != "deprecated")
+    if not claims:
+        return ()
+    return _distinct([_entity(claim.mainsnak) for claim in claims if claim.rank != "deprecated"])
 
 
 def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from anachron.errors import DataError
 from anachron.io import write_bytes, write_json
 from anachron.wikidata.dump import Dump, Range, read_range, read_stream
 from anachron.wikidata.parse import BadEntity, Entity, Parser
-from anachron.wikidata.snapshot import schemas
-from anachron.wikidata.tables import OFFSET, ROW, Collector
+from anachron.wikidata.snapshot import bucket_of, schemas
+from anachron.wikidata.tables import Collector
 
 SHOWN = 2000  # characters of a bad line that are kept
 _WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump
@@ -65,9 +65,17 @@ def _ranges(job: Job) -> Iterator[Range]:
         yield from read_stream(job.dump, job.numbers[0], job.step, job.skip)
 
 
-def range_schemas(name: str) -> pa.Schema:
-    """Schema of a table under ``work/``: that of the snapshot, and which line each row comes from."""
-    return schemas()[name].append(ROW).append(OFFSET)
+TABLES = ("entities", "statements", "properties", "classes")
+
+
+def range_schema(name: str) -> pa.Schema:
+    """Schema of a table under ``work/``: that of the snapshot, and from which line of the range each row comes (its
+    number and its place)."""
+    return schemas()[name].append(pa.field("row", pa.int32())).append(pa.field("offset", pa.int64()))
+
+
+def range_file(work: Path, number: int, name: str) -> Path:
+    return range_folder(work, number) / f"{name}.rows"
 
 
 class _Lines:
@@ -82,13 +90,19 @@ class _Lines:
         self.first = self.last = ""  # "[", "]" or "entity": the first and last line that are not blank
         self.bad: list[bytes] = []
         self.last_is_bad = False
-        self.entities = Collector(range_schemas("entities"), "id", buckets)
-        self.statements = Collector(range_schemas("statements"), "subject", buckets)
-        self.properties = Collector(range_schemas("properties"))
-        self.classes = Collector(range_schemas("classes"))
+        self.buckets = buckets
+        self.entities = Collector(range_schema("entities"), buckets)
+        self.statements = Collector(range_schema("statements"), buckets)
+        self.properties = Collector(range_schema("properties"))
+        self.classes = Collector(range_schema("classes"))
 
     def add(self, line: bytes, offset: int) -> None:
         """One line, which may be blank, a bracket of the array, or an entity with the comma behind it."""
+        if line.endswith(b"},") and line.startswith(b"{"):  # nearly all: without a copy
+            self.last = "entity"
+            self.first = self.first or "entity"
+            self._entity(memoryview(line)[:-1], offset)
+            return
         line = line.strip(b", \t\r")
         if not line or line == b"\xef\xbb\xbf":
             return
@@ -102,7 +116,7 @@ class _Lines:
         if line:
             self._entity(line, offset)
 
-    def _entity(self, line: bytes, offset: int) -> None:
+    def _entity(self, line: bytes | memoryview, offset: int) -> None:
         counts = self.counts
         row = counts["lines"]
         counts["lines"] += 1
@@ -118,39 +132,41 @@ class _Lines:
             self._item(found, row, offset)
         elif found.kind == "property":
             counts["properties"] += 1
-            self.properties.rows.append((*found.property, row, offset))  # type: ignore[misc]
+            self.properties.rows[0].append((*found.property, row, offset))  # type: ignore[misc]
         else:
             counts["lexemes" if found.kind == "lexeme" else "unlisted"] += 1
         if found.parents:
             counts["class_edges"] += len(found.parents)
-            self.classes.rows.extend([(found.id, parent, row, offset) for parent in found.parents])
+            self.classes.rows[0].extend([(found.id, parent, row, offset) for parent in found.parents])
 
     def _item(self, found: Entity, row: int, offset: int) -> None:
         counts = self.counts
         counts["items"] += 1
-        self.entities.rows.append((*found.entity, row, offset))  # type: ignore[misc]
+        bucket = bucket_of(found.id, self.buckets)
+        self.entities.rows[bucket].append((*found.entity, row, offset))  # type: ignore[misc]
         if found.statements is not None:
             counts["kept"] += 1
             counts["statements"] += len(found.statements)
-            self.statements.rows.extend([(*statement, row, offset) for statement in found.statements])
+            where = row, offset
+            self.statements.rows[bucket].extend([statement + where for statement in found.statements])
 
     def flush(self) -> None:
-        for collector in (self.entities, self.statements, self.properties, self.classes):
-            collector.flush_if_many()
+        for name in TABLES:
+            getattr(self, name).flush_if_many()
 
     def write(self, folder: Path) -> None:
-        for name in ("entities", "statements", "properties", "classes"):
+        for name in TABLES:
             collector: Collector = getattr(self, name)
-            collector.write(folder / f"{name}.arrow")
+            collector.write(folder / f"{name}.rows")
         write_bytes(folder / "bad.jsonl", b"".join(self.bad))
 
 
-def bad_row(position: int, reason: str, id: str | None, line: bytes) -> bytes:
+def bad_row(position: int, reason: str, id: str | None, line: bytes | memoryview) -> bytes:
     """A row of bad.jsonl."""
     row: dict[str, Any] = {"position": position}
     if id is not None:
         row["id"] = id
-    row |= {"reason": reason, "line": line[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]}
+    row |= {"reason": reason, "line": bytes(line[: 4 * SHOWN]).decode("utf-8", "replace")[:SHOWN]}
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
@@ -203,6 +219,6 @@ def _no_collection() -> Iterator[None]:
 def wrong_file(dump: Dump, counts: dict[str, int], example: bytes) -> DataError:
     reason = json.loads(example)["reason"]
     return DataError(
-        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are no Wikidata entities (the first: {reason}); a "
+        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are no Wikidata entities (first: {reason}); a "
         "dump may have single broken ones, but this is another file or a damaged one"
     )

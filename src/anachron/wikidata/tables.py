@@ -1,93 +1,75 @@
-"""Arrow tables of one range: rows collected, ordered by bucket, written as one batch a bucket, and read back.
+"""Tables of one range: rows collected by bucket, written so that a bucket is read back without the others.
 
-The files under ``work/`` are Arrow IPC: a batch is found by its number without reading the others, so that joining a
-bucket over thousands of ranges costs a seek each.
+A file under ``work/`` is, for each bucket, an Arrow record batch compressed with zstd, and at its end the places where
+they begin (eight bytes each). Joining a bucket over thousands of ranges so costs two short reads each.
 """
 
-import zlib
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import zstandard
 
 from anachron.errors import DataError
 from anachron.io import atomic
 
-ROW = pa.field("row", pa.int32())  # number of the entity among the lines of its range
-OFFSET = pa.field("offset", pa.int64())  # where its line begins in the text of the range
-_FLUSH = 1 << 15  # rows kept as Python objects before they become Arrow
-_COMPRESSION = "zstd"
+with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
+    import pandas  # noqa: F401
+
+_FLUSH = 1 << 15  # rows kept as Python objects before they become Arrow, which takes a tenth of the memory
 
 
 class Collector:
-    """Rows of one table, kept as Arrow as soon as there are many."""
+    """Rows of one table by bucket, kept as Arrow as soon as there are many. Append to ``rows[bucket]``."""
 
-    def __init__(self, schema: pa.Schema, key: str | None = None, buckets: int = 1) -> None:
-        """``key`` is the column whose bucket decides; without one there is a single bucket."""
+    def __init__(self, schema: pa.Schema, buckets: int = 1) -> None:
         self._schema = schema
-        self._key = key
-        self._buckets = buckets
-        self.rows: list[tuple[Any, ...]] = []
-        self._batches: list[pa.RecordBatch] = []
+        self.rows: list[list[tuple[Any, ...]]] = [[] for _ in range(buckets)]
+        self._parts: list[list[pa.RecordBatch]] = [[] for _ in range(buckets)]
 
     def flush_if_many(self) -> None:
-        if len(self.rows) >= _FLUSH:
+        if sum(map(len, self.rows)) >= _FLUSH:
             self._flush()
 
     def _flush(self) -> None:
-        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self._schema)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self.rows.clear()
+        columns = zip(*[row for rows in self.rows for row in rows], strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=False)]
+        if not arrays:
+            return
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        begin = 0
+        for rows, parts in zip(self.rows, self._parts, strict=True):
+            if rows:
+                parts.append(batch.slice(begin, len(rows)))
+                begin += len(rows)
+                rows.clear()
 
     def write(self, path: Path) -> None:
         """One record batch a bucket, rows in the order they came."""
         self._flush()
-        table = pa.Table.from_batches(self._batches, self._schema).combine_chunks()
-        ends = [len(table)]
-        if self._key is not None:
-            ids = table.column(self._key)
-            crcs = np.fromiter((zlib.crc32(id) for id in _as_bytes(ids)), np.uint32, len(table))
-            of_row = (crcs % self._buckets).astype(np.int32)
-            table = table.take(pa.array(np.argsort(of_row, kind="stable")))
-            ends = np.cumsum(np.bincount(of_row, minlength=self._buckets)).tolist()
-        options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION)
-        with (
-            atomic(path) as temporary,
-            pa.OSFile(str(temporary), "wb") as sink,
-            pa.ipc.new_file(sink, self._schema, options=options) as writer,
-        ):
-            begin = 0
-            for end in ends:
-                part = table.slice(begin, end - begin).combine_chunks().to_batches()
-                writer.write_batch(part[0] if part else _empty(self._schema))
-                begin = end
+        compressor = zstandard.ZstdCompressor(level=1)
+        begins = np.zeros(len(self._parts) + 1, "<i8")
+        with atomic(path) as temporary, temporary.open("wb") as file:
+            for bucket, parts in enumerate(self._parts):
+                if parts:
+                    batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+                    file.write(compressor.compress(batch.serialize()))
+                begins[bucket + 1] = file.tell()
+            file.write(begins.tobytes())
 
 
-def _as_bytes(column: pa.ChunkedArray) -> list[bytes]:
-    return [value for chunk in column.chunks for value in chunk.cast(pa.binary()).to_pylist()]
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
-
-
-def read_bucket(path: Path, bucket: int, columns: list[str] | None = None) -> pa.RecordBatch:
-    """The batch of one bucket of a file written by `Collector.write`."""
+def read_bucket(path: Path, bucket: int, buckets: int, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch of one of the ``buckets`` of a file written by `Collector.write`."""
     try:
-        with pa.memory_map(str(path)) as source:
-            options = pa.ipc.IpcReadOptions()
-            if columns is not None:
-                names = pa.ipc.open_file(source).schema.names
-                options = pa.ipc.IpcReadOptions(included_fields=sorted(names.index(name) for name in columns))
-            return pa.ipc.open_file(source, options=options).get_batch(bucket)
-    except (OSError, pa.ArrowInvalid, ValueError) as error:
-        raise DataError(
-            f"cannot read {path}: {error}; remove the folder of that range and repeat the command"
-        ) from error
-
-
-def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    yield read_bucket(path, 0)
+        with path.open("rb") as file:
+            file.seek(-8 * (buckets + 1 - bucket), 2)
+            begin, end = np.frombuffer(file.read(16), "<i8").tolist()
+            if begin == end:
+                return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+            file.seek(begin)
+            data = zstandard.ZstdDecompressor().decompress(file.read(end - begin))
+            return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+    except (OSError, ValueError, zstandard.ZstdError) as error:
+        raise DataError(f"cannot read {path}: {error}; remove its folder and repeat the command") from error
