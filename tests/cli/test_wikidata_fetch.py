@@ -87,6 +87,7 @@ def test_page_views_alone_and_a_contact(server, tmp_path):
         (["--date", "2021"], 2, "give a day"),
         (["--date", "2999-01-01"], 2, "days to come"),
         (["--date", "soon"], 2, "is not a date"),
+        (["--contact", "Zoë"], 2, "ASCII letters only"),
         (["--dumps-url", "nowhere"], 2, "is not an address"),
     ],
 )

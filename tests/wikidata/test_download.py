@@ -198,6 +198,31 @@ def test_a_file_that_changes_in_the_middle_of_a_run_is_fetched_as_it_is_now(serv
     assert_finished(tmp_path)
 
 
+def test_progress_counts_anew_for_a_file_that_changed(server, tmp_path):
+    file = server.put(PATH, OTHER, faults=[Cut(800_000)])
+    waits = []
+
+    def change(seconds):
+        waits.append(seconds)
+        if len(waits) == 1:
+            file.data, file.etag, file.faults = DATA, '"newer"', [Cut(100_000), Cut(100_000), Cut(100_000)]
+
+    manners = Manners(retries=1, sleep=change)
+    download.fetch_all(web(), [source(server, data=OTHER, **UNCHECKED)], tmp_path, manners)
+    assert len(waits) == 4
+    assert_finished(tmp_path)
+
+
+def test_a_part_from_another_address_starts_over(server, tmp_path):
+    server.put(PATH, OTHER, faults=[Cut(500_000), Answer(500), Answer(500)])
+    with pytest.raises(BackendError):
+        fetch(server, tmp_path, data=OTHER, retries=1)
+    server.put("/mirror" + PATH, DATA, etag=server.files[PATH].etag)
+    fetch(server, tmp_path, url=f"{server.url}/mirror{PATH}")
+    assert server.asked("/mirror" + PATH) == [None]
+    assert_finished(tmp_path)
+
+
 def test_the_last_change_stands_in_for_an_etag(server, tmp_path):
     file = server.put(
         PATH, OTHER, etag='W/"weak"', last_modified=1_000_000, faults=[Cut(100), Answer(500), Answer(500)]

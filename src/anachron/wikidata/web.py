@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from anachron.errors import BackendError, ConfigError
+from anachron.io import versions
 
 if TYPE_CHECKING:
     import httpx2
@@ -46,12 +47,14 @@ class Manners:
             raise ConfigError(
                 f"timeout {self.timeout}, retries {self.retries}: give a timeout above 0 and at least 0 retries"
             )
+        if self.contact is not None and not (self.contact.isascii() and self.contact.isprintable()):
+            raise ConfigError(
+                f"contact {self.contact!r}: headers hold ASCII letters only; give a mail address or a page"
+            )
 
     def user_agent(self) -> str:
-        from anachron import __version__
-
         contact = "" if self.contact is None else f"; {self.contact}"
-        return f"Anachron/{__version__} (research on dated facts in language models{contact})"
+        return f"Anachron/{versions().get('anachron', '0')} (research on dated facts in language models{contact})"
 
 
 @contextmanager
