@@ -386,3 +386,11 @@ def test_a_row_judged_twice_or_none_at_all(asked: pl.DataFrame):
         read_judged(sample.head(0), asked, "s")
     with pytest.raises(DataError, match="no column good"):
         read_judged(sample.drop("good"), asked, "s")
+
+
+def test_questions_in_another_language_open_with_its_dates():
+    prompt = prompt_of(FACT, {}, "french")
+    assert isinstance(prompt, str) and '"En 1890, "' in prompt and "Write the questions in French" in prompt
+    assert "Write the questions in" not in str(prompt_of(FACT, {}))
+    assert isinstance(by_answer(FACT, written(opening="En 1890, "), style="french"), Verbalised)
+    assert by_answer(FACT, written(), style="french").reason == "no date phrase in front"

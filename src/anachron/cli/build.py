@@ -125,7 +125,12 @@ def statements(
     seed: Annotated[int, typer.Option(help="Seed of the random months and days.")] = 0,
     until: Annotated[int, typer.Option(help="Last year asked about.")] = 2020,
     sampling: Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")] = "timestress",
-    style: Annotated[str, typer.Option(help="Days in words: american or classic.")] = "american",
+    style: Annotated[
+        str | None,
+        typer.Option(
+            help="How dates are worded: american, classic, french, german or spanish; default: as the questions were."
+        ),
+    ] = None,
     sample: Annotated[int | None, typer.Option(help="Take so many facts only, a fixed random sample.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:

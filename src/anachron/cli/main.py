@@ -18,6 +18,7 @@ from anachron.cli import (
     measure,
     probe,
     report,
+    timestress,
     verbalize,
     wikidata,
     wikidata_explain,
@@ -49,6 +50,7 @@ def _options(
 
 for module in (demo, data, build, verbalize, probe, measure, report, export):
     module.register(app)
+timestress.register(build.builds)
 
 wikidata_app = typer.Typer(
     help="Fetch Wikidata dumps, read them into snapshots, and see what becomes of an entity.\n\n"

@@ -20,6 +20,9 @@ BaseUrl = Annotated[
     str | None, typer.Option(help="Server of that model, such as http://localhost:8000/v1; default: OpenAI's.")
 ]
 Templates = Annotated[bool, typer.Option("--templates", help="Questions from the templates of each relation instead.")]
+Style = Annotated[
+    str, typer.Option(help="How dates are worded, and so the language of a model's questions: see build statements.")
+]
 Seed = Annotated[int, typer.Option(help="Which of four questions each fact is asked with, and what is sampled.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many facts, to try a model.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="Draw so many questions for a person to judge.")]
@@ -52,6 +55,7 @@ def verbalize(
     templates: Templates = False,
     seed: Seed = 0,
     limit: Limit = None,
+    style: Style = "american",
     sample: Sample = None,
     sample_out: SampleOut = None,
     judged: JudgedFile = None,
@@ -74,6 +78,7 @@ def verbalize(
     Example: anachron verbalize facts.parquet --out questions.parquet --templates
     """
     from anachron.errors import ConfigError
+    from anachron.text.dates import wording_of
     from anachron.text.llm import LlmSettings
 
     if (sample is None) != (sample_out is None):
@@ -93,6 +98,9 @@ def verbalize(
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
     if (price_in is None) != (price_out is None):
         raise ConfigError("give both --price-in and --price-out, or neither")
+    language = wording_of(style).language
+    if templates and language != "English":
+        raise ConfigError(f"--style {style}: templates are English; questions in {language} need --llm MODEL")
     settings = None
     if llm is not None:
         settings = LlmSettings(
@@ -105,7 +113,7 @@ def verbalize(
         )
     ) is not None:
         raise ConfigError(f"--{unused} is for --llm; templates ask no server")
-    summary = _write(facts, out, settings, cache, prices=(price_in, price_out), seed=seed, limit=limit)
+    summary = _write(facts, out, settings, cache, prices=(price_in, price_out), seed=seed, limit=limit, style=style)
     if sample is not None:
         _sample(out, sample, sample_out, seed)
     if json_:
@@ -124,7 +132,7 @@ def _given(**options: Any) -> str | None:
 
 def _write(
     facts: Path, out: Path, settings: "LlmSettings | None", cache: Path | None, *,
-    prices: tuple[float | None, float | None], seed: int, limit: int | None,
+    prices: tuple[float | None, float | None], seed: int, limit: int | None, style: str,
 ) -> dict[str, Any]:  # fmt: skip
     """Verbalise a table into the three files, and return what the manifest counts."""
     import os
@@ -138,7 +146,7 @@ def _write(
     table = facts_table(read_table(facts), str(facts))
     every = asked_facts(table, str(facts), by_model=settings is not None)
     table, asked = table[:limit], every[:limit]
-    parameters: dict[str, Any] = {"seed": seed, "limit": limit}
+    parameters: dict[str, Any] = {"seed": seed, "limit": limit, "style": style}
     counts: dict[str, Any] = {"facts": len(asked)}
     usage: dict[str, Any] = {}
     if settings is None:
@@ -146,7 +154,7 @@ def _write(
         outcomes: list[Outcome] = [by_templates(fact, seed) for fact in asked]
     else:
         source = settings.model
-        outcomes, used = _ask(asked, relation_examples(every), settings, cache, seed)
+        outcomes, used = _ask(asked, relation_examples(every), settings, cache, seed, style)
         usage = asdict(used)
         if prices[0] is not None and prices[1] is not None:
             usage["cost"], usage["cost_of_all_runs"] = used.cost(prices[0], prices[1])
@@ -173,6 +181,7 @@ def _ask(
     settings: "LlmSettings",
     cache: Path | None,
     seed: int,
+    style: str,
 ) -> "tuple[list[Outcome], Usage]":
     """What a model makes of each fact, and what that took.
 
@@ -182,7 +191,7 @@ def _ask(
     from anachron.text.llm import NoAnswer, ask_all
     from anachron.text.verbalize import QUESTIONS_SCHEMA, Failed, by_answer, prompt_of
 
-    prompts = [prompt_of(fact, examples) for fact in asked]
+    prompts = [prompt_of(fact, examples, style) for fact in asked]
     good = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
     kept = AnswerCache(cache if cache is not None else default_cache())
     with progress_bar("asking") as progress:
@@ -201,7 +210,7 @@ def _ask(
         elif reply.finish == "length":
             outcomes.append(Failed(fact.fact_id, "answer cut off", "raise --max-tokens or the server's limit"))
         else:
-            outcomes.append(by_answer(fact, reply.text, seed))
+            outcomes.append(by_answer(fact, reply.text, seed, style))
     return outcomes, usage
 
 

@@ -13,6 +13,7 @@ from anachron.data.facts import asked_facts, read_questions
 from anachron.data.statements import build_statements
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
+from anachron.text.dates import wording_of
 
 COMMAND = "build statements"
 
@@ -29,11 +30,12 @@ def build_dataset(
     boundaries: Boundaries = "released",
     seed: int = 0,
     sampling: Sampling = SAMPLINGS["timestress"],
-    style: str = "american",
+    style: str | None = None,
     sample: int | None = None,
 ) -> pl.DataFrame:
     """Statements about the facts of a file, written in the published columns with a manifest and a card.
 
+    style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, else american.
     sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
 
     Returns the statement table. Raises `DataError` naming the file, and the row where one is at fault.
@@ -44,6 +46,8 @@ def build_dataset(
     if out.resolve() == questions.resolve():
         raise ConfigError(f"{out} holds the questions; choose another --out")
     table = read_questions(questions)
+    before = history(questions)
+    style = _style(style, before[-1]["parameters"].get("style") if before else None, questions)
     try:
         asked = list(asked_facts(table))
         if sample is not None:
@@ -59,5 +63,13 @@ def build_dataset(
     }
     write_table(out, to_published(made, boundaries))
     write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
-    write_bytes(card_of(out), card(out.stem, made, boundaries, [*history(questions), own]).encode())
+    write_bytes(card_of(out), card(out.stem, made, boundaries, [*before, own]).encode())
     return made
+
+
+def _style(given: str | None, recorded: str | None, questions: Path) -> str:
+    """Raises `ConfigError` for dates in another language than the questions."""
+    style = given or recorded or "american"
+    if recorded is not None and wording_of(style).language != wording_of(recorded).language:
+        raise ConfigError(f"--style {style}: the questions of {questions} are {wording_of(recorded).language}")
+    return style

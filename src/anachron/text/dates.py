@@ -10,6 +10,7 @@ from anachron.errors import ConfigError
 class Wording:
     """How one language and style says a date. Slots: ``{year}``, ``{month}``, ``{day}``."""
 
+    language: str
     year: str
     month: str
     day: str
@@ -36,19 +37,35 @@ _SPANISH_MONTHS = (
 )  # fmt: skip
 WORDINGS: dict[str, Wording] = {
     "american": Wording(
-        "In {year}, ", "In {month} {year}, ", "On {month} {day}, {year}, ", _ENGLISH_MONTHS, "{year} BCE"
+        "English", "In {year}, ", "In {month} {year}, ", "On {month} {day}, {year}, ", _ENGLISH_MONTHS, "{year} BCE"
     ),
     "classic": Wording(
-        "In {year}, ", "In {month} {year}, ", "On {day} {month} {year}, ", _ENGLISH_MONTHS, "{year} BCE"
+        "English", "In {year}, ", "In {month} {year}, ", "On {day} {month} {year}, ", _ENGLISH_MONTHS, "{year} BCE"
     ),
     "french": Wording(
-        "En {year}, ", "En {month} {year}, ", "Le {day} {month} {year}, ", _FRENCH_MONTHS, "{year} av. J.-C.", "1er"
+        "French",
+        "En {year}, ",
+        "En {month} {year}, ",
+        "Le {day} {month} {year}, ",
+        _FRENCH_MONTHS,
+        "{year} av. J.-C.",
+        "1er",
     ),
     "german": Wording(
-        "Im Jahr {year}, ", "Im {month} {year}, ", "Am {day}. {month} {year}, ", _GERMAN_MONTHS, "{year} v. Chr."
+        "German",
+        "Im Jahr {year}, ",
+        "Im {month} {year}, ",
+        "Am {day}. {month} {year}, ",
+        _GERMAN_MONTHS,
+        "{year} v. Chr.",
     ),
     "spanish": Wording(
-        "En {year}, ", "En {month} de {year}, ", "El {day} de {month} de {year}, ", _SPANISH_MONTHS, "{year} a. C."
+        "Spanish",
+        "En {year}, ",
+        "En {month} de {year}, ",
+        "El {day} de {month} de {year}, ",
+        _SPANISH_MONTHS,
+        "{year} a. C.",
     ),
 }
 
@@ -59,11 +76,16 @@ def date_in_words(date: Date, style: str = "american") -> str:
     Years before the common era are counted as historians do: ``In 44 BCE, ``.
     Raises `ConfigError` for an unknown style.
     """
-    wording = WORDINGS.get(style)
-    if wording is None:
-        raise ConfigError(f"date style {style!r}: choose one of {', '.join(sorted(WORDINGS))}")
+    wording = wording_of(style)
     year = str(date.year) if date.year > 0 else wording.before_common_era.format(year=-date.year)
     month = "" if date.month is None else wording.months[date.month - 1]
     pattern = {"year": wording.year, "month": wording.month, "day": wording.day}[date.granularity]
     day = wording.first_of_month if date.day == 1 else str(date.day)
     return pattern.format(year=year, month=month, day=day)
+
+
+def wording_of(style: str) -> Wording:
+    """The wording of a style. Raises `ConfigError` for an unknown one."""
+    if style not in WORDINGS:
+        raise ConfigError(f"date style {style!r}: choose one of {', '.join(sorted(WORDINGS))}")
+    return WORDINGS[style]

@@ -15,7 +15,7 @@ from typing import Any
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
-from anachron.text.dates import date_in_words
+from anachron.text.dates import date_in_words, wording_of
 from anachron.text.questions import (
     PARAPHRASES,
     draw_question,
@@ -157,7 +157,7 @@ For the fact (Zanzibar, official language, Arabic) and the date phrase "In 1900,
 official business?", both with the answer "Arabic"."""
 
 
-def fact_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None) -> str:
+def fact_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None, language: str = "English") -> str:
     """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction."""
     parts = (
         ("subject", fact.subject, fact.subject_description),
@@ -168,6 +168,8 @@ def fact_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None)
     for name, label, description in parts:
         lines.append(f"- {name}: {_quoted(label)}" + (f", meaning {_quoted(description)}" if description else ""))
     lines.append(f"The date phrase: {_quoted(opening)}")
+    if language != "English":
+        lines.append(f"Write the questions in {language}, with the subject and the answer as they are written above.")
     if example is not None:
         lines.append(
             f"To show what the relation means, another fact with it: subject {_quoted(example.subject)}, "
@@ -180,20 +182,24 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def opening_of(year: int) -> str:
+def opening_of(year: int, style: str = "american") -> str:
     """The date phrase that a model's questions must open with: ``In 1929, ``."""
-    return date_in_words(Date(year))
+    return date_in_words(Date(year), style)
 
 
-def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) -> str | Failed:
-    """The text to ask a model with, or why the fact cannot be asked about."""
+def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]], style: str = "american") -> str | Failed:
+    """The text to ask a model with, or why the fact cannot be asked about.
+
+    style: of `anachron.text.dates`; its language is that of the questions.
+    """
     if (failed := unaskable(fact)) is not None:
         return failed
     if not fact.relation:
         return Failed(fact.fact_id, "no label", "the relation has no label")
     if fact.year is None:
         return Failed(fact.fact_id, "no date", "neither a start nor an end to take the year of the questions from")
-    return fact_prompt(fact, opening_of(fact.year), example_for(fact, examples))
+    opening, language = opening_of(fact.year, style), wording_of(style).language
+    return fact_prompt(fact, opening, example_for(fact, examples), language)
 
 
 def unaskable(fact: AskedFact) -> Failed | None:
@@ -215,7 +221,7 @@ def by_templates(fact: AskedFact, seed: int = 0) -> Outcome:
     return _checked(fact, [(fill_question(t, fact.subject), fact.object) for t in templates], seed)
 
 
-def by_answer(fact: AskedFact, text: str, seed: int = 0) -> Outcome:
+def by_answer(fact: AskedFact, text: str, seed: int = 0, style: str = "american") -> Outcome:
     """Four questions from what a model wrote about the fact (see `fact_prompt`), or why not."""
     try:
         pairs = read_answer(text)
@@ -223,7 +229,7 @@ def by_answer(fact: AskedFact, text: str, seed: int = 0) -> Outcome:
         return Failed(fact.fact_id, "not the JSON asked for", str(error))
     if fact.year is None:
         raise DataError(f"fact {fact.fact_id!r} has no year, so no model was asked about it")
-    opening = opening_of(fact.year)
+    opening = opening_of(fact.year, style)
     bare: list[tuple[str, str]] = []
     for question, answer in pairs:
         if not question.casefold().startswith(opening.casefold()):
