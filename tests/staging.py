@@ -8,6 +8,7 @@ environment of its own. Models under hub names read longer texts than the bundle
 prefix.
 """
 
+import bz2
 import json
 import os
 import shlex
@@ -22,6 +23,7 @@ from anachron.cli.main import app
 from anachron.data.columns import to_published
 from anachron.data.loaders import load_dataset
 from anachron.lm.model import demo_folder
+from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 ROOT = Path(__file__).parent.parent
 SUBJECT = "Land Rover"  # three owners, one after the other: short questions, and successions
@@ -30,16 +32,21 @@ LAUNCHER = """
 import runpy, sys
 from dataclasses import replace
 from pathlib import Path
-import polars as pl
-from anachron.data import loaders
-few = pl.read_parquet(Path(__file__).parent / "few.parquet")
-loaders.BUNDLED["mini"] = replace(loaders.BUNDLED["mini"], statements=lambda: few)
-sys.argv = sys.argv[1:]
-if sys.argv[0] == "anachron":
-    from anachron.cli.main import run
-    run(sys.argv[1:])
-sys.path.insert(0, "")
-runpy.run_path(sys.argv[0], run_name="__main__")
+
+def main():
+    import polars as pl
+    from anachron.data import loaders
+    few = pl.read_parquet(Path(__file__).parent / "few.parquet")
+    loaders.BUNDLED["mini"] = replace(loaders.BUNDLED["mini"], statements=lambda: few)
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "anachron":
+        from anachron.cli.main import run
+        run(sys.argv[1:])
+    sys.path.insert(0, "")
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+if __name__ == "__main__":  # worker processes import this file too
+    main()
 """
 MAKE = """
 for target in "$@"; do
@@ -62,7 +69,7 @@ def command_of(words: Sequence[str]) -> tuple[typer.core.TyperCommand, list[str]
 def check_options(words: Sequence[str], where: str) -> None:
     """Fail when a command or an option does not exist. Values are not looked at: a text may hold placeholders."""
     command, rest = command_of(words)
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help", "--debug"}
+    known = {option for p in command.params for option in (*p.opts, *p.secondary_opts)} | {"--help", "--debug"}
     for word in rest:
         assert not word.startswith("--") or word in known, f"{where}: no option {word}"
 
@@ -83,6 +90,25 @@ def _stand_in(folder: Path) -> None:
             (folder / file.name).write_text(json.dumps(settings | {roomier[file.name]: ROOM}), "utf-8")
         else:
             (folder / file.name).symlink_to(file)
+
+
+def _dumps(folder: Path) -> None:
+    """A Wikidata dump of a few presidents and two months of page views, under the names of downloaded ones."""
+    folder.mkdir()
+    office = {
+        "Q91": ("Abraham Lincoln", "1861-03-04", "1865-04-15"),
+        "Q76": ("Barack Obama", "2009-01-20", "2017-01-20"),
+    }
+    held = [
+        statement("P35", entity(q), qualifiers={"P580": time(a), "P582": time(b)}) for q, (_, a, b) in office.items()
+    ]
+    entities = [property_("P35", "head of state"), item("Q30", "USA", title="United States", claims=held)]
+    entities += [item(q, name, title=name) for q, (name, *_) in office.items()]
+    write_dump(folder / "wikidata-20210104-all.json.bz2", entities)
+    titles = ["United_States", "Abraham_Lincoln", "Barack_Obama"]
+    views = "".join(f"en.wikipedia {title} 1 desktop 160000 A1\n" for title in titles)
+    for month in ("202011", "202012"):
+        (folder / f"pageviews-{month}-user.bz2").write_bytes(bz2.compress(views.encode()))
 
 
 class Stage:
@@ -107,6 +133,7 @@ class Stage:
             else:
                 path.mkdir(parents=True)
                 published.write_parquet(path / "data.parquet")
+        _dumps(folder / "dumps")
         launcher = self._off_stage / "launcher.py"
         launcher.write_text(LAUNCHER)
         start = f"exec {shlex.quote(sys.executable)} {shlex.quote(str(launcher))}"

@@ -7,6 +7,7 @@ marked by a comment on the line before it, ``<!-- not run: reason -->``; here th
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
             assert language in SHOWN | {"bash", "python"}, f"{page.name}: a block of {language!r}"
             not_run += [(page.name, reason)] if reason else []
         assert page.read_text("utf-8").count("<!-- not run") == sum(name == page.name for name, _ in not_run)
-    assert [name for name, _ in not_run] == ["recipes.md"]
+    assert Counter(name for name, _ in not_run) == {"build.md": 5, "recipes.md": 1}
     assert sum(len(runnable(page)) for page in PAGES) > 15
 
 
