@@ -69,7 +69,7 @@ class Range:
     unended: bool = False
     file_position: int = 0
     chain: dict[str, Any] | None = None
-    lines: Iterator[tuple[int, list[bytes]]] = field(default_factory=lambda: iter(()), repr=False)
+    lines: Iterator[tuple[int, list[bytes | memoryview]]] = field(default_factory=lambda: iter(()), repr=False)
 
 
 def open_dump(path: Path | str, range_bytes: int | None = None) -> Dump:
@@ -182,7 +182,8 @@ def _read_document(dump: Dump, threads: int) -> Range:
         entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
     except msgspec.MsgspecError as error:
         raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None
-    found.lines = iter([(0, [msgspec.json.encode(entity) for entity in entities.values()])])
+    lines: list[bytes | memoryview] = [msgspec.json.encode(entity) for entity in entities.values()]
+    found.lines = iter([(0, lines)])
     return found
 
 
@@ -271,14 +272,13 @@ def _of_stream(
 
 def _whole_lines(
     dump: Dump, found: Range, own: Iterator[bytes], beyond: Iterator[bytes]
-) -> Iterator[tuple[int, list[bytes]]]:
+) -> Iterator[tuple[int, list[bytes | memoryview]]]:
     """The lines a range owns, without their line breaks, in batches with the place of the first in its text."""
     owned = found.number == 0  # whether the line being read is owned
     carry: list[bytes] = []
     carried = position = 0  # `position`: where `carry` begins
     for piece in own:
-        lines = piece.split(b"\n")
-        rest = lines.pop()
+        lines, rest = _split(piece)
         if not lines:
             carry.append(rest)
             carried += len(rest)
@@ -314,6 +314,15 @@ def _whole_lines(
     else:
         next(beyond, None)
         beyond.close()  # type: ignore[attr-defined]
+
+
+def _split(piece: bytes) -> tuple[list[bytes | memoryview], bytes]:
+    """The lines that end in this piece, as views into it, and what stands behind the last line break."""
+    view, lines, begin = memoryview(piece), list[bytes | memoryview](), 0
+    while (end := piece.find(b"\n", begin)) >= 0:
+        lines.append(view[begin:end])
+        begin = end + 1
+    return lines, piece[begin:]
 
 
 def _too_long(dump: Dump, found: Range, position: int) -> DataError:

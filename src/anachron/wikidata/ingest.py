@@ -119,6 +119,8 @@ def ingest(
     holds something else; `BackendError` where a worker died or the disk is full.
     """
     started, clock = _now(), time.monotonic()
+    if workers is not None:
+        worker_count(workers)  # a wrong number shows before anything is written
     dump = open_dump(Path(path).absolute(), range_bytes)  # workers may have other working directories
     out = Path(out).absolute()
     identity = {

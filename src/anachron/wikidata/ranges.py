@@ -97,14 +97,14 @@ class _Lines:
         self.properties = Collector(range_schema("properties"))
         self.classes = Collector(range_schema("classes"))
 
-    def add(self, line: bytes, offset: int) -> None:
+    def add(self, line: bytes | memoryview, offset: int) -> None:
         """One line, which may be blank, a bracket of the array, or an entity with the comma behind it."""
-        if line.endswith(b"},") and line.startswith(b"{"):  # nearly all: without a copy
+        if line[-2:] == b"}," and line[:1] == b"{":  # nearly all: without a copy
             self.last = "entity"
             self.first = self.first or "entity"
-            self._entity(memoryview(line)[:-1], offset)
+            self._entity(line[:-1], offset)
             return
-        line = line.strip(b", \t\r")
+        line = bytes(line).strip(b", \t\r")
         if not line or line == b"\xef\xbb\xbf":
             return
         begins, ends = line.startswith((b"[", b"\xef\xbb\xbf[")), line.endswith(b"]")
