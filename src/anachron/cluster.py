@@ -7,6 +7,7 @@ the items, so nothing that is made of them depends on who computed what.
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -110,6 +111,16 @@ def _begin_worker() -> None:
 
 
 @contextmanager
+def connected(ray: str | None, workers: int | None = None) -> Iterator[None]:
+    """Keep one connection to Ray for all calls inside; without ``ray`` this does nothing."""
+    if ray is None:
+        yield
+        return
+    with _connected(ray, workers):
+        yield
+
+
+@contextmanager
 def _connected(address: str, workers: int | None) -> Iterator[Any]:
     """Ray, connected; the connection ends here unless somebody else had made it."""
     try:
@@ -118,6 +129,7 @@ def _connected(address: str, workers: int | None) -> Iterator[Any]:
         raise ConfigError(f"--ray {address} needs Ray: pip install 'anachron[ray]', or use --workers N") from error
     ours = not ray.is_initialized()
     if ours:
+        _check_reachable(address)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if address == "local":
             options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
@@ -125,16 +137,31 @@ def _connected(address: str, workers: int | None) -> Iterator[Any]:
             options["address"] = address
         try:
             ray.init(**options)
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ConfigError(
-                f"--ray {address}: no cluster there ({reason}); start one with ray start --head, or use --ray local"
-            ) from error
+        except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise _no_cluster(address, error) from error
     try:
         yield ray
     finally:
         if ours:
             ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Whether anything listens at host:port; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> ConfigError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ConfigError(
+        f"--ray {address}: no cluster there ({reason}); start one by ray start --head, or use --ray local"
+    )
 
 
 def _on_ray(

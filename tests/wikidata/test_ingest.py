@@ -140,12 +140,14 @@ def test_same_bytes_whatever_the_ranges_and_layout(tmp_path, ending):
     check_invariants(tmp_path / "one")
 
 
-@pytest.mark.parametrize("ending", [".bz2", ".gz"])
-def test_same_bytes_with_any_number_of_workers(tmp_path, ending):
+@pytest.mark.parametrize(
+    ("ending", "numbers"), [(".gz", (2, 4)), pytest.param(".bz2", (2, 4), marks=pytest.mark.slow), (".bz2", (2,))]
+)
+def test_same_bytes_with_any_number_of_workers(tmp_path, ending, numbers):
     path = write_dump(tmp_path / f"dump{ending}", some_entities(), streams=3)
     size = 900 if ending == ".bz2" else 12_000
     ingest(path, tmp_path / "1", SETTINGS, range_bytes=size, workers=1)
-    for workers in (2, 4):
+    for workers in numbers:
         ingest(path, tmp_path / str(workers), SETTINGS, range_bytes=size, workers=workers)
         assert content(tmp_path / "1") == content(tmp_path / str(workers))
 
@@ -173,7 +175,7 @@ ingest(sys.argv[1], sys.argv[2], IngestSettings("2021-01-04", buckets=4), range_
 """
 
 
-@pytest.mark.parametrize("ending", [".bz2", ".gz", ".json"])
+@pytest.mark.parametrize("ending", [".bz2", ".gz", pytest.param(".json", marks=pytest.mark.slow)])
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, ending):
     path = write_dump(tmp_path / f"dump{ending}", some_entities(200), streams=5)
     size = 900 if ending == ".bz2" else 12_000
@@ -300,13 +302,14 @@ def test_a_repeated_entity_is_kept_once(tmp_path):
             assert next(same).equals(next(same))
 
 
-@pytest.mark.parametrize("layout", ["array", "lines"])
-@pytest.mark.parametrize("ending", [".json", ".bz2", ".gz"])
+@pytest.mark.parametrize(
+    ("layout", "ending"), [("array", ".json"), ("array", ".gz"), ("lines", ".json"), ("lines", ".bz2")]
+)
 def test_truncated_dumps_are_refused_with_the_position(tmp_path, layout, ending):
     """What was cut off before it was compressed: the file is sound, its content is not whole."""
     text = dump_bytes(some_entities(12), layout)
     path = tmp_path / f"dump{ending}"
-    for cut in range(40, len(text) - 2, 1_511):
+    for cut in range(40, len(text) - 2, 2_011):
         path.write_bytes(compress(text[:cut], ending))
         if layout == "lines" and text[cut - 1 : cut + 1].find(b"\n") >= 0:
             continue  # between two lines nothing shows
@@ -337,7 +340,7 @@ def test_brackets_on_the_lines_of_entities(tmp_path):
 def test_a_damaged_byte_never_loses_an_entity_in_silence(tmp_path):
     text = dump_bytes(some_entities(20))
     path = tmp_path / "dump.json"
-    for place in range(0, len(text), 2_031):
+    for place in range(0, len(text), 4_031):
         path.write_bytes(text[:place] + bytes([text[place] ^ 0x41]) + text[place + 1 :])
         try:
             counts = ingest(path, tmp_path / str(place), SETTINGS)["counts"]
@@ -356,9 +359,11 @@ def test_another_file_is_refused(tmp_path):
         ingest(path, tmp_path / "t", SETTINGS, range_bytes=20_000)
 
 
-@pytest.mark.parametrize("ending", [".json", ".bz2", ".gz"])
-@pytest.mark.parametrize("limit", [1, 37, 124, 500])
-def test_limit_takes_the_first_entities_of_the_dump(tmp_path, ending, limit):
+@pytest.mark.parametrize(
+    ("limit", "ending"),
+    [(1, ".json"), (37, ".gz"), (37, ".bz2"), (37, ".json"), (124, ".gz"), (500, ".bz2"), (500, ".gz")],
+)
+def test_limit_takes_the_first_entities_of_the_dump(tmp_path, limit, ending):
     made = some_entities()
     path = write_dump(tmp_path / f"dump{ending}", made)
     ingest(

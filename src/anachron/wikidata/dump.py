@@ -11,7 +11,6 @@ range can be read without knowing how the one before it ended.
 
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +18,12 @@ from typing import Any, Literal
 
 from anachron.errors import ConfigError, DataError
 from anachron.wikidata.bzip2 import Bzip2File, Chain
+from anachron.wikidata.streams import CHUNK, MIB, Compression, Stream, text_of
 
-Compression = Literal["none", "gz", "bz2", "zst"]
-MIB = 1 << 20
 RANGE_BYTES: dict[Compression, int] = {"none": 64 * MIB, "gz": 64 * MIB, "bz2": 8 * MIB, "zst": 64 * MIB}
 MOST_RANGES = 4096  # a larger file is cut into larger ranges, so that joining them stays cheap
 TEXT_PER_BYTE: dict[Compression, int] = {"none": 1, "gz": 16, "bz2": 1, "zst": 16}  # a guess, to bound the ranges
 LONGEST_LINE = 256 * MIB  # the largest entity of Wikidata takes about 5 MB
-_CHUNK = MIB
 _OTHERS = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZ0": "bzip1", b"PAR1": "Parquet"}
 
 
@@ -72,7 +69,7 @@ class Range:
     unended: bool = False
     file_position: int = 0
     chain: dict[str, Any] | None = None
-    lines: Iterator[tuple[int, list[bytes]]] = field(default_factory=lambda: iter(()), repr=False)
+    lines: Iterator[tuple[int, list[bytes | memoryview]]] = field(default_factory=lambda: iter(()), repr=False)
 
 
 def open_dump(path: Path | str, range_bytes: int | None = None) -> Dump:
@@ -120,7 +117,7 @@ def _compression(path: Path, begin: bytes) -> Compression:
 
 def _layout(dump: Dump) -> Literal["lines", "document"]:
     begin = b""
-    for chunk in _text(dump, 1):
+    for chunk in text_of(dump.path, dump.compression):
         begin += chunk
         if len(begin.lstrip()) >= 4096:
             break
@@ -149,7 +146,7 @@ def read_stream(dump: Dump, first: int, step: int, skip: frozenset[int] = frozen
     file, and may have no text.
     """
     file_position = [0]
-    stream = _Stream(_text(dump, 1, file_position))
+    stream = Stream(text_of(dump.path, dump.compression, 1, file_position))
     number = first
     while True:
         stream.skip(number * dump.range_bytes)
@@ -173,7 +170,7 @@ def _read_document(dump: Dump, threads: int) -> Range:
 
     found = Range(0, last=True, file_position=dump.size)
     text = bytearray()
-    for chunk in _text(dump, threads):
+    for chunk in text_of(dump.path, dump.compression, threads):
         text += chunk
         if len(text) > LONGEST_LINE:
             raise DataError(
@@ -185,7 +182,8 @@ def _read_document(dump: Dump, threads: int) -> Range:
         entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
     except msgspec.MsgspecError as error:
         raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None
-    found.lines = iter([(0, [msgspec.json.encode(entity) for entity in entities.values()])])
+    lines: list[bytes | memoryview] = [msgspec.json.encode(entity) for entity in entities.values()]
+    found.lines = iter([(0, lines)])
     return found
 
 
@@ -201,7 +199,7 @@ def _open_plain(
         with dump.path.open("rb") as file:
             file.seek(position[0])
             while position[0] < until:
-                chunk = file.read(min(_CHUNK, until - position[0]))
+                chunk = file.read(min(CHUNK, until - position[0]))
                 if not chunk:
                     raise DataError(f"{dump.path} ends at byte {position[0]:,} of {dump.size:,}: it changed meanwhile")
                 position[0] += len(chunk)
@@ -249,44 +247,8 @@ def _open_bzip2(
     return own(), beyond()
 
 
-class _Stream:
-    """A text that can only be read on, with its position; pieces that were read too early can be handed back."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._back: list[bytes] = []
-        self.position = 0
-        self.ended = False
-
-    def next(self, most: int) -> bytes:
-        """The next piece of at most ``most`` bytes; empty at the end."""
-        chunk = self._back.pop() if self._back else next(self._chunks, b"")
-        if len(chunk) > most:
-            self._back.append(chunk[most:])
-            chunk = chunk[:most]
-        self.position += len(chunk)
-        return chunk
-
-    def hand_back(self, pieces: list[bytes]) -> None:
-        self._back.extend(reversed(pieces))
-        self.position -= sum(map(len, pieces))
-
-    def skip(self, until: int) -> int:
-        before = self.position
-        while self.position < until and self.next(until - self.position):
-            pass
-        self.look_for_end()
-        return self.position - before
-
-    def look_for_end(self) -> None:
-        piece = self.next(1 << 62)
-        self.ended = not piece
-        if piece:
-            self.hand_back([piece])
-
-
 def _of_stream(
-    stream: _Stream, found: Range, end: int, file_position: list[int]
+    stream: Stream, found: Range, end: int, file_position: list[int]
 ) -> tuple[Iterator[bytes], Iterator[bytes]]:
     def own() -> Iterator[bytes]:
         while stream.position < end and (piece := stream.next(end - stream.position)):
@@ -310,14 +272,13 @@ def _of_stream(
 
 def _whole_lines(
     dump: Dump, found: Range, own: Iterator[bytes], beyond: Iterator[bytes]
-) -> Iterator[tuple[int, list[bytes]]]:
+) -> Iterator[tuple[int, list[bytes | memoryview]]]:
     """The lines a range owns, without their line breaks, in batches with the place of the first in its text."""
     owned = found.number == 0  # whether the line being read is owned
     carry: list[bytes] = []
     carried = position = 0  # `position`: where `carry` begins
     for piece in own:
-        lines = piece.split(b"\n")
-        rest = lines.pop()
+        lines, rest = _split(piece)
         if not lines:
             carry.append(rest)
             carried += len(rest)
@@ -355,86 +316,17 @@ def _whole_lines(
         beyond.close()  # type: ignore[attr-defined]
 
 
+def _split(piece: bytes) -> tuple[list[bytes | memoryview], bytes]:
+    """The lines that end in this piece, as views into it, and what stands behind the last line break."""
+    view, lines, begin = memoryview(piece), list[bytes | memoryview](), 0
+    while (end := piece.find(b"\n", begin)) >= 0:
+        lines.append(view[begin:end])
+        begin = end + 1
+    return lines, piece[begin:]
+
+
 def _too_long(dump: Dump, found: Range, position: int) -> DataError:
     return DataError(
         f"{dump.path}: no line break in {LONGEST_LINE:,} bytes after byte {position:,} of range {found.number}; a "
         "dump has one entity a line: is it another file, or an array without line breaks?"
-    )
-
-
-def _text(dump: Dump, threads: int, file_position: list[int] | None = None) -> Iterator[bytes]:
-    """The whole text, from its begin, in pieces that are never empty; ``file_position`` is told how far the file is."""
-    position = [0] if file_position is None else file_position
-    if dump.compression == "none":
-        return _plain_text(dump)
-    if dump.compression == "bz2":
-        return _bzip2_text(dump, threads)
-    return _gzip_text(dump, position) if dump.compression == "gz" else _zstd_text(dump, position)
-
-
-def _plain_text(dump: Dump) -> Iterator[bytes]:
-    with dump.path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
-
-
-def _bzip2_text(dump: Dump, threads: int) -> Iterator[bytes]:
-    with Bzip2File(dump.path) as file:
-        for unit in file.units(0, dump.size, threads):
-            if unit.text:
-                yield unit.text
-
-
-def _gzip_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
-    from isal import igzip, isal_zlib
-
-    broken: Any = (OSError, zlib.error, isal_zlib.IsalError)
-    done = 0
-    with dump.path.open("rb") as file:
-        try:
-            with igzip.IGzipFile(fileobj=file, mode="rb") as text:
-                while chunk := text.read(_CHUNK):
-                    position[0] = file.tell()
-                    yield chunk
-                    done += len(chunk)
-        except EOFError:
-            raise _cut_off(dump, done) from None
-        except broken as error:
-            raise _broken(dump, done, error) from error
-
-
-def _zstd_text(dump: Dump, position: list[int]) -> Iterator[bytes]:
-    import zstandard
-
-    done = 0
-    with dump.path.open("rb") as file:
-        frames = zstandard.ZstdDecompressor()
-        frame, data, fresh = frames.decompressobj(), b"", True
-        try:
-            while data := data or file.read(_CHUNK // 8):
-                chunk = frame.decompress(data)
-                data, fresh = b"", False
-                if frame.eof:
-                    frame, data, fresh = frames.decompressobj(), frame.unused_data, True
-                if chunk:
-                    position[0] = file.tell()
-                    yield chunk
-                    done += len(chunk)
-        except zstandard.ZstdError as error:
-            raise _broken(dump, done, error) from error
-    if not fresh:
-        raise _cut_off(dump, done)
-
-
-def _cut_off(dump: Dump, done: int) -> DataError:
-    return DataError(
-        f"{dump.path}: the {dump.compression} file is cut off at byte {dump.size:,}, after {done:,} bytes of text; "
-        "fetch the rest of it, then repeat the command"
-    )
-
-
-def _broken(dump: Dump, done: int, error: Exception) -> DataError:
-    return DataError(
-        f"{dump.path}: the {dump.compression} file is damaged after {done:,} bytes of text ({error}); compare it with "
-        "its published checksum and fetch it again"
     )

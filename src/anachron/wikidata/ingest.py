@@ -19,7 +19,7 @@ from typing import Any
 
 import filelock
 
-from anachron.cluster import cores, map_in_order, worker_count
+from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import read_json, versions, write_json
@@ -54,7 +54,10 @@ class IngestSettings:
     buckets: int = 32
 
     def __post_init__(self) -> None:
-        Date.parse(self.date)
+        try:
+            Date.parse(self.date)
+        except DataError as error:
+            raise ConfigError(f"--date {error}") from None
         Parser(self.wiki, self.language)
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"--limit {self.limit}: give at least 1 entity")
@@ -116,7 +119,9 @@ def ingest(
     holds something else; `BackendError` where a worker died or the disk is full.
     """
     started, clock = _now(), time.monotonic()
-    dump = open_dump(path, range_bytes)
+    if workers is not None:
+        worker_count(workers)  # a wrong number shows before anything is written
+    dump = open_dump(Path(path).absolute(), range_bytes)  # workers may have other working directories
     out = Path(out).absolute()
     identity = {
         "format": FORMAT,
@@ -127,7 +132,7 @@ def ingest(
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    with _locked(out):
+    with _locked(out), connected(ray, workers):
         begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
         ranges = _read_ranges(dump, work, settings, workers, ray, progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)

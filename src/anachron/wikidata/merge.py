@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from anachron.errors import DataError
 from anachron.io import atomic, read_json, write_json
 from anachron.wikidata.ranges import bad_row, range_file, range_folder, range_schema
 from anachron.wikidata.snapshot import part_name, schemas
 from anachron.wikidata.tables import read_bucket
 
 ROW_GROUP = 1 << 16  # rows
+MOST_REPEATED = 100_000  # items of one bucket
 # Columns with few distinct values; of ids and texts a dictionary costs time and no byte less than zstd alone.
 _DICTIONARY = ["property", "rank", "datatype", "snak", "value_type", "value_extra", "value_calendar"]
 _DICTIONARY += [f"{date}.{part}" for date in ("start", "end", "point") for part in ("kind", "calendar", "raw")]
@@ -70,6 +72,11 @@ def _repeated(task: Bucket) -> list[list[Any]]:
     later = np.sort(order[1:][ordered[1:] == ordered[:-1]])
     if not len(later):
         return []
+    if len(later) > MOST_REPEATED:
+        raise DataError(
+            f"{len(later):,} of {len(everything):,} items in one bucket came before in the dump (at most "
+            f"{MOST_REPEATED:,} are set aside): is it one dump behind another?"
+        )
     begins = np.cumsum([0, *map(len, ids)])
     found: list[list[Any]] = []
     for place in later.tolist():

@@ -140,7 +140,7 @@ class Parser:
         self._all = wiki == "all"
         self._listed = listed
         wiki = title_wiki(wiki, language)
-        self._mentions = re.compile(f'"{wiki}"'.encode()).search
+        self._needle = f'"{wiki}"'.encode()
         languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
         texts = _optional("Texts", [(a, key, _Term) for a, key in languages.items()])
         links = _optional("Links", [("wanted", wiki, _Link)])
@@ -173,7 +173,7 @@ class Parser:
                 if head.type == "item" and head.id not in self._listed:
                     return Entity(_checked(head.id, head.type), "unlisted")
             # In a dump the sitelinks stand at the end: where there are none, that is seen without a search.
-            full = self._all or (not _NO_SITELINKS(line, len(line) - _TAIL) and self._mentions(line) is not None)
+            full = self._all or (not _NO_SITELINKS(line, len(line) - _TAIL) and self._needle in bytes(line))
             found = self._full(line) if full else self._light(line)
             _checked(found.id, found.type)
             if found.type == "item":

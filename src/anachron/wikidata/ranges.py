@@ -21,7 +21,8 @@ from anachron.wikidata.snapshot import bucket_of, schemas
 from anachron.wikidata.tables import Collector
 
 SHOWN = 2000  # characters of a bad line that are kept
-_WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump
+WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump
+MOST_BAD = 50_000  # bad lines of one range that are kept in memory, where they are more than half of it
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,14 @@ class _Lines:
         self.properties = Collector(range_schema("properties"))
         self.classes = Collector(range_schema("classes"))
 
-    def add(self, line: bytes, offset: int) -> None:
+    def add(self, line: bytes | memoryview, offset: int) -> None:
         """One line, which may be blank, a bracket of the array, or an entity with the comma behind it."""
-        if line.endswith(b"},") and line.startswith(b"{"):  # nearly all: without a copy
+        if line[-2:] == b"}," and line[:1] == b"{":  # nearly all: without a copy
             self.last = "entity"
             self.first = self.first or "entity"
-            self._entity(memoryview(line)[:-1], offset)
+            self._entity(line[:-1], offset)
             return
-        line = line.strip(b", \t\r")
+        line = bytes(line).strip(b", \t\r")
         if not line or line == b"\xef\xbb\xbf":
             return
         begins, ends = line.startswith((b"[", b"\xef\xbb\xbf[")), line.endswith(b"]")
@@ -174,7 +175,8 @@ def _do_range(found: Range, parser: Parser, job: Job, limit: int | None) -> dict
     rows = _Lines(parser, job.buckets)
     with _no_collection():
         _read(found, rows, limit)
-    if found.number == 0 and rows.counts["bad"] == rows.counts["lines"] >= _WRONG_FILE:
+    bad, lines = rows.counts["bad"], rows.counts["lines"]
+    if (bad > MOST_BAD and 2 * bad > lines) or (found.number == 0 and bad == lines >= WRONG_FILE):
         raise wrong_file(job.dump, rows.counts, rows.bad[0])
     folder = range_folder(job.work, found.number)
     rows.write(folder)
@@ -202,6 +204,9 @@ def _read(found: Range, rows: _Lines, limit: int | None) -> None:
             if limit is not None and rows.counts["lines"] >= limit:
                 return
         rows.flush()
+        bad = rows.counts["bad"]
+        if bad > MOST_BAD and 2 * bad > rows.counts["lines"]:
+            return
 
 
 @contextmanager
