@@ -23,7 +23,10 @@ from anachron.wikidata.times import read_time
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"
 SINGLE_VALUE = frozenset({"Q19474404", "Q52060874"})
-_ID = re.compile(r"[QPL][1-9][0-9]{0,17}")
+_IS_ID = {
+    kind: re.compile(rf"{letter}[1-9][0-9]{{0,17}}").fullmatch
+    for kind, letter in (("item", "Q"), ("property", "P"), ("lexeme", "L"))
+}
 _WIKI = re.compile(r"[a-z][a-z0-9_]*")
 _NO_SITELINKS = re.compile(rb'"sitelinks": ?(\{\}|\[\])').search  # quotes inside of strings are escaped
 _TAIL = 160  # bytes: the sitelinks, the revision and the date behind them
@@ -238,7 +241,9 @@ class Parser:
         """Date text of the first of the creation properties with a readable value, and that property."""
         if claims is None or isinstance(claims, list):
             return None, None
-        found = map(claims.get, CREATED) if isinstance(claims, dict) else _created_of(claims)
+        found = tuple(map(claims.get, CREATED)) if isinstance(claims, dict) else _created_of(claims)
+        if not any(found):
+            return None, None
         for name, statements in zip(CREATED, found, strict=True):
             if not statements:
                 continue
@@ -345,10 +350,10 @@ class Parser:
 
 
 def _checked(id: str, kind: str) -> str:
-    expected = {"item": "Q", "property": "P", "lexeme": "L"}.get(kind)
-    if expected is None:
+    is_id = _IS_ID.get(kind)
+    if is_id is None:
         raise BadEntity(f"type {kind!r} is none of item, property, lexeme", id)
-    if not _ID.fullmatch(id) or id[0] != expected:
+    if not is_id(id):
         raise BadEntity(f"{id!r} is not the id of a {kind}", id)
     return id
 
@@ -375,16 +380,20 @@ def _id_of_value(value: _Value) -> str | None:
 
 
 def _entity(snak: _Snak) -> str | None:
-    if snak.snaktype != "value" or snak.datavalue is None or snak.datavalue.type != "wikibase-entityid":
+    data = snak.datavalue
+    if data is None or snak.snaktype != "value" or data.type != "wikibase-entityid":
         return None
-    value = snak.datavalue.value
-    return _id_of_value(value) if isinstance(value, _Value) else None
+    value = data.value
+    return (value.id or _id_of_value(value)) if isinstance(value, _Value) else None
 
 
 def _entities(claims: list[Any] | None) -> tuple[str, ...]:
     """Distinct entities among the values that are not deprecated, in order."""
     if not claims:
         return ()
+    if len(claims) == 1:
+        one = _entity(claims[0].mainsnak)
+        return () if one is None or claims[0].rank == "deprecated" else (one,)
     return _distinct([_entity(claim.mainsnak) for claim in claims if claim.rank != "deprecated"])
 
 

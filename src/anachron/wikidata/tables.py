@@ -18,7 +18,7 @@ from anachron.io import atomic
 with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
     import pandas  # noqa: F401
 
-_FLUSH = 1 << 15  # rows kept as Python objects before they become Arrow, which takes a tenth of the memory
+_FLUSH = 1 << 13  # rows kept as Python objects before they become Arrow, which takes a tenth of the memory
 
 
 class Collector:
