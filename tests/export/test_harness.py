@@ -152,6 +152,15 @@ def test_documents_make_the_text_that_probe_scores(five: Dataset):
     assert docs["status"].to_list() == five.table["status"].to_list()
 
 
+def test_documents_keep_what_the_tables_need(five: Dataset):
+    """Whatever a run's scores say of a fact: popularity, and from when on its subject exists, where it is known."""
+    table = five.table.with_columns(pl.lit("1850").alias("subject_from"))
+    assert documents(table)["subject_from"].unique().to_list() == ["1850"]
+    for column in ("popularity", "other_objects"):
+        assert documents(table)[column].equals(table[column])
+    assert "subject_from" not in documents(five.table).columns
+
+
 def test_logged_samples_become_a_score_table(five: Dataset, tmp_path: Path):
     """The script beside the task runs without this package, and its table is one of ours."""
     import json

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.data.columns import MORE
 from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError
 from anachron.export.folder import close_folder, open_folder, short_name
@@ -43,6 +44,7 @@ def documents(table: pl.DataFrame) -> pl.DataFrame:
     """
     return table.select(
         *KEPT,
+        *(name for name in MORE.values() if name in table.columns),
         (" " + pl.col("answer")).alias("target"),
         pl.len().over("fact_id", "granularity").cast(pl.Int64).alias("statements"),
     )
