@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
-from anachron.wikidata.times import read_time
+from anachron.wikidata.times import YEAR, first_year, read_time
 
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"
@@ -238,7 +238,11 @@ class Parser:
         return Entity(found.id, "property", parents=parents, property=row)
 
     def _created(self, claims: Any) -> tuple[str | None, str | None]:
-        """Date text of the first of the creation properties with a readable value, and that property."""
+        """Date text of the first of the creation properties with a readable value, and that property.
+
+        Of a decade, century or millennium it is the first year: from then on the entity may have existed. What is
+        coarser tells nothing of use.
+        """
         if claims is None or isinstance(claims, list):
             return None, None
         found = tuple(map(claims.get, CREATED)) if isinstance(claims, dict) else _created_of(claims)
@@ -252,7 +256,9 @@ class Parser:
                 data = claim.mainsnak.datavalue
                 if data is None or claim.rank == "deprecated" or data.type != "time":
                     continue
-                date = self._value(data)[1]
+                _, date, _, precision, _ = self._value(data)
+                if date is not None and precision < YEAR:
+                    date = _first_year(date, precision)
                 if date is not None:
                     dates.append(date)
                     if name != "P577":
@@ -399,6 +405,11 @@ def _entities(claims: list[Any] | None) -> tuple[str, ...]:
 
 def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id for id in ids if id is not None))
+
+
+def _first_year(date: str, precision: int) -> str | None:
+    year = first_year(int(date), precision)
+    return None if year is None else str(Date(year))
 
 
 def _age(date: str) -> int:
