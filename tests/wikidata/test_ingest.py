@@ -62,10 +62,10 @@ def check_invariants(folder, wiki="enwiki"):
     entities = pl.concat([snapshot.read("entities", b) for b in range(snapshot.buckets)])
     statements = pl.concat([snapshot.read("statements", b) for b in range(snapshot.buckets)])
     assert counts["lines"] == sum(counts[k] for k in ("items", "properties", "lexemes", "unlisted", "bad"))
-    assert counts["entities"] == counts["items"] + counts["properties"]
+    assert counts["entities"] == counts["items"] + counts["unlisted"] + counts["properties"]
     assert counts["items"] == counts["kept"] + counts["dropped"].get(f"no title in {wiki}", 0)
     assert sum(counts["dropped"].values()) + counts["kept"] + counts["properties"] == counts["lines"]
-    assert (entities.height, statements.height) == (counts["items"], counts["statements"])
+    assert (entities.height, statements.height) == (counts["items"] + counts["unlisted"], counts["statements"])
     assert entities["id"].n_unique() == entities.height
     assert set(statements["subject"]) <= set(entities["id"])
     assert (snapshot.properties().height, snapshot.classes().height) == (counts["properties"], counts["class_edges"])
@@ -407,11 +407,20 @@ def test_only_listed_entities(tmp_path):
     listed = tmp_path / "ids.txt"
     listed.write_text("# a few\nQ3\n\n Q9 \nQ4\nQ12345\n")
     settings = IngestSettings("2021-01-04", entities=read_entity_list(listed), buckets=1)
-    ingest(write_dump(tmp_path / "dump.json.gz", some_entities()), tmp_path / "s", settings)
+    again = [item("Q9", "listed", title="Again"), item("Q6", "not listed", title="Again")]
+    path = write_dump(tmp_path / "dump.json.gz", [*some_entities(), *again])
+    ingest(path, tmp_path / "s", settings)
     counts = check_invariants(tmp_path / "s")
-    assert open_snapshot(tmp_path / "s").read("entities", 0)["id"].to_list() == ["Q3", "Q4", "Q9"]
-    assert (counts["unlisted"], counts["properties"], counts["kept"]) == (117, 2, 2)
+    snapshot = open_snapshot(tmp_path / "s")
+    assert snapshot.read("statements", 0)["subject"].unique(maintain_order=True).to_list() == ["Q3", "Q9"]
+    assert (counts["items"], counts["unlisted"], counts["properties"], counts["kept"]) == (3, 117, 2, 2)
     assert counts["dropped"]["not listed in --entities"] == 117
+    # Objects and classes that are not listed have what they have in a whole snapshot.
+    ingest(path, tmp_path / "whole", IngestSettings("2021-01-04", buckets=1))
+    whole = open_snapshot(tmp_path / "whole")
+    assert snapshot.read("entities", 0).equals(whole.read("entities", 0))
+    assert snapshot.classes().equals(whole.classes())
+    assert snapshot.properties().equals(whole.properties())
 
 
 @pytest.mark.parametrize(("text", "says"), [("", "lists no"), ("Q1\nObama\n", "line 2: 'Obama'"), ("P31\n", "'P31'")])

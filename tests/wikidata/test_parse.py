@@ -267,7 +267,11 @@ def test_a_deprecated_constraint_makes_nothing_single():
 def test_lexemes_and_unlisted_items():
     assert read(lexeme("L1")).kind == "lexeme"
     listed = {"listed": frozenset({"Q2"})}
-    assert read(item("Q1"), **listed).kind == "unlisted"
+    made = item("Q1", "one", title="One", claims=[statement("P279", entity("Q3")), statement("P31", entity("Q4"))])
+    for options in ({}, {"wiki": "all"}):
+        other = read(made, **listed, **options)
+        assert (other.kind, other.statements, other.parents) == ("unlisted", None, ("Q3",))
+        assert other.entity == read(made).entity
     assert read(item("Q2"), **listed).kind == "item"
     assert read(property_("P2"), **listed).kind == "property"
     assert read(lexeme("L1"), **listed).kind == "lexeme"

@@ -41,8 +41,8 @@ class IngestSettings:
 
     ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those
     of the language's Wikipedia). ``limit``: only the first so many entities of the dump, broken ones included; the
-    end of the dump is then not looked at. ``entities``: only these items (all properties are kept). ``buckets``: files
-    a table.
+    end of the dump is then not looked at. ``entities``: only these items are subjects (of all others labels and classes
+    are kept, for they occur as objects and classes). ``buckets``: files a table.
     Raises `ConfigError` or `DataError` for values out of range.
     """
 
@@ -317,31 +317,33 @@ def _join(
     properties, edges = merge_rest(work, out, ranges, repeated)
     keys = ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept")
     counts: Counts = {key: sum(found[key] for found in ranges) for key in keys}
-    items = counts["items"] - len(repeated)
-    subjects = len(repeated) if settings.wiki == "all" else sum(row[4] for row in repeated)
+    listed = [row for row in repeated if settings.entities is None or row[3] in settings.entities]
+    items = counts["items"] - len(listed)
+    unlisted = counts["unlisted"] - (len(repeated) - len(listed))
+    subjects = len(listed) if settings.wiki == "all" else sum(row[4] for row in listed)
     kept = counts["kept"] - subjects
     bad = counts["bad"] + len(repeated) + len(properties)
     dropped = {
         f"no title in {settings.wiki}": items - kept,
         "lexeme": counts["lexemes"],
-        "not listed in --entities": counts["unlisted"],
+        "not listed in --entities": unlisted,
         "bad": bad,
     }
     found = {
         "lines": counts["lines"],
-        "entities": items + counts["properties"] - len(properties),
+        "entities": items + unlisted + counts["properties"] - len(properties),
         "kept": kept,
         "dropped": {reason: number for reason, number in dropped.items() if number},
         "items": items,
         "properties": counts["properties"] - len(properties),
         "lexemes": counts["lexemes"],
-        "unlisted": counts["unlisted"],
+        "unlisted": unlisted,
         "bad": bad,
         "statements": sum(bucket["statements"] for bucket in buckets),
         "class_edges": edges,
     }
     assert found["lines"] == sum(found[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), found
-    assert items == sum(bucket["entities"] for bucket in buckets), found
+    assert items + unlisted == sum(bucket["entities"] for bucket in buckets), found
     return found
 
 

@@ -99,7 +99,8 @@ class _Head(Struct, gc=False):
 class Entity(NamedTuple):
     """What one line holds. ``kind`` is item, property, lexeme, or unlisted (an item outside ``--entities``).
 
-    ``entity``: row of `entities` (items); ``statements``: rows of `statements` (None for an item that is no subject);
+    ``entity``: row of `entities` (items, unlisted ones too: they occur as objects and classes); ``statements``: rows of
+    `statements` (None for an item that is no subject);
     ``parents``: its P279 values; ``property``: row of `properties`.
     """
 
@@ -171,12 +172,10 @@ class Parser:
     def read(self, line: bytes | memoryview) -> Entity:
         """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
         try:
-            if self._listed is not None:
-                head = self._head(line)
-                if head.type == "item" and head.id not in self._listed:
-                    return Entity(_checked(head.id, head.type), "unlisted")
             # In a dump the sitelinks stand at the end: where there are none, that is seen without a search.
             full = self._all or (not _NO_SITELINKS(line, len(line) - _TAIL) and self._needle in bytes(line))
+            if full and self._listed is not None:
+                full = self._head(line).id in self._listed
             found = self._full(line) if full else self._light(line)
             _checked(found.id, found.type)
             if found.type == "item":
@@ -205,6 +204,8 @@ class Parser:
             classes = parents = ()
         created, by = self._created(claims)
         row = (found.id, _text(found.labels), _text(found.descriptions), title, classes, created, by)
+        if self._listed is not None and found.id not in self._listed:
+            return Entity(found.id, "unlisted", row, None, parents)
         rows = self._statements(found, line) if full and (self._all or title is not None) else None
         return Entity(found.id, "item", row, rows, parents)
 

@@ -129,20 +129,20 @@ class _Lines:
             self.last_is_bad = True
             self.bad.append(bad_row(offset, str(error), error.id, line))
             return
-        if found.kind == "item":
+        if found.entity is not None:
             self._item(found, row, offset)
         elif found.kind == "property":
             counts["properties"] += 1
             self.properties.rows[0].append((*found.property, row, offset))  # type: ignore[misc]
         else:
-            counts["lexemes" if found.kind == "lexeme" else "unlisted"] += 1
+            counts["lexemes"] += 1
         if found.parents:
             counts["class_edges"] += len(found.parents)
             self.classes.rows[0].extend([(found.id, parent, row, offset) for parent in found.parents])
 
     def _item(self, found: Entity, row: int, offset: int) -> None:
         counts = self.counts
-        counts["items"] += 1
+        counts["items" if found.kind == "item" else "unlisted"] += 1
         bucket = bucket_of(found.id, self.buckets)
         self.entities.rows[bucket].append((*found.entity, row, offset))  # type: ignore[misc]
         if found.statements is not None:
