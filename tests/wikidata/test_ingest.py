@@ -337,6 +337,51 @@ def test_brackets_on_the_lines_of_entities(tmp_path):
     assert content(tmp_path / "tight")[0] == content(tmp_path / "dump")[0]
 
 
+@pytest.mark.parametrize(("layout", "place"), [("array", 0), ("array", 5), ("array", 9), ("lines", 5), ("lines", 9)])
+def test_brackets_of_broken_entities_do_not_count(tmp_path, layout, place):
+    broken = ['{"type":"item","id":"Q500","claims":[1,2]', "[1,2]", '[{"id":7}]', "{]", "[["]
+    made = some_entities(9)
+    path = write_dump(tmp_path / "d.json", [*made[:place], *broken, *made[place:]], layout)
+    ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
+    counts = check_invariants(tmp_path / "s")
+    assert (counts["bad"], counts["items"]) == (5, 9)
+    rows = [json.loads(row) for row in (tmp_path / "s" / "bad.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in rows] == broken
+
+
+def test_a_broken_first_entity_behind_the_bracket(tmp_path):
+    text = dump_bytes(['{"type":"item","id":7}', *some_entities(9)]).replace(b"[\n{", b"[{", 1)
+    (tmp_path / "d.json").write_bytes(text)
+    assert ingest(tmp_path / "d.json", tmp_path / "s", SETTINGS)["counts"]["bad"] == 1
+    assert json.loads((tmp_path / "s" / "bad.jsonl").read_text())["line"] == '{"type":"item","id":7}'
+    (tmp_path / "cut.json").write_bytes(text[: text.rfind(b"]", 0, -5) + 1])  # cut off behind a bracket of an entity
+    with pytest.raises(DataError, match="cut off after"):
+        ingest(tmp_path / "cut.json", tmp_path / "cut", SETTINGS)
+
+
+@pytest.mark.parametrize("layout", ["array", "lines", "document"])
+def test_a_byte_order_mark_changes_nothing(tmp_path, layout):
+    for name, mark in (("plain", b""), ("marked", b"\xef\xbb\xbf")):
+        (tmp_path / f"{name}.json").write_bytes(mark + dump_bytes(some_entities(9), layout))
+        ingest(tmp_path / f"{name}.json", tmp_path / name, SETTINGS)
+    assert content(tmp_path / "plain")[0] == content(tmp_path / "marked")[0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "separators", "indent"),
+    [(".json", (",", ":"), None), (".gz", (", ", ": "), None), (".json", (",", ": "), 1), (".bz2", (",", ":"), 0)],
+)
+def test_entities_that_are_not_one_a_line_are_named_as_such(tmp_path, ending, separators, indent):
+    made = some_entities(9)
+    path = tmp_path / f"d{ending}"
+    for entities in (made, made[0]) if indent is not None else (made,):
+        text = json.dumps(entities, indent=indent, separators=separators)
+        for end in ("", "\n"):
+            path.write_bytes(compress((text + end).encode(), ending))
+            with pytest.raises(DataError, match=r"has not one entity a line: (several|entities go)"):
+                ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
+
+
 def test_a_damaged_byte_never_loses_an_entity_in_silence(tmp_path):
     text = dump_bytes(some_entities(20))
     path = tmp_path / "dump.json"
@@ -376,6 +421,18 @@ def test_limit_takes_the_first_entities_of_the_dump(tmp_path, limit, ending):
     snapshot = open_snapshot(tmp_path / "s")
     ids = {id for bucket in range(2) for id in snapshot.read("entities", bucket)["id"]}
     assert ids == {e["id"] for e in made[:limit] if e["type"] == "item"}
+
+
+def test_few_bad_lines_are_no_wrong_file_and_leave_nothing_in_the_way(tmp_path):
+    path = write_dump(tmp_path / "d.json", ["{broken", *some_entities(9)])
+    assert ingest(path, tmp_path / "1", IngestSettings("2021", limit=1, buckets=2))["counts"]["bad"] == 1
+    check_invariants(tmp_path / "1")
+    (tmp_path / "d.json").write_text('{"event": 1}\n' * 200)
+    for limit in (150, 151, None):  # not refused for the work of the try before
+        with pytest.raises(DataError, match="are no Wikidata entities"):
+            ingest(path, tmp_path / "s", IngestSettings("2021", limit=limit, buckets=2))
+    write_dump(path, some_entities(9))
+    assert ingest(path, tmp_path / "s", SETTINGS)["counts"]["items"] == 9
 
 
 def test_limit_does_not_look_at_the_end_and_resumes(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.wikidata.bzip2 import Bzip2File, Chain
 from anachron.wikidata.streams import CHUNK, MIB, Compression, Stream, text_of
 
+BOM = b"\xef\xbb\xbf"  # of UTF-8
 RANGE_BYTES: dict[Compression, int] = {"none": 64 * MIB, "gz": 64 * MIB, "bz2": 8 * MIB, "zst": 64 * MIB}
 MOST_RANGES = 4096  # a larger file is cut into larger ranges, so that joining them stays cheap
 TEXT_PER_BYTE: dict[Compression, int] = {"none": 1, "gz": 16, "bz2": 1, "zst": 16}  # a guess, to bound the ranges
@@ -121,7 +122,7 @@ def _layout(dump: Dump) -> Literal["lines", "document"]:
         begin += chunk
         if len(begin.lstrip()) >= 4096:
             break
-    begin = begin[:65536].removeprefix(b"\xef\xbb\xbf").lstrip()
+    begin = begin[:65536].removeprefix(BOM).lstrip()
     if not begin.startswith((b"[", b"{")):
         shown = begin[:40].decode("utf-8", "replace") if begin else "nothing"
         raise DataError(f"{dump.path} begins with {shown!r}; a Wikidata JSON dump begins with '[' or an entity '{{'")
@@ -178,7 +179,7 @@ def _read_document(dump: Dump, threads: int) -> Range:
             )
     found.text_bytes = len(text)
     try:
-        document = msgspec.json.decode(text, type=dict[str, Any])
+        document = msgspec.json.decode(text.removeprefix(BOM), type=dict[str, Any])
         entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
     except msgspec.MsgspecError as error:
         raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None

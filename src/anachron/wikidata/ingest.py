@@ -27,12 +27,13 @@ from anachron.wikidata.bzip2 import check_chains
 from anachron.wikidata.dump import Dump, open_dump
 from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.parse import Parser
-from anachron.wikidata.ranges import Job, do_ranges, range_folder, wrong_file
+from anachron.wikidata.ranges import PART, Job, NoDump, do_ranges, range_folder, wrong_file
 from anachron.wikidata.snapshot import FORMAT
 
 Counts = dict[str, int]
 Progress = Callable[[int, int, str], None]
 MOST_BUCKETS = 1000
+ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,11 @@ def ingest(
     work = out / "work"
     with _locked(out), connected(ray, workers):
         begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
-        ranges = _read_ranges(dump, work, settings, workers, ray, progress)
+        try:
+            ranges = _read_ranges(dump, work, settings, workers, ray, progress)
+        except NoDump:
+            shutil.rmtree(work)  # of no use, and it would stand in the way of another try
+            raise
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = identity | {
             "command": "wikidata ingest",
@@ -228,13 +233,29 @@ def _read_ranges(
             for _ in map_in_order(do_ranges, jobs, workers, ray):
                 pass
             done = _done(work)
+    _check_layout(dump, work, done)
     ranges = _in_order(dump, done, settings.limit)
     lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
-    if 2 * bad > lines:
-        first = next(found["range"] for found in ranges if found["bad"])
-        example = (range_folder(work, first) / "bad.jsonl").read_bytes().splitlines()[0]
-        raise wrong_file(dump, {"lines": lines, "bad": bad}, example)
+    if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
+        raise _mostly_bad(dump, work, ranges)
     return ranges
+
+
+def _check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> None:
+    """Raise `NoDump` where entities are not one a line, which would else look like a dump that is cut off."""
+    odd = done.get(0, {}).get("odd")
+    lines, bad = (sum(found[key] for found in done.values()) for key in ("lines", "bad"))
+    # One line that ends too early may be all that a cut left.
+    if odd is not None and 2 * bad > lines and (odd != PART or lines > 1):
+        raise _mostly_bad(dump, work, list(done.values()))
+
+
+def _mostly_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]]) -> NoDump:
+    lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
+    first = next(found["range"] for found in ranges if found["bad"])
+    example = (range_folder(work, first) / "bad.jsonl").read_bytes().splitlines()[0]
+    odd = next((found["odd"] for found in ranges if found["odd"]), None)
+    return wrong_file(dump, {"lines": lines, "bad": bad}, example, odd)
 
 
 def _job(dump: Dump, work: Path, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
