@@ -214,6 +214,17 @@ def test_files_that_are_no_dumps_are_named(tmp_path, data, says):
         read_all(open_dump(path))
 
 
+@pytest.mark.parametrize("log", [27, 28, 31])
+def test_zst_with_a_wide_window_is_read(tmp_path, log):
+    text = b'{"a":1}\n' * 1_000
+    wide = zstandard.ZstdCompressionParameters.from_level(1, window_log=log, enable_ldm=False)
+    data = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    path = tmp_path / "dump.zst"
+    path.write_bytes(data.compress(text) + data.flush())
+    assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 1 << log
+    assert read_all(open_dump(path)) == plain_lines(text)
+
+
 def test_missing_file_and_empty_ranges(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         open_dump(tmp_path / "none.json")

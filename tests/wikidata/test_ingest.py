@@ -318,6 +318,26 @@ def test_truncated_dumps_are_refused_with_the_position(tmp_path, layout, ending)
         assert not (tmp_path / f"s{cut}" / "manifest.json").exists()
 
 
+@pytest.mark.parametrize("ending", [".json", ".bz2"])
+def test_the_rest_of_a_cut_file_can_be_fetched_and_the_command_repeated(tmp_path, ending):
+    path = write_dump(tmp_path / f"dump{ending}", some_entities(30), streams=3)
+    size = 900 if ending == ".bz2" else 3_000
+    ingest(path, tmp_path / "whole", SETTINGS, range_bytes=size)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    with pytest.raises(DataError, match="cut off"):
+        ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    with pytest.raises(ConfigError, match=r"options\.wiki"):
+        path.write_bytes(data)
+        ingest(path, tmp_path / "s", IngestSettings("2021-01-04", "frwiki", buckets=4), range_bytes=size)
+    path.write_bytes(b"\n" + data if ending == ".json" else compress(dump_bytes(some_entities(31)), ending, level=1))
+    with pytest.raises(ConfigError, match=r"unfinished work of another ingest: dump\.size"):  # not a part of this one
+        ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    path.write_bytes(data)
+    ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    assert content(tmp_path / "whole") == content(tmp_path / "s")
+
+
 def test_a_part_missing_in_the_middle_of_two_arrays_is_refused(tmp_path):
     one, two = dump_bytes(some_entities(5)), dump_bytes(some_entities(5, first=100))
     path = tmp_path / "both.json"

@@ -24,7 +24,7 @@ from anachron.core.dates import Date
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import read_json, versions, write_json
 from anachron.wikidata.bzip2 import check_chains
-from anachron.wikidata.dump import Dump, open_dump
+from anachron.wikidata.dump import Dump, continues, open_dump
 from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.parse import Parser
 from anachron.wikidata.ranges import PART, Job, NoDump, do_ranges, range_folder, wrong_file
@@ -134,6 +134,7 @@ def ingest(
         return manifest
     work = out / "work"
     with _locked(out), connected(ray, workers):
+        _discard_shorter(dump, work, identity)
         begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
         try:
             ranges = _read_ranges(dump, work, settings, workers, ray, progress)
@@ -167,6 +168,19 @@ def _finished(out: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
     if (out / "work").is_dir():  # the last step did not come to its end
         shutil.rmtree(out / "work")
     return manifest
+
+
+def _discard_shorter(dump: Dump, work: Path, identity: dict[str, Any]) -> None:
+    """Remove the work on a begin of this dump, which was cut off then: its last lines and ranges were other ones."""
+    if not (work / "options.json").is_file():
+        return
+    found = read_json(work / "options.json")
+    known = found.get("dump", {})
+    same = found | {"dump": known | {"size": dump.size, "sample": dump.sample}}
+    if all(same.get(key) == value for key, value in identity.items()) and continues(
+        dump, known["size"], known["sample"]
+    ):
+        shutil.rmtree(work)
 
 
 def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
