@@ -492,12 +492,17 @@ def test_only_listed_entities(tmp_path):
     assert snapshot.read("statements", 0)["subject"].unique(maintain_order=True).to_list() == ["Q3", "Q9"]
     assert (counts["items"], counts["unlisted"], counts["properties"], counts["kept"]) == (3, 117, 2, 2)
     assert counts["dropped"]["not listed in --entities"] == 117
+    assert open_snapshot(tmp_path / "s").manifest["absent"] == {"ids": 1, "first": ["Q12345"]}
     # Objects and classes that are not listed have what they have in a whole snapshot.
     ingest(path, tmp_path / "whole", IngestSettings("2021-01-04", buckets=1))
     whole = open_snapshot(tmp_path / "whole")
     assert snapshot.read("entities", 0).equals(whole.read("entities", 0))
     assert snapshot.classes().equals(whole.classes())
     assert snapshot.properties().equals(whole.properties())
+    assert whole.manifest["absent"] is None
+    many = IngestSettings("2021-01-04", entities=frozenset(f"Q{n}" for n in range(95, 1_000)), buckets=3)
+    absent = ingest(path, tmp_path / "many", many)["absent"]
+    assert absent == {"ids": 879, "first": ["Q121", "Q122", "Q123", "Q124", "Q125"]}
 
 
 @pytest.mark.parametrize(("text", "says"), [("", "lists no"), ("Q1\nObama\n", "line 2: 'Obama'"), ("P31\n", "'P31'")])

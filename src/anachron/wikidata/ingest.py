@@ -10,6 +10,7 @@ import os
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
@@ -28,11 +32,12 @@ from anachron.wikidata.dump import Dump, continues, open_dump
 from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.parse import Parser
 from anachron.wikidata.ranges import PART, Job, NoDump, do_ranges, range_folder, wrong_file
-from anachron.wikidata.snapshot import FORMAT
+from anachron.wikidata.snapshot import FORMAT, bucket_of, part_name
 
 Counts = dict[str, int]
 Progress = Callable[[int, int, str], None]
 MOST_BUCKETS = 1000
+NAMED = 5  # ids of --entities that are named where the dump lacks them
 ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
 
 
@@ -113,6 +118,8 @@ def ingest(
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
+    With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
+
     ``progress`` is told (bytes of the file done, all, words). Repeating an interrupted call goes on with the ranges
     that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
 
@@ -145,6 +152,7 @@ def ingest(
         manifest = identity | {
             "command": "wikidata ingest",
             "counts": counts,
+            "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1),
             "started": begun,
@@ -380,6 +388,21 @@ def _join(
     assert found["lines"] == sum(found[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), found
     assert items + unlisted == sum(bucket["entities"] for bucket in buckets), found
     return found
+
+
+def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
+    """How many of the listed items are not in the tables, and the first of them; None without a list."""
+    if settings.entities is None:
+        return None
+    of_bucket: dict[int, set[str]] = defaultdict(set)
+    for id in settings.entities:
+        of_bucket[bucket_of(id, settings.buckets)].add(id)
+    absent: list[str] = []
+    for bucket, ids in of_bucket.items():
+        column = pq.read_table(out / "entities" / part_name(bucket), columns=["id"])["id"]
+        found = column.filter(pc.is_in(column, pa.array(sorted(ids), pa.string())))
+        absent += ids.difference(found.to_pylist())
+    return {"ids": len(absent), "first": sorted(absent, key=lambda id: (len(id), id))[:NAMED]}
 
 
 @contextmanager
