@@ -27,12 +27,12 @@ from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import read_json, versions, write_json
-from anachron.wikidata.bzip2 import check_chains
 from anachron.wikidata.dump import Dump, continues, open_dump
 from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.parse import Parser
-from anachron.wikidata.ranges import PART, Job, NoDump, do_ranges, range_folder, wrong_file
+from anachron.wikidata.ranges import Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.snapshot import FORMAT, bucket_of, part_name
+from anachron.wikidata.whole import check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
 Progress = Callable[[int, int, str], None]
@@ -255,29 +255,12 @@ def _read_ranges(
             for _ in map_in_order(do_ranges, jobs, workers, ray):
                 pass
             done = _done(work)
-    _check_layout(dump, work, done)
-    ranges = _in_order(dump, done, settings.limit)
+    check_layout(dump, work, done)
+    ranges = in_order(dump, done, settings.limit)
     lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
     if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
-        raise _mostly_bad(dump, work, ranges)
+        raise mostly_bad(dump, work, ranges)
     return ranges
-
-
-def _check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> None:
-    """Raise `NoDump` where entities are not one a line, which would else look like a dump that is cut off."""
-    odd = done.get(0, {}).get("odd")
-    lines, bad = (sum(found[key] for found in done.values()) for key in ("lines", "bad"))
-    # One line that ends too early may be all that a cut left.
-    if odd is not None and 2 * bad > lines and (odd != PART or lines > 1):
-        raise _mostly_bad(dump, work, list(done.values()))
-
-
-def _mostly_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]]) -> NoDump:
-    lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
-    first = next(found["range"] for found in ranges if found["bad"])
-    example = (range_folder(work, first) / "bad.jsonl").read_bytes().splitlines()[0]
-    odd = next((found["odd"] for found in ranges if found["odd"]), None)
-    return wrong_file(dump, {"lines": lines, "bad": bad}, example, odd)
 
 
 def _job(dump: Dump, work: Path, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
@@ -291,16 +274,10 @@ def _jobs(
         threads = 1 if ray else max(1, cores() // workers)  # of bz2, beside the one that parses
         left = [number for number in range(dump.ranges) if number not in done]
         return [_job(dump, work, settings, (number,), threads=threads) for number in left]
-    if any(found["last"] for found in done.values()) and _missing(done) is None:
+    if any(found["last"] for found in done.values()) and first_missing(done) is None:
         return []
     skip = frozenset(done)
     return [_job(dump, work, settings, (first,), step=workers, skip=skip) for first in range(workers)]
-
-
-def _missing(done: dict[int, Any]) -> int | None:
-    """The first range that is not done, up to the first that has the end of the file."""
-    last = min((number for number, found in done.items() if found["last"]), default=max(done, default=-1))
-    return next((number for number in range(last + 1) if number not in done), None)
 
 
 def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:
@@ -313,40 +290,6 @@ def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) ->
         step = 1 if dump.ranges is None else None
         do_ranges(_job(dump, work, settings, numbers, step=step, threads=cores(), limit=left))
     return _done(work)
-
-
-def _in_order(dump: Dump, done: dict[int, dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
-    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap."""
-    ranges = list(done.values())
-    if limit is not None and sum(found["lines"] for found in ranges) >= limit:
-        return ranges
-    missing = _missing(done)
-    if missing is not None or not any(found["last"] for found in ranges):
-        raise DataError(f"{dump.path}: range {missing} was not read; repeat the command")
-    last = min(number for number, found in done.items() if found["last"])
-    ranges = [found for number, found in done.items() if number <= last]
-    if dump.compression == "bz2" and dump.layout == "lines":
-        check_chains(dump.path, dump.size, [found["chain"] for found in ranges])
-    if dump.layout == "lines":
-        _check_brackets(dump, ranges)
-    return ranges
-
-
-def _check_brackets(dump: Dump, ranges: list[dict[str, Any]]) -> None:
-    text = sum(found["text_bytes"] for found in ranges)
-    opens, closes, lines = (sum(found[key] for found in ranges) for key in ("opens", "closes", "lines"))
-    first = next((found["first_line"] for found in ranges if found["first_line"]), "")
-    last = next((found["last_line"] for found in reversed(ranges) if found["last_line"]), "")
-    if (first == "[" and last != "]") or any(found["cut"] for found in ranges):
-        what = "the array has no closing ']'" if first == "[" else "the last line is no whole entity"
-        raise DataError(
-            f"{dump.path} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "
-            "it, then repeat the command"
-        )
-    if opens != closes:
-        raise DataError(
-            f"{dump.path} has {opens} lines '[' and {closes} lines ']': a part of the array is missing; fetch it again"
-        )
 
 
 def _join(
