@@ -230,6 +230,20 @@ def test_repeating_a_finished_ingest_changes_nothing_and_other_options_are_refus
         ingest(path, tmp_path / "s", SETTINGS)
 
 
+def test_ranges_without_their_options_are_not_taken_for_done(tmp_path, monkeypatch):
+    """As a process leaves them that is killed while it removes its work."""
+    other = write_dump(tmp_path / "other.json", some_entities(first=500))
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.wikidata.ingest._join", lambda *a: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ingest(other, tmp_path / "s", SETTINGS)
+    (tmp_path / "s" / "work" / "options.json").unlink()
+    path = write_dump(tmp_path / "dump.json", some_entities())
+    for out in ("s", "fresh"):
+        ingest(path, tmp_path / out, SETTINGS)
+    assert content(tmp_path / "s") == content(tmp_path / "fresh")
+
+
 def test_unfinished_work_of_other_options_is_refused(tmp_path, monkeypatch):
     path = write_dump(tmp_path / "dump.json", some_entities())
     with monkeypatch.context() as patch:

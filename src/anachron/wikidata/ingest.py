@@ -140,14 +140,10 @@ def ingest(
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    with _locked(out), connected(ray, workers):
+    with _locked(out), _without_useless_work(work), connected(ray, workers):
         _discard_shorter(dump, work, identity)
         begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
-        try:
-            ranges = _read_ranges(dump, work, settings, workers, ray, progress)
-        except NoDump:
-            shutil.rmtree(work)  # of no use, and it would stand in the way of another try
-            raise
+        ranges = _read_ranges(dump, work, settings, workers, ray, progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = identity | {
             "command": "wikidata ingest",
@@ -191,6 +187,16 @@ def _discard_shorter(dump: Dump, work: Path, identity: dict[str, Any]) -> None:
         shutil.rmtree(work)
 
 
+@contextmanager
+def _without_useless_work(work: Path) -> Iterator[None]:
+    """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try."""
+    try:
+        yield
+    except NoDump:
+        shutil.rmtree(work)
+        raise
+
+
 def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
     """Make the work folder, or check that the one there belongs to this call. Returns when it was first begun."""
     options = out / "work" / "options.json"
@@ -201,6 +207,8 @@ def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
     strangers = sorted(p.name for p in out.iterdir() if p.name not in ("work", ".lock") and not p.name.startswith("."))
     if strangers:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
+    if options.parent.is_dir():  # what was being removed when its process was killed
+        shutil.rmtree(options.parent)
     write_json(options, identity | {"started": started})
     return started
 

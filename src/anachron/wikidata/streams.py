@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from anachron.errors import DataError
+from anachron.errors import BackendError, DataError
 from anachron.wikidata.bzip2 import Bzip2File
 
 Compression = Literal["none", "gz", "bz2", "zst"]
@@ -78,6 +78,11 @@ def _zstd_text(path: Path, position: list[int]) -> Iterator[bytes]:
                     yield chunk
                     done += len(chunk)
         except zstandard.ZstdError as error:
+            if "memory" in str(error):
+                raise BackendError(
+                    f"{path}: its zstd window needs more memory than there is ({error}); use fewer --workers, or "
+                    "compress it again without --long"
+                ) from error
             raise _broken(path, "zst", done, error) from error
     if not fresh:
         raise _cut_off(path, "zst", done)
