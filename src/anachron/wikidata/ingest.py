@@ -193,7 +193,8 @@ def _without_useless_work(work: Path) -> Iterator[None]:
     try:
         yield
     except NoDump:
-        shutil.rmtree(work)
+        (work / "options.json").unlink()  # without it nothing here counts, should a dying worker still write
+        shutil.rmtree(work, ignore_errors=True)
         raise
 
 
