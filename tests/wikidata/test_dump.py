@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.errors import ConfigError, DataError
+from anachron.errors import BackendError, ConfigError, DataError
 from anachron.wikidata.bzip2 import BLOCK, END, Bzip2File, check_chains
 from anachron.wikidata.dump import Dump, open_dump, read_range, read_stream
 from wikidata.dumps import compress, dump_bytes, item
@@ -212,6 +212,20 @@ def test_files_that_are_no_dumps_are_named(tmp_path, data, says):
     path.write_bytes(data)
     with pytest.raises(DataError, match=says):
         read_all(open_dump(path))
+
+
+@pytest.mark.parametrize("log", [27, 28, 31])
+def test_zst_with_a_wide_window_is_read(tmp_path, log, monkeypatch):
+    text = b'{"a":1}\n' * 1_000
+    wide = zstandard.ZstdCompressionParameters.from_level(1, window_log=log, enable_ldm=False)
+    data = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    path = tmp_path / "dump.zst"
+    path.write_bytes(data.compress(text) + data.flush())
+    assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 1 << log
+    assert read_all(open_dump(path)) == plain_lines(text)
+    monkeypatch.setattr("anachron.wikidata.streams.LONGEST_WINDOW", 1 << 20)
+    with pytest.raises(BackendError, match="window needs more memory"):
+        open_dump(path)
 
 
 def test_missing_file_and_empty_ranges(tmp_path):

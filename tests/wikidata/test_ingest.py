@@ -62,10 +62,10 @@ def check_invariants(folder, wiki="enwiki"):
     entities = pl.concat([snapshot.read("entities", b) for b in range(snapshot.buckets)])
     statements = pl.concat([snapshot.read("statements", b) for b in range(snapshot.buckets)])
     assert counts["lines"] == sum(counts[k] for k in ("items", "properties", "lexemes", "unlisted", "bad"))
-    assert counts["entities"] == counts["items"] + counts["properties"]
+    assert counts["entities"] == counts["items"] + counts["unlisted"] + counts["properties"]
     assert counts["items"] == counts["kept"] + counts["dropped"].get(f"no title in {wiki}", 0)
     assert sum(counts["dropped"].values()) + counts["kept"] + counts["properties"] == counts["lines"]
-    assert (entities.height, statements.height) == (counts["items"], counts["statements"])
+    assert (entities.height, statements.height) == (counts["items"] + counts["unlisted"], counts["statements"])
     assert entities["id"].n_unique() == entities.height
     assert set(statements["subject"]) <= set(entities["id"])
     assert (snapshot.properties().height, snapshot.classes().height) == (counts["properties"], counts["class_edges"])
@@ -230,6 +230,20 @@ def test_repeating_a_finished_ingest_changes_nothing_and_other_options_are_refus
         ingest(path, tmp_path / "s", SETTINGS)
 
 
+def test_ranges_without_their_options_are_not_taken_for_done(tmp_path, monkeypatch):
+    """As a process leaves them that is killed while it removes its work."""
+    other = write_dump(tmp_path / "other.json", some_entities(first=500))
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.wikidata.ingest._join", lambda *a: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ingest(other, tmp_path / "s", SETTINGS)
+    (tmp_path / "s" / "work" / "options.json").unlink()
+    path = write_dump(tmp_path / "dump.json", some_entities())
+    for out in ("s", "fresh"):
+        ingest(path, tmp_path / out, SETTINGS)
+    assert content(tmp_path / "s") == content(tmp_path / "fresh")
+
+
 def test_unfinished_work_of_other_options_is_refused(tmp_path, monkeypatch):
     path = write_dump(tmp_path / "dump.json", some_entities())
     with monkeypatch.context() as patch:
@@ -318,6 +332,26 @@ def test_truncated_dumps_are_refused_with_the_position(tmp_path, layout, ending)
         assert not (tmp_path / f"s{cut}" / "manifest.json").exists()
 
 
+@pytest.mark.parametrize("ending", [".json", ".bz2"])
+def test_the_rest_of_a_cut_file_can_be_fetched_and_the_command_repeated(tmp_path, ending):
+    path = write_dump(tmp_path / f"dump{ending}", some_entities(30), streams=3)
+    size = 900 if ending == ".bz2" else 3_000
+    ingest(path, tmp_path / "whole", SETTINGS, range_bytes=size)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    with pytest.raises(DataError, match="cut off"):
+        ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    with pytest.raises(ConfigError, match=r"options\.wiki"):
+        path.write_bytes(data)
+        ingest(path, tmp_path / "s", IngestSettings("2021-01-04", "frwiki", buckets=4), range_bytes=size)
+    path.write_bytes(b"\n" + data if ending == ".json" else compress(dump_bytes(some_entities(31)), ending, level=1))
+    with pytest.raises(ConfigError, match=r"unfinished work of another ingest: dump\.size"):  # not a part of this one
+        ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    path.write_bytes(data)
+    ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    assert content(tmp_path / "whole") == content(tmp_path / "s")
+
+
 def test_a_part_missing_in_the_middle_of_two_arrays_is_refused(tmp_path):
     one, two = dump_bytes(some_entities(5)), dump_bytes(some_entities(5, first=100))
     path = tmp_path / "both.json"
@@ -335,6 +369,51 @@ def test_brackets_on_the_lines_of_entities(tmp_path):
     for name in ("tight", "dump"):
         ingest(tmp_path / f"{name}.json", tmp_path / name, SETTINGS, range_bytes=700)
     assert content(tmp_path / "tight")[0] == content(tmp_path / "dump")[0]
+
+
+@pytest.mark.parametrize(("layout", "place"), [("array", 0), ("array", 5), ("array", 9), ("lines", 5), ("lines", 9)])
+def test_brackets_of_broken_entities_do_not_count(tmp_path, layout, place):
+    broken = ['{"type":"item","id":"Q500","claims":[1,2]', "[1,2]", '[{"id":7}]', "{]", "[["]
+    made = some_entities(9)
+    path = write_dump(tmp_path / "d.json", [*made[:place], *broken, *made[place:]], layout)
+    ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
+    counts = check_invariants(tmp_path / "s")
+    assert (counts["bad"], counts["items"]) == (5, 9)
+    rows = [json.loads(row) for row in (tmp_path / "s" / "bad.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in rows] == broken
+
+
+def test_a_broken_first_entity_behind_the_bracket(tmp_path):
+    text = dump_bytes(['{"type":"item","id":7}', *some_entities(9)]).replace(b"[\n{", b"[{", 1)
+    (tmp_path / "d.json").write_bytes(text)
+    assert ingest(tmp_path / "d.json", tmp_path / "s", SETTINGS)["counts"]["bad"] == 1
+    assert json.loads((tmp_path / "s" / "bad.jsonl").read_text())["line"] == '{"type":"item","id":7}'
+    (tmp_path / "cut.json").write_bytes(text[: text.rfind(b"]", 0, -5) + 1])  # cut off behind a bracket of an entity
+    with pytest.raises(DataError, match="cut off after"):
+        ingest(tmp_path / "cut.json", tmp_path / "cut", SETTINGS)
+
+
+@pytest.mark.parametrize("layout", ["array", "lines", "document"])
+def test_a_byte_order_mark_changes_nothing(tmp_path, layout):
+    for name, mark in (("plain", b""), ("marked", b"\xef\xbb\xbf")):
+        (tmp_path / f"{name}.json").write_bytes(mark + dump_bytes(some_entities(9), layout))
+        ingest(tmp_path / f"{name}.json", tmp_path / name, SETTINGS)
+    assert content(tmp_path / "plain")[0] == content(tmp_path / "marked")[0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "separators", "indent"),
+    [(".json", (",", ":"), None), (".gz", (", ", ": "), None), (".json", (",", ": "), 1), (".bz2", (",", ":"), 0)],
+)
+def test_entities_that_are_not_one_a_line_are_named_as_such(tmp_path, ending, separators, indent):
+    made = some_entities(9)
+    path = tmp_path / f"d{ending}"
+    for entities in (made, made[0]) if indent is not None else (made,):
+        text = json.dumps(entities, indent=indent, separators=separators)
+        for end in ("", "\n"):
+            path.write_bytes(compress((text + end).encode(), ending))
+            with pytest.raises(DataError, match=r"has not one entity a line: (several|entities go)"):
+                ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
 
 
 def test_a_damaged_byte_never_loses_an_entity_in_silence(tmp_path):
@@ -378,6 +457,18 @@ def test_limit_takes_the_first_entities_of_the_dump(tmp_path, limit, ending):
     assert ids == {e["id"] for e in made[:limit] if e["type"] == "item"}
 
 
+def test_few_bad_lines_are_no_wrong_file_and_leave_nothing_in_the_way(tmp_path):
+    path = write_dump(tmp_path / "d.json", ["{broken", *some_entities(9)])
+    assert ingest(path, tmp_path / "1", IngestSettings("2021", limit=1, buckets=2))["counts"]["bad"] == 1
+    check_invariants(tmp_path / "1")
+    (tmp_path / "d.json").write_text('{"event": 1}\n' * 200)
+    for limit in (150, 151, None):  # not refused for the work of the try before
+        with pytest.raises(DataError, match="are no Wikidata entities"):
+            ingest(path, tmp_path / "s", IngestSettings("2021", limit=limit, buckets=2))
+    write_dump(path, some_entities(9))
+    assert ingest(path, tmp_path / "s", SETTINGS)["counts"]["items"] == 9
+
+
 def test_limit_does_not_look_at_the_end_and_resumes(tmp_path, monkeypatch):
     made = [item(f"Q{n}", description=f"{n} " * 3_000) for n in range(1, 300)]  # more than is read at once
     data = compress(dump_bytes(made), ".gz")
@@ -407,11 +498,25 @@ def test_only_listed_entities(tmp_path):
     listed = tmp_path / "ids.txt"
     listed.write_text("# a few\nQ3\n\n Q9 \nQ4\nQ12345\n")
     settings = IngestSettings("2021-01-04", entities=read_entity_list(listed), buckets=1)
-    ingest(write_dump(tmp_path / "dump.json.gz", some_entities()), tmp_path / "s", settings)
+    again = [item("Q9", "listed", title="Again"), item("Q6", "not listed", title="Again")]
+    path = write_dump(tmp_path / "dump.json.gz", [*some_entities(), *again])
+    ingest(path, tmp_path / "s", settings)
     counts = check_invariants(tmp_path / "s")
-    assert open_snapshot(tmp_path / "s").read("entities", 0)["id"].to_list() == ["Q3", "Q4", "Q9"]
-    assert (counts["unlisted"], counts["properties"], counts["kept"]) == (117, 2, 2)
+    snapshot = open_snapshot(tmp_path / "s")
+    assert snapshot.read("statements", 0)["subject"].unique(maintain_order=True).to_list() == ["Q3", "Q9"]
+    assert (counts["items"], counts["unlisted"], counts["properties"], counts["kept"]) == (3, 117, 2, 2)
     assert counts["dropped"]["not listed in --entities"] == 117
+    assert open_snapshot(tmp_path / "s").manifest["absent"] == {"ids": 1, "first": ["Q12345"]}
+    # Objects and classes that are not listed have what they have in a whole snapshot.
+    ingest(path, tmp_path / "whole", IngestSettings("2021-01-04", buckets=1))
+    whole = open_snapshot(tmp_path / "whole")
+    assert snapshot.read("entities", 0).equals(whole.read("entities", 0))
+    assert snapshot.classes().equals(whole.classes())
+    assert snapshot.properties().equals(whole.properties())
+    assert whole.manifest["absent"] is None
+    many = IngestSettings("2021-01-04", entities=frozenset(f"Q{n}" for n in range(95, 1_000)), buckets=3)
+    absent = ingest(path, tmp_path / "many", many)["absent"]
+    assert absent == {"ids": 879, "first": ["Q121", "Q122", "Q123", "Q124", "Q125"]}
 
 
 @pytest.mark.parametrize(("text", "says"), [("", "lists no"), ("Q1\nObama\n", "line 2: 'Obama'"), ("P31\n", "'P31'")])

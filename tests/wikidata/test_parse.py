@@ -211,6 +211,24 @@ def test_creation_date_is_of_the_first_property_in_order():
         assert read(item("Q1", title=title, claims=unusable)).entity[5:] == (None, None)
 
 
+def test_creation_in_a_decade_or_century_counts_from_its_first_year():
+    for year, precision, first in (
+        ("+2000", 7, "1901"), ("+2001", 7, "2001"), ("+1901", 7, "1901"), ("+0001", 7, "0001"), ("-0100", 7, "-0100"),
+        ("-0044", 7, "-0100"), ("-0101", 7, "-0200"), ("+2010", 8, "2010"), ("+2014", 8, "2010"), ("+0005", 8, "0001"),
+        ("-0040", 8, "-0049"), ("-0049", 8, "-0049"), ("-0005", 8, "-0009"), ("+2000", 6, "1001"),
+        ("-0500", 6, "-1000"),
+    ):  # fmt: skip
+        claim = statement("P571", time(f"{year}-00-00T00:00:00Z", precision))
+        for title in (None, "One"):
+            assert read(item("Q1", title=title, claims=[claim])).entity[5:] == (first, "P571")
+    coarse = statement("P571", time("+2000-00-00T00:00:00Z", 5))
+    born = statement("P569", time("1961-08-04"))
+    assert read(item("Q1", claims=[coarse, born])).entity[5:] == ("1961-08-04", "P569")
+    assert read(item("Q1", claims=[coarse])).entity[5:] == (None, None)
+    published = [statement("P577", time("1950")), statement("P577", time("+2000-00-00T00:00:00Z", 7))]
+    assert read(item("Q1", claims=published)).entity[5:] == ("1901", "P577")
+
+
 def test_properties():
     claims = [
         constraint(separators=["P580", "P582"], exceptions=["Q30"]),
@@ -250,7 +268,11 @@ def test_a_deprecated_constraint_makes_nothing_single():
 def test_lexemes_and_unlisted_items():
     assert read(lexeme("L1")).kind == "lexeme"
     listed = {"listed": frozenset({"Q2"})}
-    assert read(item("Q1"), **listed).kind == "unlisted"
+    made = item("Q1", "one", title="One", claims=[statement("P279", entity("Q3")), statement("P31", entity("Q4"))])
+    for options in ({}, {"wiki": "all"}):
+        other = read(made, **listed, **options)
+        assert (other.kind, other.statements, other.parents) == ("unlisted", None, ("Q3",))
+        assert other.entity == read(made).entity
     assert read(item("Q2"), **listed).kind == "item"
     assert read(property_("P2"), **listed).kind == "property"
     assert read(lexeme("L1"), **listed).kind == "lexeme"
@@ -356,12 +378,28 @@ def slow_rows(document):
     return rows
 
 
+def slow_first(datavalue):
+    """The first year that Wikidata shows under the same name as this one, found by trying."""
+    date, precision = slow_text(datavalue), datavalue["value"]["precision"]
+    if date is None or precision >= 9:
+        return date
+
+    def name(year):
+        number = abs(year)
+        return {8: number // 10, 7: -(-number // 100), 6: -(-number // 1000)}[precision], year > 0
+
+    year = int(date)
+    while year - 1 and name(year - 1) == name(year):
+        year -= 1
+    return str(Date(year))
+
+
 def slow_created(document):
     for name in CREATED:
         found = []
         for claim in (document.get("claims") or {}).get(name, []):
             if claim["mainsnak"]["snaktype"] == "value" and claim["rank"] != "deprecated":
-                date = slow_text(claim["mainsnak"]["datavalue"])
+                date = slow_first(claim["mainsnak"]["datavalue"])
                 found += [date] if date is not None else []
         if found:
             return (min(found, key=lambda d: Date.parse(d).first_day) if name == "P577" else found[0]), name

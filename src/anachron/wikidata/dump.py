@@ -14,12 +14,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from anachron.errors import ConfigError, DataError
 from anachron.wikidata.bzip2 import Bzip2File, Chain
 from anachron.wikidata.streams import CHUNK, MIB, Compression, Stream, text_of
 
+BOM = b"\xef\xbb\xbf"  # of UTF-8
 RANGE_BYTES: dict[Compression, int] = {"none": 64 * MIB, "gz": 64 * MIB, "bz2": 8 * MIB, "zst": 64 * MIB}
 MOST_RANGES = 4096  # a larger file is cut into larger ranges, so that joining them stays cheap
 TEXT_PER_BYTE: dict[Compression, int] = {"none": 1, "gz": 16, "bz2": 1, "zst": 16}  # a guess, to bound the ranges
@@ -84,10 +85,9 @@ def open_dump(path: Path | str, range_bytes: int | None = None) -> Dump:
         if not path.is_file():
             raise DataError(f"{path}: no such file; give the path of a dump (.json, .json.gz, .json.bz2, .json.zst)")
         with path.open("rb") as file:
-            begin = file.read(MIB)
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - MIB))
-            end = file.read(MIB)
+            begin = file.read(MIB)
+            sample = _sample(file, size)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     if not begin:
@@ -95,11 +95,26 @@ def open_dump(path: Path | str, range_bytes: int | None = None) -> Dump:
     compression = _compression(path, begin)
     if range_bytes is None:
         range_bytes = max(RANGE_BYTES[compression], size * TEXT_PER_BYTE[compression] // MOST_RANGES)
-    sample = hashlib.sha256(begin + end).hexdigest()
     dump = Dump(path, compression, "lines", size, range_bytes, sample)
     if _layout(dump) == "document":
         return Dump(path, compression, "document", size, range_bytes, sample)
     return dump
+
+
+def _sample(file: BinaryIO, size: int) -> str:
+    """Hash of the first and the last MiB of the first ``size`` bytes."""
+    file.seek(0)
+    begin = file.read(min(size, MIB))
+    file.seek(max(0, size - MIB))
+    return hashlib.sha256(begin + file.read(min(size, MIB))).hexdigest()
+
+
+def continues(dump: Dump, size: int, sample: str) -> bool:
+    """Whether a file of this size and sample, seen before, was a part of the dump: its begin, before the rest came."""
+    if size >= dump.size:
+        return False
+    with dump.path.open("rb") as file:
+        return _sample(file, size) == sample
 
 
 def _compression(path: Path, begin: bytes) -> Compression:
@@ -121,7 +136,7 @@ def _layout(dump: Dump) -> Literal["lines", "document"]:
         begin += chunk
         if len(begin.lstrip()) >= 4096:
             break
-    begin = begin[:65536].removeprefix(b"\xef\xbb\xbf").lstrip()
+    begin = begin[:65536].removeprefix(BOM).lstrip()
     if not begin.startswith((b"[", b"{")):
         shown = begin[:40].decode("utf-8", "replace") if begin else "nothing"
         raise DataError(f"{dump.path} begins with {shown!r}; a Wikidata JSON dump begins with '[' or an entity '{{'")
@@ -178,7 +193,7 @@ def _read_document(dump: Dump, threads: int) -> Range:
             )
     found.text_bytes = len(text)
     try:
-        document = msgspec.json.decode(text, type=dict[str, Any])
+        document = msgspec.json.decode(text.removeprefix(BOM), type=dict[str, Any])
         entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
     except msgspec.MsgspecError as error:
         raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None

@@ -10,6 +10,7 @@ import os
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,21 +19,26 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import read_json, versions, write_json
-from anachron.wikidata.bzip2 import check_chains
-from anachron.wikidata.dump import Dump, open_dump
+from anachron.wikidata.dump import Dump, continues, open_dump
 from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.parse import Parser
-from anachron.wikidata.ranges import Job, do_ranges, range_folder, wrong_file
-from anachron.wikidata.snapshot import FORMAT
+from anachron.wikidata.ranges import Job, NoDump, do_ranges, range_folder
+from anachron.wikidata.snapshot import FORMAT, bucket_of, part_name
+from anachron.wikidata.whole import check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
 Progress = Callable[[int, int, str], None]
 MOST_BUCKETS = 1000
+NAMED = 5  # ids of --entities that are named where the dump lacks them
+ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class IngestSettings:
 
     ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those
     of the language's Wikipedia). ``limit``: only the first so many entities of the dump, broken ones included; the
-    end of the dump is then not looked at. ``entities``: only these items (all properties are kept). ``buckets``: files
-    a table.
+    end of the dump is then not looked at. ``entities``: only these items are subjects (of all others labels and classes
+    are kept, for they occur as objects and classes). ``buckets``: files a table.
     Raises `ConfigError` or `DataError` for values out of range.
     """
 
@@ -112,6 +118,8 @@ def ingest(
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
+    With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
+
     ``progress`` is told (bytes of the file done, all, words). Repeating an interrupted call goes on with the ranges
     that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
 
@@ -132,13 +140,15 @@ def ingest(
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    with _locked(out), connected(ray, workers):
+    with _locked(out), _without_useless_work(work), connected(ray, workers):
+        _discard_shorter(dump, work, identity)
         begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
         ranges = _read_ranges(dump, work, settings, workers, ray, progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = identity | {
             "command": "wikidata ingest",
             "counts": counts,
+            "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1),
             "started": begun,
@@ -164,6 +174,30 @@ def _finished(out: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
     return manifest
 
 
+def _discard_shorter(dump: Dump, work: Path, identity: dict[str, Any]) -> None:
+    """Remove the work on a begin of this dump, which was cut off then: its last lines and ranges were other ones."""
+    if not (work / "options.json").is_file():
+        return
+    found = read_json(work / "options.json")
+    known = found.get("dump", {})
+    same = found | {"dump": known | {"size": dump.size, "sample": dump.sample}}
+    if all(same.get(key) == value for key, value in identity.items()) and continues(
+        dump, known["size"], known["sample"]
+    ):
+        shutil.rmtree(work)
+
+
+@contextmanager
+def _without_useless_work(work: Path) -> Iterator[None]:
+    """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try."""
+    try:
+        yield
+    except NoDump:
+        (work / "options.json").unlink()  # without it nothing here counts, should a dying worker still write
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
 def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
     """Make the work folder, or check that the one there belongs to this call. Returns when it was first begun."""
     options = out / "work" / "options.json"
@@ -174,6 +208,8 @@ def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
     strangers = sorted(p.name for p in out.iterdir() if p.name not in ("work", ".lock") and not p.name.startswith("."))
     if strangers:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
+    if options.parent.is_dir():  # what was being removed when its process was killed
+        shutil.rmtree(options.parent)
     write_json(options, identity | {"started": started})
     return started
 
@@ -228,12 +264,11 @@ def _read_ranges(
             for _ in map_in_order(do_ranges, jobs, workers, ray):
                 pass
             done = _done(work)
-    ranges = _in_order(dump, done, settings.limit)
+    check_layout(dump, work, done)
+    ranges = in_order(dump, done, settings.limit)
     lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
-    if 2 * bad > lines:
-        first = next(found["range"] for found in ranges if found["bad"])
-        example = (range_folder(work, first) / "bad.jsonl").read_bytes().splitlines()[0]
-        raise wrong_file(dump, {"lines": lines, "bad": bad}, example)
+    if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
+        raise mostly_bad(dump, work, ranges)
     return ranges
 
 
@@ -248,16 +283,10 @@ def _jobs(
         threads = 1 if ray else max(1, cores() // workers)  # of bz2, beside the one that parses
         left = [number for number in range(dump.ranges) if number not in done]
         return [_job(dump, work, settings, (number,), threads=threads) for number in left]
-    if any(found["last"] for found in done.values()) and _missing(done) is None:
+    if any(found["last"] for found in done.values()) and first_missing(done) is None:
         return []
     skip = frozenset(done)
     return [_job(dump, work, settings, (first,), step=workers, skip=skip) for first in range(workers)]
-
-
-def _missing(done: dict[int, Any]) -> int | None:
-    """The first range that is not done, up to the first that has the end of the file."""
-    last = min((number for number, found in done.items() if found["last"]), default=max(done, default=-1))
-    return next((number for number in range(last + 1) if number not in done), None)
 
 
 def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:
@@ -272,40 +301,6 @@ def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) ->
     return _done(work)
 
 
-def _in_order(dump: Dump, done: dict[int, dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
-    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap."""
-    ranges = list(done.values())
-    if limit is not None and sum(found["lines"] for found in ranges) >= limit:
-        return ranges
-    missing = _missing(done)
-    if missing is not None or not any(found["last"] for found in ranges):
-        raise DataError(f"{dump.path}: range {missing} was not read; repeat the command")
-    last = min(number for number, found in done.items() if found["last"])
-    ranges = [found for number, found in done.items() if number <= last]
-    if dump.compression == "bz2" and dump.layout == "lines":
-        check_chains(dump.path, dump.size, [found["chain"] for found in ranges])
-    if dump.layout == "lines":
-        _check_brackets(dump, ranges)
-    return ranges
-
-
-def _check_brackets(dump: Dump, ranges: list[dict[str, Any]]) -> None:
-    text = sum(found["text_bytes"] for found in ranges)
-    opens, closes, lines = (sum(found[key] for found in ranges) for key in ("opens", "closes", "lines"))
-    first = next((found["first_line"] for found in ranges if found["first_line"]), "")
-    last = next((found["last_line"] for found in reversed(ranges) if found["last_line"]), "")
-    if (first == "[" and last != "]") or any(found["cut"] for found in ranges):
-        what = "the array has no closing ']'" if first == "[" else "the last line is no whole entity"
-        raise DataError(
-            f"{dump.path} is cut off after {text:,} bytes of JSON and {lines:,} entities: {what}; fetch the rest of "
-            "it, then repeat the command"
-        )
-    if opens != closes:
-        raise DataError(
-            f"{dump.path} has {opens} lines '[' and {closes} lines ']': a part of the array is missing; fetch it again"
-        )
-
-
 def _join(
     work: Path, out: Path, settings: IngestSettings, ranges: list[dict[str, Any]], workers: int, ray: str | None
 ) -> dict[str, Any]:
@@ -317,32 +312,49 @@ def _join(
     properties, edges = merge_rest(work, out, ranges, repeated)
     keys = ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept")
     counts: Counts = {key: sum(found[key] for found in ranges) for key in keys}
-    items = counts["items"] - len(repeated)
-    subjects = len(repeated) if settings.wiki == "all" else sum(row[4] for row in repeated)
+    listed = [row for row in repeated if settings.entities is None or row[3] in settings.entities]
+    items = counts["items"] - len(listed)
+    unlisted = counts["unlisted"] - (len(repeated) - len(listed))
+    subjects = len(listed) if settings.wiki == "all" else sum(row[4] for row in listed)
     kept = counts["kept"] - subjects
     bad = counts["bad"] + len(repeated) + len(properties)
     dropped = {
         f"no title in {settings.wiki}": items - kept,
         "lexeme": counts["lexemes"],
-        "not listed in --entities": counts["unlisted"],
+        "not listed in --entities": unlisted,
         "bad": bad,
     }
     found = {
         "lines": counts["lines"],
-        "entities": items + counts["properties"] - len(properties),
+        "entities": items + unlisted + counts["properties"] - len(properties),
         "kept": kept,
         "dropped": {reason: number for reason, number in dropped.items() if number},
         "items": items,
         "properties": counts["properties"] - len(properties),
         "lexemes": counts["lexemes"],
-        "unlisted": counts["unlisted"],
+        "unlisted": unlisted,
         "bad": bad,
         "statements": sum(bucket["statements"] for bucket in buckets),
         "class_edges": edges,
     }
     assert found["lines"] == sum(found[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), found
-    assert items == sum(bucket["entities"] for bucket in buckets), found
+    assert items + unlisted == sum(bucket["entities"] for bucket in buckets), found
     return found
+
+
+def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
+    """How many of the listed items are not in the tables, and the first of them; None without a list."""
+    if settings.entities is None:
+        return None
+    of_bucket: dict[int, set[str]] = defaultdict(set)
+    for id in settings.entities:
+        of_bucket[bucket_of(id, settings.buckets)].add(id)
+    absent: list[str] = []
+    for bucket, ids in of_bucket.items():
+        column = pq.read_table(out / "entities" / part_name(bucket), columns=["id"])["id"]
+        found = column.filter(pc.is_in(column, pa.array(sorted(ids), pa.string())))
+        absent += ids.difference(found.to_pylist())
+    return {"ids": len(absent), "first": sorted(absent, key=lambda id: (len(id), id))[:NAMED]}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
-from anachron.wikidata.times import read_time
+from anachron.wikidata.times import YEAR, first_year, read_time
 
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"
@@ -99,7 +99,8 @@ class _Head(Struct, gc=False):
 class Entity(NamedTuple):
     """What one line holds. ``kind`` is item, property, lexeme, or unlisted (an item outside ``--entities``).
 
-    ``entity``: row of `entities` (items); ``statements``: rows of `statements` (None for an item that is no subject);
+    ``entity``: row of `entities` (items, unlisted ones too: they occur as objects and classes); ``statements``: rows of
+    `statements` (None for an item that is no subject);
     ``parents``: its P279 values; ``property``: row of `properties`.
     """
 
@@ -171,12 +172,10 @@ class Parser:
     def read(self, line: bytes | memoryview) -> Entity:
         """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
         try:
-            if self._listed is not None:
-                head = self._head(line)
-                if head.type == "item" and head.id not in self._listed:
-                    return Entity(_checked(head.id, head.type), "unlisted")
             # In a dump the sitelinks stand at the end: where there are none, that is seen without a search.
             full = self._all or (not _NO_SITELINKS(line, len(line) - _TAIL) and self._needle in bytes(line))
+            if full and self._listed is not None:
+                full = self._head(line).id in self._listed
             found = self._full(line) if full else self._light(line)
             _checked(found.id, found.type)
             if found.type == "item":
@@ -205,6 +204,8 @@ class Parser:
             classes = parents = ()
         created, by = self._created(claims)
         row = (found.id, _text(found.labels), _text(found.descriptions), title, classes, created, by)
+        if self._listed is not None and found.id not in self._listed:
+            return Entity(found.id, "unlisted", row, None, parents)
         rows = self._statements(found, line) if full and (self._all or title is not None) else None
         return Entity(found.id, "item", row, rows, parents)
 
@@ -238,7 +239,11 @@ class Parser:
         return Entity(found.id, "property", parents=parents, property=row)
 
     def _created(self, claims: Any) -> tuple[str | None, str | None]:
-        """Date text of the first of the creation properties with a readable value, and that property."""
+        """Date text of the first of the creation properties with a readable value, and that property.
+
+        Of a decade, century or millennium it is the first year: from then on the entity may have existed. What is
+        coarser tells nothing of use.
+        """
         if claims is None or isinstance(claims, list):
             return None, None
         found = tuple(map(claims.get, CREATED)) if isinstance(claims, dict) else _created_of(claims)
@@ -252,7 +257,9 @@ class Parser:
                 data = claim.mainsnak.datavalue
                 if data is None or claim.rank == "deprecated" or data.type != "time":
                     continue
-                date = self._value(data)[1]
+                _, date, _, precision, _ = self._value(data)
+                if date is not None and precision < YEAR:
+                    date = _first_year(date, precision)
                 if date is not None:
                     dates.append(date)
                     if name != "P577":
@@ -399,6 +406,11 @@ def _entities(claims: list[Any] | None) -> tuple[str, ...]:
 
 def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id for id in ids if id is not None))
+
+
+def _first_year(date: str, precision: int) -> str | None:
+    year = first_year(int(date), precision)
+    return None if year is None else str(Date(year))
 
 
 def _age(date: str) -> int:

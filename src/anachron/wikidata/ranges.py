@@ -5,6 +5,7 @@ A range that is done has ``done.json``, written last. Nothing in it depends on o
 
 import gc
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,13 +16,16 @@ import pyarrow as pa
 
 from anachron.errors import DataError
 from anachron.io import write_bytes, write_json
-from anachron.wikidata.dump import Dump, Range, read_range, read_stream
+from anachron.wikidata.dump import BOM, Dump, Range, read_range, read_stream
 from anachron.wikidata.parse import BadEntity, Entity, Parser
 from anachron.wikidata.snapshot import bucket_of, schemas
 from anachron.wikidata.tables import Collector
 
 SHOWN = 2000  # characters of a bad line that are kept
 WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump
+SEVERAL, PART = "several entities are on one line", "entities go over several lines"
+_BLANK = b", \t\r"
+_TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 MOST_BAD = 50_000  # bad lines of one range that are kept in memory, where they are more than half of it
 
 
@@ -82,8 +86,10 @@ def range_file(work: Path, number: int, name: str) -> Path:
 class _Lines:
     """Counts and rows of a range while its lines are read."""
 
-    def __init__(self, parser: Parser, buckets: int) -> None:
+    def __init__(self, parser: Parser, buckets: int, begin: bool) -> None:
         self.parser = parser
+        self.begin = begin  # whether this range begins the file
+        self.odd: str | None = None  # how the first line of the file is not one entity
         self.counts = dict.fromkeys(
             ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept", "statements", "class_edges"), 0
         )
@@ -104,18 +110,36 @@ class _Lines:
             self.first = self.first or "entity"
             self._entity(line[:-1], offset)
             return
-        line = bytes(line).strip(b", \t\r")
-        if not line or line == b"\xef\xbb\xbf":
+        line = bytes(line).strip(_BLANK).removeprefix(BOM).strip(_BLANK)
+        if not line:
             return
-        begins, ends = line.startswith((b"[", b"\xef\xbb\xbf[")), line.endswith(b"]")
-        if begins or ends:
-            line = line.removeprefix(b"\xef\xbb\xbf").removeprefix(b"[").removesuffix(b"]").strip(b", \t")
-            self.brackets["opens"] += begins
-            self.brackets["closes"] += ends
-        self.first = self.first or ("[" if begins else "entity" if line else "]")
-        self.last = "]" if ends else "entity" if line else "["
-        if line:
+        begins, ends = line.startswith(b"["), line.endswith(b"]")
+        if not (begins or ends):
+            self.first = self.first or "entity"
+            self.last = "entity"
             self._entity(line, offset)
+            return
+        inner = line.removeprefix(b"[").removesuffix(b"]").strip(_BLANK)
+        if inner and not self._is_entity(inner):
+            # A broken entity, whose brackets say nothing; but what a file begins with opens its array.
+            begins = inner.startswith(b"{") and self.begin and not self.first and not ends
+            ends = False
+            inner = inner if begins else line
+        self.brackets["opens"] += begins
+        self.brackets["closes"] += ends
+        self.first = self.first or ("[" if begins else "entity" if inner else "]")
+        self.last = "]" if ends else "entity" if inner else "["
+        if inner:
+            self._entity(inner, offset)
+
+    def _is_entity(self, line: bytes) -> bool:
+        try:
+            self.parser.read(line)
+        except BadEntity as error:
+            if self.begin and not self.first:
+                self.odd = _odd(str(error), line)
+            return False
+        return True
 
     def _entity(self, line: bytes | memoryview, offset: int) -> None:
         counts = self.counts
@@ -127,22 +151,24 @@ class _Lines:
         except BadEntity as error:
             counts["bad"] += 1
             self.last_is_bad = True
+            if self.begin and not row:
+                self.odd = self.odd or _odd(str(error), bytes(line))
             self.bad.append(bad_row(offset, str(error), error.id, line))
             return
-        if found.kind == "item":
+        if found.entity is not None:
             self._item(found, row, offset)
         elif found.kind == "property":
             counts["properties"] += 1
             self.properties.rows[0].append((*found.property, row, offset))  # type: ignore[misc]
         else:
-            counts["lexemes" if found.kind == "lexeme" else "unlisted"] += 1
+            counts["lexemes"] += 1
         if found.parents:
             counts["class_edges"] += len(found.parents)
             self.classes.rows[0].extend([(found.id, parent, row, offset) for parent in found.parents])
 
     def _item(self, found: Entity, row: int, offset: int) -> None:
         counts = self.counts
-        counts["items"] += 1
+        counts["items" if found.kind == "item" else "unlisted"] += 1
         bucket = bucket_of(found.id, self.buckets)
         self.entities.rows[bucket].append((*found.entity, row, offset))  # type: ignore[misc]
         if found.statements is not None:
@@ -172,12 +198,12 @@ def bad_row(position: int, reason: str, id: str | None, line: bytes | memoryview
 
 
 def _do_range(found: Range, parser: Parser, job: Job, limit: int | None) -> dict[str, Any]:
-    rows = _Lines(parser, job.buckets)
+    rows = _Lines(parser, job.buckets, found.number == 0)
     with _no_collection():
         _read(found, rows, limit)
     bad, lines = rows.counts["bad"], rows.counts["lines"]
     if (bad > MOST_BAD and 2 * bad > lines) or (found.number == 0 and bad == lines >= WRONG_FILE):
-        raise wrong_file(job.dump, rows.counts, rows.bad[0])
+        raise wrong_file(job.dump, rows.counts, rows.bad[0], rows.odd)
     folder = range_folder(job.work, found.number)
     rows.write(folder)
     done = {
@@ -188,6 +214,7 @@ def _do_range(found: Range, parser: Parser, job: Job, limit: int | None) -> dict
         "cut": found.unended and rows.last_is_bad,
         "first_line": rows.first,
         "last_line": rows.last,
+        "odd": rows.odd,
         **rows.brackets,
         **rows.counts,
         "chain": found.chain,
@@ -221,9 +248,29 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def wrong_file(dump: Dump, counts: dict[str, int], example: bytes) -> DataError:
+class NoDump(DataError):
+    """A file of other lines than entities: nothing that was read of it is of use."""
+
+
+def _odd(reason: str, line: bytes) -> str | None:
+    """How a first line that is bad shows that entities are not laid out one a line; None where it does not."""
+    trailing = _TRAILING.search(reason)
+    if trailing and line[int(trailing[1]) - 1 :].startswith(b","):
+        return SEVERAL
+    if "truncated" in reason and line.startswith(b"{"):
+        return PART
+    return None
+
+
+def wrong_file(dump: Dump, counts: dict[str, int], example: bytes, odd: str | None) -> NoDump:
+    """What to say of a dump most of whose lines are bad; ``odd`` is what `_odd` says of its first line."""
+    if odd is not None:
+        return NoDump(
+            f"{dump.path} has not one entity a line: {odd}; write each on a line of its own, for instance with "
+            "jq -c '.[]'"
+        )
     reason = json.loads(example)["reason"]
-    return DataError(
+    return NoDump(
         f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are no Wikidata entities (first: {reason}); a "
         "dump may have single broken ones, but this is another file or a damaged one"
     )

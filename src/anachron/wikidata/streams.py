@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from anachron.errors import DataError
+from anachron.errors import BackendError, DataError
 from anachron.wikidata.bzip2 import Bzip2File
 
 Compression = Literal["none", "gz", "bz2", "zst"]
 MIB = 1 << 20
+LONGEST_WINDOW = 1 << 31  # bytes: that of zstd --long=31, the widest; it is only taken by files that state it
 CHUNK = MIB  # bytes read or decompressed at once
 
 
@@ -64,7 +65,7 @@ def _zstd_text(path: Path, position: list[int]) -> Iterator[bytes]:
 
     done = 0
     with path.open("rb") as file:
-        frames = zstandard.ZstdDecompressor()
+        frames = zstandard.ZstdDecompressor(max_window_size=LONGEST_WINDOW)
         frame, data, fresh = frames.decompressobj(), b"", True
         try:
             while data := data or file.read(CHUNK // 8):
@@ -77,6 +78,11 @@ def _zstd_text(path: Path, position: list[int]) -> Iterator[bytes]:
                     yield chunk
                     done += len(chunk)
         except zstandard.ZstdError as error:
+            if "memory" in str(error):
+                raise BackendError(
+                    f"{path}: its zstd window needs more memory than there is ({error}); use fewer --workers, or "
+                    "compress it again without --long"
+                ) from error
             raise _broken(path, "zst", done, error) from error
     if not fresh:
         raise _cut_off(path, "zst", done)

@@ -68,6 +68,21 @@ def read_time(time: str, precision: int, calendarmodel: str) -> TimeValue:
     return TimeValue(f"{text}-{month}-{day}" if exists else None, precision, calendar)
 
 
+def first_year(year: int, precision: int) -> int | None:
+    """First (historical) year of the decade, century or millennium that a year names at precision 8, 7 or 6.
+
+    As Wikidata shows them: 2014 and 2010 are the 2010s, 2010 to 2019; 1901 and 2000 are the 20th century, 1901 to 2000;
+    1001 and 2000 the second millennium. Before the common era the first year is the farthest: the 40s BCE are 49 to
+    40 BCE. ``None`` for coarser ones, which are rounded: how much earlier it may have been is not said.
+    """
+    length = {8: 10, 7: 100, 6: 1000}.get(precision)
+    if length is None:
+        return None
+    if precision == 8:  # decades begin with the year that ends in 0, and there is no year 0
+        return max(year // 10 * 10, 1) if year > 0 else -(-year // 10 * 10 + 9)
+    return (year - 1) // length * length + 1 if year > 0 else year // length * length
+
+
 def julian_to_gregorian(year: int, month: int, day: int) -> Date | None:
     """The Gregorian day of a day of the (proleptic) Julian calendar, or ``None`` where that month has no such day.
 
