@@ -26,7 +26,7 @@ def ingest(
         int | None,
         typer.Option(help="Only the first N entities of the dump, read by one process; its end is not checked."),
     ] = None,
-    entities: Annotated[Path | None, typer.Option(help="Only the items of this file, one id a line.")] = None,
+    entities: Annotated[Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")] = None,
     buckets: Annotated[int, typer.Option(help="Files a table: later steps work on one at a time.")] = 32,
     workers: Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")] = None,
@@ -58,5 +58,8 @@ def ingest(
     say(f"{counts['lines']:,} entities read: {counts['items']:,} items, {counts['properties']:,} properties")
     say(f"{counts['kept']:,} items are subjects, with {counts['statements']:,} statements; dropped: {dropped}")
     say(f"{counts['class_edges']:,} class edges; written to {out}")
+    absent = manifest.get("absent")
+    if absent and absent["ids"]:
+        say(f"{absent['ids']:,} ids of {entities} are not in the dump, such as {', '.join(absent['first'])}")
     if counts["bad"]:
         say(f"{counts['bad']:,} that could not be used are in {out / 'bad.jsonl'}")
