@@ -55,7 +55,8 @@ def compute_popularity(
     ``popularity`` is the median over the months from the first with any view to the last that is given; a month
     without a line counts 0, a month without a file is not counted. ``months`` are the months in that median, ``views``
     the views of all. Entities whose article has no view have no row. ``project`` is, for example, ``en.wikipedia``; by
-    default that of the wiki whose titles the snapshot has. ``redirects`` is a file of lines
+    default that of the wiki whose titles the snapshot has, which with ``--wiki all`` is the Wikipedia of its language.
+    ``redirects`` is a file of lines
     ``from-title TAB to-title``: views of the first are added to the second, unless the first is itself the title of an
     entity. Redirects are followed one step. ``workers`` or the cluster at ``ray`` read a file each; one worker reads
     one file after another with all cores.
@@ -95,15 +96,24 @@ def compute_popularity(
 
 
 def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]:
-    """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ."""
-    wiki = manifest.get("options", {}).get("wiki")
-    of_snapshot = project_of(wiki) if isinstance(wiki, str) else None
+    """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ.
+
+    Raises `ConfigError` where no project is asked for and none is known of the snapshot's wiki.
+    """
+    from anachron.wikidata.parse import title_wiki  # here: it loads the reader of dumps, which nothing else here needs
+
+    options = manifest["options"]
+    wiki = title_wiki(options["wiki"], options.get("language", "en"))
+    of_snapshot = project_of(wiki)
     if project is None:
-        return of_snapshot or "en.wikipedia", []
+        if of_snapshot is None:
+            raise ConfigError(f"no page views are known of {wiki}; name their project with --wiki-project")
+        return of_snapshot, []
     if "." not in project or " " in project:
         raise ConfigError(f"--wiki-project {project}: write it as page-view files do, such as en.wikipedia")
-    if of_snapshot is not None and project != of_snapshot:
-        return project, [f"the snapshot has titles of {wiki} ({of_snapshot}), the views are those of {project}"]
+    if project != of_snapshot:
+        named = f"{wiki} ({of_snapshot})" if of_snapshot else wiki
+        return project, [f"the snapshot has titles of {named}, the views are those of {project}"]
     return project, []
 
 
