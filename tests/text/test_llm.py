@@ -228,7 +228,28 @@ def test_requests_that_are_all_refused_end_the_run(tmp_path: Path):
     with serving(lambda r, n: error(400, "max_tokens is not known here")) as server:
         with pytest.raises(BackendError, match=r"refuses every request .*max_tokens is not known"):
             ask(server, tmp_path, [f"p{i}" for i in range(20)])
-        assert len(server.requests) == 3
+        assert len(server.requests) == 4  # three of ours, and one that nobody could refuse for its content
+
+
+def refuses_some(request: dict, number: int) -> Reply:
+    return error(400, "content policy") if prompt_of(request) in ("a", "b", "c", "d") else echo(request, number)
+
+
+def test_the_first_refusals_of_content_do_not_end_the_run(tmp_path: Path):
+    with serving(refuses_some) as server:
+        answers, usage = ask(server, tmp_path, "abcdefg")
+        assert set(server.times_asked().values()) == {1}  # the innocent one too
+    assert texts(answers) == ["request refused"] * 4 + ["re: e", "re: f", "re: g"]
+    assert (usage.requests, usage.answers) == (8, 3)
+    assert usage.prompt_tokens == 400  # the innocent one is paid for
+
+
+def test_answers_that_are_kept_show_that_refusals_are_of_content(tmp_path: Path):
+    with serving(refuses_some) as server:
+        first, _ = ask(server, tmp_path, "efghabcd")
+        again, usage = ask(server, tmp_path, "efghabcd", concurrency=4)
+        assert server.times_asked() == dict.fromkeys("efgh", 1) | dict.fromkeys("abcd", 2)
+    assert texts(first) == texts(again) and (usage.kept, usage.answers, usage.requests) == (4, 0, 4)
 
 
 @pytest.mark.parametrize("name", ["response_format", "temperature"])
