@@ -78,6 +78,19 @@ def test_nothing_is_asked_for_twice(tmp_path: Path):
     assert usage.cost(10, 100) == pytest.approx((0.003, 0.009))
 
 
+def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path):
+    with serving(lambda r, n: chat("re", finish="length")) as server:
+        (first,), usage = ask(server, tmp_path)
+        assert first.finish == "length" and (usage.answers, usage.completion_tokens) == (1, 20)
+        key = prompt_key("m", "a", {"temperature": 0.0, "max_tokens": None, "schema": None})
+        AnswerCache(tmp_path).put(key, "m", "a", first)  # as runs before this rule kept it
+        (second,), usage = ask(server, tmp_path)
+        assert second == first and (usage.kept, usage.kept_prompt_tokens, usage.answers) == (0, 0, 1)
+    with serving(echo) as server:
+        assert texts(ask(server, tmp_path)[0]) == texts(ask(server, tmp_path)[0]) == ["re: a"]
+        assert len(server.requests) == 1
+
+
 def test_another_address_of_the_same_model_has_answered_already(tmp_path: Path):
     with serving(echo) as one, serving(echo) as other:
         ask(one, tmp_path)

@@ -207,7 +207,7 @@ def _ask(
             outcomes.append(Failed(fact.fact_id, reply.reason, reply.detail))
         elif reply.refusal or reply.finish == "content_filter":
             outcomes.append(Failed(fact.fact_id, "refused by the model", reply.refusal or "content filter"))
-        elif reply.finish == "length":
+        elif reply.cut_off:
             outcomes.append(Failed(fact.fact_id, "answer cut off", "raise --max-tokens or the server's limit"))
         else:
             outcomes.append(by_answer(fact, reply.text, seed, style))

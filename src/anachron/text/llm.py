@@ -103,7 +103,7 @@ def ask_all(
     progress: Callable[[int, int], None] = lambda done, total: None,
     notice: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Answer | NoAnswer], Usage]:
-    """Answers to texts, in their order. The same text is asked once; one whose answer is on disk is not asked.
+    """Answers to texts, in their order. The same text is asked once; one whose whole answer is on disk is not asked.
 
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
     progress is told (done, total), notice what the run does without. Raises `ConfigError` or `BackendError` when no
@@ -115,7 +115,8 @@ def ask_all(
     usage = Usage()
     found: dict[str, Answer | NoAnswer] = {}
     for key in texts:
-        if (kept := cache.get(key)) is not None:
+        # an answer that was cut off is asked for again: the server's limit may have been raised since
+        if (kept := cache.get(key)) is not None and not kept.cut_off:
             found[key] = kept
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
@@ -261,7 +262,8 @@ class _Asker:
         )
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
-        self.cache.put(key, self.settings.model, prompt, answer)
+        if not answer.cut_off:
+            self.cache.put(key, self.settings.model, prompt, answer)
         with self.lock:
             self.heard, self.unanswered = True, 0
             self.usage.answers += 1
