@@ -14,6 +14,7 @@ import typer
 from anachron.cli.main import _code, app
 from anachron.core.dates import Date
 from anachron.core.periods import Period
+from anachron.data.build import last_year
 from anachron.data.card import card, history, statistics
 from anachron.data.columns import PUBLISHED
 from anachron.data.facts import FACTS_SCHEMA, asked_facts, read_questions
@@ -161,6 +162,24 @@ def test_every_option_of_statements_reaches_the_data_set(questions: Path, tmp_pa
     same_day = tmp_path / "same.parquet"
     assert run("build", "statements", questions, "--out", same_day, "--sampling", "robustness-2025") == 0
     assert "discarded" not in load_dataset(str(same_day)).table["status"]
+
+
+def test_the_last_year_asked_about_is_the_last_that_facts_could_end_in(snapshot: Path, tmp_path: Path, capsys):
+    facts, out = tmp_path / "later.parquet", tmp_path / "set.parquet"
+    assert run("build", "facts", snapshot, "--out", facts, "--ended-before", 2025) == 0
+    questions = ask(facts, tmp_path / "questions.parquet")
+
+    def last(*options: object) -> int:
+        assert run("build", "statements", questions, "--out", out, *options) == 0
+        years = load_dataset(str(out)).table["time"].drop_nulls().map_elements(lambda t: Date.parse(t).year, pl.Int64)
+        assert read_json(f"{out}.manifest.json")["parameters"]["until"] == years.max()
+        return years.max()  # type: ignore[return-value]
+
+    assert (last(), last("--until", 2022), last("--sampling", "robustness-2025")) == (2024, 2022, 2024)
+    assert "the last year asked about is 2024" in capsys.readouterr().err
+    Path(f"{facts}.manifest.json").unlink()  # nobody knows any more
+    assert last() == 2020
+    assert [last_year(year) for year in (2021, 1, -43)] == [2020, -1, -44]
 
 
 def test_statistics_against_plain_loops():

@@ -123,7 +123,12 @@ def statements(
     out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl.")],
     boundaries: Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")] = "released",
     seed: Annotated[int, typer.Option(help="Seed of the random months and days.")] = 0,
-    until: Annotated[int, typer.Option(help="Last year asked about.")] = 2020,
+    until: Annotated[
+        int | None,
+        typer.Option(
+            help="Last year asked about; default: the last that the facts could end in, by their manifests, or 2020."
+        ),
+    ] = None,
     sampling: Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")] = "timestress",
     style: Annotated[
         str | None,
@@ -143,19 +148,24 @@ def statements(
     from dataclasses import replace
 
     from anachron.core.contexts import SAMPLINGS
-    from anachron.data.build import build_dataset, card_of
+    from anachron.data.build import build_dataset, card_of, until_of
     from anachron.data.card import counts, statistics
     from anachron.errors import ConfigError
     from anachron.report.tables import statistics_table
 
     if sampling not in SAMPLINGS:
         raise ConfigError(f"sampling {sampling!r}: choose one of {', '.join(SAMPLINGS)}")
+    chosen = SAMPLINGS[sampling]
+    if until is None:
+        until = until_of(questions)
+    if until is not None:
+        chosen = replace(chosen, until=until)
     table = build_dataset(
         questions,
         out,
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
-        sampling=replace(SAMPLINGS[sampling], until=until),
+        sampling=chosen,
         style=style,
         sample=sample,
     )
@@ -165,3 +175,4 @@ def statements(
         return
     stdout().print(statistics_table(found))
     say(f"{found['statements']:,} statements of {found['facts']:,} facts written to {out}, its card to {card_of(out)}")
+    say(f"the last year asked about is {chosen.until}")

@@ -23,6 +23,20 @@ def card_of(out: Path) -> Path:
     return out.with_suffix(".card.md")
 
 
+def last_year(ended_before: int) -> int:
+    """The year before that one; there is no year 0."""
+    return ended_before - 1 or -1
+
+
+def until_of(questions: Path) -> int | None:
+    """The last year that the facts of these questions could end in, as the manifests on the way to them record.
+
+    None where they do not lead to a ``build facts``: dates then go as far as the sampler's own.
+    """
+    selected = [made["parameters"] for made in history(questions) if made["command"] == "build facts"]
+    return last_year(selected[-1]["ended_before"]) if selected else None
+
+
 def build_dataset(
     questions: Path,
     out: Path,
