@@ -107,14 +107,14 @@ def facts(
         )
     with progress_bar("buckets") as progress:
         found = build_facts(opened, out, settings, preset=preset, spread=Spread(workers, ray, progress))
+    if settings.lowers_threshold and found.facts.height <= settings.more_than:
+        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
     if json_:
         print_json({"out": str(out), "facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps})
         return
     stdout().print(selection_table(found.steps))
     if found.cut.threshold is not None:
         say(f"least popularity: {found.cut.threshold:,.0f} monthly views")
-    if settings.lowers_threshold and found.facts.height <= settings.more_than:
-        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
     say(f"{found.facts.height:,} facts written to {out}")
 
 
