@@ -106,6 +106,7 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     assert run("build", "facts", snapshot, "--out", out, "--json") == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["facts"] == 2
+    assert "warning: not more than 2,000 facts have page views" in printed.err
     again = out.read_bytes()
     assert run("build", "facts", snapshot, "--out", out, "--json", "--workers", 2) == 0
     assert out.read_bytes() == again
@@ -208,7 +209,8 @@ def test_statistics_against_plain_loops():
 def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):
     out = tmp_path / "set.parquet"
     assert run("build", "statements", questions, "--out", out) == 0
-    text = (tmp_path / "set.card.md").read_text("utf-8")
+    text = (tmp_path / "set.parquet.card.md").read_text("utf-8")
+    assert text.startswith("# Dated statements: set.parquet\n")
     assert "| facts | 4 | 2,003 | 600 |" in text and "| relations | 2 | 86 | 6 |" in text
     assert "| incorrect contexts a fact and granularity |" in text and "| 74 | 55.59 |" in text
     assert "| length | 5 | 1: it lasts less than 1,140 days | 4 | 2 |" in text
@@ -220,6 +222,15 @@ def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):
     assert [m["command"] for m in history(out)] == ["verbalize", "build statements"]
     with pytest.raises(DataError, match="no statements"):
         card("empty", load_dataset(str(out)).table.head(0), "released", [])
+
+
+def test_every_file_has_a_card_of_its_own(questions: Path, tmp_path: Path, capsys):
+    for name, sample in (("set.parquet", 3), ("set.csv", 1)):
+        assert run("build", "statements", questions, "--out", tmp_path / name, "--sample", sample, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["card"] == str(tmp_path / f"{name}.card.md")
+    for name, sample in (("set.parquet", 3), ("set.csv", 1)):
+        text = (tmp_path / f"{name}.card.md").read_text("utf-8")
+        assert text.startswith(f"# Dated statements: {name}\n") and f"| facts | {sample} |" in text
 
 
 def test_scores_carry_what_is_known_of_subject_and_object(questions: Path, tmp_path: Path):

@@ -19,8 +19,8 @@ COMMAND = "build statements"
 
 
 def card_of(out: Path) -> Path:
-    """Where the card of a data set file is."""
-    return out.with_suffix(".card.md")
+    """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
+    return out.with_name(f"{out.name}.card.md")
 
 
 def last_year(ended_before: int) -> int:
@@ -77,7 +77,7 @@ def build_dataset(
     }
     write_table(out, to_published(made, boundaries))
     write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
-    write_bytes(card_of(out), card(out.stem, made, boundaries, [*before, own]).encode())
+    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, own]).encode())
     return made
 
 
