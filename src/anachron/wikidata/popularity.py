@@ -98,7 +98,8 @@ def compute_popularity(
 def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]:
     """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ.
 
-    Raises `ConfigError` where no project is asked for and none is known of the snapshot's wiki.
+    manifest: of the snapshot; its ``options`` are enough. Raises `ConfigError` where no project is asked for and none
+    is known of the snapshot's wiki.
     """
     from anachron.wikidata.parse import title_wiki  # here: it loads the reader of dumps, which nothing else here needs
 
@@ -317,13 +318,19 @@ def _text(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-@contextmanager
-def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
-    """DuckDB in memory, with a bound, and a folder for what goes beyond."""
+def import_duckdb() -> Any:
+    """The module; `ConfigError` where it is not installed."""
     try:
         import duckdb
     except ImportError as error:
         raise ConfigError("page views need DuckDB: pip install 'anachron[wikidata]'") from error
+    return duckdb
+
+
+@contextmanager
+def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
+    """DuckDB in memory, with a bound, and a folder for what goes beyond."""
+    duckdb = import_duckdb()
     settings: dict[str, Any] = {
         "memory_limit": memory,
         "temp_directory": str(work / "spill"),
