@@ -524,6 +524,24 @@ def test_a_damaged_file_leaves_nothing_behind(tmp_path):
     assert compute_popularity(snapshot, [file]).counts["with_views"]
 
 
+def test_damaged_tables_are_not_taken_for_a_lack_of_memory(tmp_path):
+    snapshot = write_snapshot(tmp_path / "snapshot", {f"Q{n}": f"T{n}" for n in range(9)}, buckets=1)
+    file = write(tmp_path, "pageviews-202001-user", "en.wikipedia T1 null desktop 1 A1\n")
+    compute_popularity(snapshot, [file])
+    for table, words in (
+        (snapshot / "pageviews" / "pageviews-202001-user.parquet", "pageviews cannot be read .*remove that folder"),
+        (snapshot / "entities" / "part-000.parquet", "entities.* cannot be read .*ingest the dump again"),
+    ):
+        whole = table.read_bytes()
+        for damaged in (whole[:50], whole[:4] + b"\xff" * 60 + whole[64:]):
+            table.write_bytes(damaged)
+            with pytest.raises(DataError, match=words):
+                compute_popularity(snapshot, [file])
+        table.unlink()
+        if "pageviews" in words:  # as the message says
+            assert rows(compute_popularity(snapshot, [file]).path) == [("Q1", "T1", 1.0, 1, 1)]
+
+
 def test_a_second_process_is_kept_out(tmp_path):
     import filelock
 

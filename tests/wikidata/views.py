@@ -22,7 +22,7 @@ def write_snapshot(folder, entities, wiki="enwiki", buckets=3, language="en"):
             )
     for table in ("properties", "classes"):
         pq.write_table(schemas()[table].empty_table(), folder / f"{table}.parquet")
-    manifest = {"format": 1, "options": {"wiki": wiki, "language": language, "buckets": buckets}}
+    manifest = {"format": 1, "options": {"wiki": wiki, "language": language, "buckets": buckets}, "counts": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 

@@ -20,7 +20,7 @@ from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
 from anachron.wikidata.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
-from anachron.wikidata.snapshot import Snapshot, open_snapshot
+from anachron.wikidata.snapshot import Snapshot, check_table, open_snapshot
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,7 +83,7 @@ def compute_popularity(
                 counts |= _load_redirects(database, Path(redirects), project, work)
                 inputs[Path(redirects).name] = file_fingerprint(redirects)
             tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
-            with atomic(target) as temporary:
+            with atomic(target) as temporary, _reading(folder / "pageviews", "remove that folder, which is made anew"):
                 counts |= _join(database, tables, redirects is not None, temporary)
         if not counts["with_views"]:
             warnings.append(
@@ -224,8 +224,14 @@ def sum_file(
 
 
 def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot) -> Json:
-    files = [str(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
-    database.execute("CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files])
+    parts = [snapshot.part("entities", bucket) for bucket in range(snapshot.buckets)]
+    for part in parts:
+        check_table(part, ("id", "title"))
+    files = [str(part) for part in parts]
+    with _reading(snapshot.folder / "entities", "ingest the dump again into another folder"):
+        database.execute(
+            "CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files]
+        )
     titles = _one(database, "SELECT count(*) FROM entities")
     if not titles:
         raise DataError(
@@ -343,6 +349,18 @@ def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise BackendError(f"DuckDB failed: {reason}; free memory or the disk of {work.parent}, then repeat") from error
+
+
+@contextmanager
+def _reading(what: Path, remedy: str) -> Iterator[None]:
+    """Tell tables that are damaged, which are read in the block, from a lack of memory or of disk."""
+    duckdb = import_duckdb()
+    try:
+        yield
+    except (duckdb.OperationalError, duckdb.InternalError):
+        raise
+    except duckdb.Error as error:
+        raise DataError(f"{what} cannot be read ({str(error).splitlines()[0]}); {remedy}, then repeat") from error
 
 
 @contextmanager
