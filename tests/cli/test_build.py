@@ -98,7 +98,8 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     manifest = read_json(f"{out}.manifest.json")
     assert manifest["sha256"] == file_fingerprint(out) and manifest["command"] == "build facts"
     assert manifest["parameters"]["preset"] == "timestress" and manifest["parameters"]["highest_popularity"] == 400_000
-    assert manifest["inputs"][str(snapshot)] == file_fingerprint(snapshot / "manifest.json")
+    read = [snapshot / "manifest.json", snapshot / "popularity.parquet"]
+    assert manifest["inputs"] == {str(path): file_fingerprint(path) for path in read}
     assert manifest["counts"]["cut"] == {"threshold": 340_000, "last": {}}
     first, last = manifest["counts"]["steps"][0], manifest["counts"]["steps"][-1]
     assert (first["statements_in"], last["statements_kept"]) == (5, 1)
@@ -214,9 +215,19 @@ def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):
     assert "| facts | 4 | 2,003 | 600 |" in text and "| relations | 2 | 86 | 6 |" in text
     assert "| incorrect contexts a fact and granularity |" in text and "| 74 | 55.59 |" in text
     assert "| length | 5 | 1: it lasts less than 1,140 days | 4 | 2 |" in text
-    assert text.index("### build facts") < text.index("### verbalize") < text.index("### build statements")
+    assert (
+        '### wikidata ingest\n\n- dump: `"made.json"`\n' in text
+        and '- date: `"2021-01-04"`\n- wiki: `"enwiki"`' in text
+    )
+    assert "- limit" not in text and "- items: 5\n- kept: 2\n- properties: 2\n- statements: 5\n" in text
+    assert (
+        text.index("### wikidata ingest")
+        < text.index("### build facts")
+        < text.index("### verbalize")
+        < text.index("### build statements")
+    )
     assert "| member of sports team | P54 | 3 |" in text and "Boundaries `released`" in text
-    assert [m["command"] for m in history(out)] == ["build facts", "verbalize", "build statements"]
+    assert [m["command"] for m in history(out)] == ["wikidata ingest", "build facts", "verbalize", "build statements"]
     with (tmp_path / "facts.parquet").open("ab") as file:  # no longer what went in
         file.write(b"x")
     assert [m["command"] for m in history(out)] == ["verbalize", "build statements"]
@@ -297,6 +308,47 @@ def test_real_statements_are_counted_as_their_json_says(tmp_path: Path, capsys):
     capsys.readouterr()
     assert run("build", "facts", folder, "--out", tmp_path / "facts.parquet", "--no-popularity") == 1
     assert "'labels' dropped the last 4 statements (4 because the relation has no label)" in capsys.readouterr().err
+
+
+def damage(path: Path, how: str) -> None:
+    """Cut a file off, or leave its end and spoil what it holds."""
+    whole = path.read_bytes()
+    middle = len(whole) // 3
+    path.write_bytes(
+        whole[: len(whole) // 2] if how == "cut off" else whole[:4] + b"\xff" * middle + whole[4 + middle :]
+    )
+
+
+@pytest.mark.parametrize("how", ["cut off", "spoilt"])
+@pytest.mark.parametrize("name", ["popularity", "classes", "properties", "entities/part-000", "statements/part-000"])
+def test_damaged_tables_are_named_with_what_to_do(name: str, how: str, tmp_path: Path, capsys):
+    folder = write_snapshot(
+        tmp_path / "snapshot", PEOPLE, HELD, [property_("P35", classes=["Q1"])], [("Q1", "Q2")], VIEWS, buckets=1
+    )
+    damage(folder / f"{name}.parquet", how)
+    remedy = "wikidata pageviews" if name == "popularity" else "ingest"
+    for words in (["build", "facts", folder, "--out", tmp_path / "f.parquet"],
+                  ["wikidata", "explain", folder, "Q100", "--min-popularity", 1]):  # fmt: skip
+        assert run(*words) == 1
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert "unexpected" not in line and "cannot" in line and "read" in line
+        assert remedy in line and name.partition("/")[0] in line
+    assert not (tmp_path / "f.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.pop("options"), lambda m: m.pop("counts"), lambda m: m["options"].pop("wiki"),
+        lambda m: m["options"].update(buckets="x"), lambda m: m["options"].update(buckets=0),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_says_too_little_is_refused(change, snapshot: Path, tmp_path: Path, capsys):
+    manifest = read_json(snapshot / "manifest.json")
+    change(manifest)
+    (snapshot / "manifest.json").write_text(json.dumps(manifest))
+    assert run("build", "facts", snapshot, "--out", tmp_path / "f.parquet") == 1
+    assert "manifest.json does not say its wiki, buckets and counts" in capsys.readouterr().err
 
 
 def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path, capsys):

@@ -61,6 +61,11 @@ def test_one_command_is_the_five(sources: list[Path], tmp_path: Path, capsys: py
     assert made["FactPop"].unique().to_list() == [pytest.approx(200_011)]
     assert run("build", "timestress", *sources, *dated, "--out", one, "--templates", "--seed", 5) == 0
     assert pl.read_parquet(one / "timestress.parquet").equals(made)
+    card = (one / "timestress.parquet.card.md").read_text("utf-8")
+    steps = ["wikidata ingest", "wikidata pageviews", "build facts", "verbalize", "build statements"]
+    places = [card.index(f"\n### {step}\n") for step in steps]
+    assert places == sorted(places) and card.count("\n### ") == len(steps)
+    assert '- dump: `"dump.json.bz2"`' in card and "- items: 5\n" in card
 
 
 def test_another_year_moves_the_end_of_facts_and_of_dates(sources: list[Path], tmp_path: Path):

@@ -32,10 +32,10 @@ def build_facts(
             f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; change that threshold, or look at "
             "single entities with `anachron wikidata explain`"
         )
-    inputs = {str(snapshot.folder): file_fingerprint(snapshot.folder / "manifest.json")}
+    read = [snapshot.folder / "manifest.json"]
     if settings.popularity:
-        views = snapshot.folder / "popularity.parquet"
-        inputs[str(views)] = file_fingerprint(views)
+        read.append(snapshot.folder / "popularity.parquet")
+    inputs = {str(path): file_fingerprint(path) for path in read}
     write_table(out, found.facts)
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps}
