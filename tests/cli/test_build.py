@@ -381,6 +381,26 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
             "needs popularity",
         ),
         (
+            ["facts", "snapshot", "--out", "f.parquet", "--preset", "robustness-2025", "--more-than", "3"],
+            2,
+            "more than 3 needs a search, and top per relation 100 decides",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--min-popularity", "5", "--more-than", "3"],
+            2,
+            "more than 3 needs a search, and min popularity 5 fixes",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--no-popularity", "--popularity-step", "3"],
+            2,
+            "popularity step 3.0 needs popularity, which is turned off",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--top-per-relation", "3", "--highest-popularity", "9"],
+            2,
+            "highest popularity 9.0 needs a search, and top per relation 3 decides",
+        ),
+        (
             ["facts", "snapshot", "--out", "f.parquet", "--ended-before", "1900"],
             1,
             "'ended before 1900' dropped the last",

@@ -117,7 +117,10 @@ def _has_class(barred: Iterable[str]) -> pl.Expr:
 
 
 def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
-    """``id, popularity`` of these entities. Raises `DataError` for a snapshot without page views, or with broken ones."""
+    """``id, popularity`` of these entities.
+
+    Raises `DataError` for a snapshot without page views or with broken ones.
+    """
     path = snapshot.folder / "popularity.parquet"
     if not path.is_file():
         raise DataError(

@@ -12,7 +12,7 @@ import polars as pl
 
 from anachron.cluster import map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
 from anachron.wikidata.lookups import (
     Lookups,
@@ -319,8 +319,21 @@ def with_thresholds(settings: Selection, **given: object) -> Selection:
     """A preset with the thresholds that were given, those that are not None, in the place of its own.
 
     A fixed least popularity takes the place of the most popular of each relation, and popularity turned off of both.
+    Raises `ConfigError` for thresholds that cannot be, and for one that looks for the least popularity where another
+    setting decides.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     if "top_per_relation" not in chosen and ("min_popularity" in chosen or chosen.get("popularity") is False):
         chosen["top_per_relation"] = None
-    return replace(settings, **chosen)  # type: ignore[arg-type]
+    result = replace(settings, **chosen)  # type: ignore[arg-type]
+    searching = [name for name in ("more_than", "highest_popularity", "popularity_step") if name in chosen]
+    if searching and not result.lowers_threshold:
+        if not result.popularity:
+            decides = "popularity, which is turned off"
+        elif result.min_popularity is not None:
+            decides = f"a search, and min popularity {result.min_popularity:g} fixes what it would find"
+        else:
+            decides = f"a search, and top per relation {result.top_per_relation} decides without one"
+        words = searching[0].replace("_", " ")
+        raise ConfigError(f"{words} {chosen[searching[0]]} needs {decides}; leave out one of them")
+    return result

@@ -188,9 +188,10 @@ def open_snapshot(folder: Path | str) -> Snapshot:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise DataError(f"{folder}/manifest.json: format {found!r}, this version reads {FORMAT}; ingest the dump again")
-    options, counts = manifest.get("options"), manifest.get("counts")
-    complete = isinstance(options, dict) and isinstance(options.get("wiki"), str) and isinstance(counts, dict)
-    if not (complete and isinstance(options.get("buckets"), int) and options["buckets"] > 0):
+    options, buckets = manifest.get("options"), None
+    if isinstance(options, dict) and isinstance(options.get("wiki"), str) and isinstance(manifest.get("counts"), dict):
+        buckets = options.get("buckets")
+    if not isinstance(buckets, int) or buckets < 1:
         raise DataError(
             f"{folder}/manifest.json does not say its wiki, buckets and counts: it is damaged, or none of `wikidata "
             "ingest`; ingest the dump again into another folder"
