@@ -310,6 +310,19 @@ def test_real_statements_are_counted_as_their_json_says(tmp_path: Path, capsys):
     assert "'labels' dropped the last 4 statements (4 because the relation has no label)" in capsys.readouterr().err
 
 
+def test_explain_refuses_a_cut_by_other_page_views(snapshot: Path, tmp_path: Path, capsys):
+    views, facts = snapshot / "popularity.parquet", tmp_path / "facts.parquet"
+    assert run("build", "facts", snapshot, "--out", facts) == 0
+    assert run("build", "facts", snapshot, "--out", tmp_path / "all.parquet", "--no-popularity") == 0
+    pl.read_parquet(views).with_columns(pl.col("popularity") * 2).write_parquet(views)
+    for change in (lambda: None, views.unlink):
+        change()
+        assert run("wikidata", "explain", snapshot, "Q100", "--facts", facts) == 2
+        assert "was cut by other page views" in capsys.readouterr().err
+        assert run("wikidata", "explain", snapshot, "Q100", "--facts", tmp_path / "all.parquet") == 0
+        capsys.readouterr()
+
+
 def damage(path: Path, how: str) -> None:
     """Cut a file off, or leave its end and spoil what it holds."""
     whole = path.read_bytes()
