@@ -19,7 +19,11 @@ Preset = Annotated[
 Relations = Annotated[str | None, typer.Option(help="Keep these relations only: ids with commas between; '' for all.")]
 Banned = Annotated[str | None, typer.Option(help="Leave these relations out: ids with commas between; '' for none.")]
 SeveralPeriods = Annotated[
-    str | None, typer.Option(help="Facts that hold in more than one period: drop, or keep with their other periods.")
+    str | None,
+    typer.Option(
+        help="Facts that hold in more than one period: drop; drop-closed, which counts periods with a known start and "
+        "end only; or keep, with their other periods."
+    ),
 ]
 EndedBefore = Annotated[int | None, typer.Option(help="Facts end before this year.")]
 FirstYear = Annotated[int | None, typer.Option(help="Facts start in this year or later.")]
