@@ -14,6 +14,7 @@ import typer
 from anachron.cli.main import _code, app
 from anachron.core.dates import Date
 from anachron.core.periods import Period
+from anachron.data.build import last_year
 from anachron.data.card import card, history, statistics
 from anachron.data.columns import PUBLISHED
 from anachron.data.facts import FACTS_SCHEMA, asked_facts, read_questions
@@ -97,7 +98,8 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     manifest = read_json(f"{out}.manifest.json")
     assert manifest["sha256"] == file_fingerprint(out) and manifest["command"] == "build facts"
     assert manifest["parameters"]["preset"] == "timestress" and manifest["parameters"]["highest_popularity"] == 400_000
-    assert manifest["inputs"][str(snapshot)] == file_fingerprint(snapshot / "manifest.json")
+    read = [snapshot / "manifest.json", snapshot / "popularity.parquet"]
+    assert manifest["inputs"] == {str(path): file_fingerprint(path) for path in read}
     assert manifest["counts"]["cut"] == {"threshold": 340_000, "last": {}}
     first, last = manifest["counts"]["steps"][0], manifest["counts"]["steps"][-1]
     assert (first["statements_in"], last["statements_kept"]) == (5, 1)
@@ -105,6 +107,7 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     assert run("build", "facts", snapshot, "--out", out, "--json") == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["facts"] == 2
+    assert "warning: not more than 2,000 facts have page views" in printed.err
     again = out.read_bytes()
     assert run("build", "facts", snapshot, "--out", out, "--json", "--workers", 2) == 0
     assert out.read_bytes() == again
@@ -163,6 +166,24 @@ def test_every_option_of_statements_reaches_the_data_set(questions: Path, tmp_pa
     assert "discarded" not in load_dataset(str(same_day)).table["status"]
 
 
+def test_the_last_year_asked_about_is_the_last_that_facts_could_end_in(snapshot: Path, tmp_path: Path, capsys):
+    facts, out = tmp_path / "later.parquet", tmp_path / "set.parquet"
+    assert run("build", "facts", snapshot, "--out", facts, "--ended-before", 2025) == 0
+    questions = ask(facts, tmp_path / "questions.parquet")
+
+    def last(*options: object) -> int:
+        assert run("build", "statements", questions, "--out", out, *options) == 0
+        years = load_dataset(str(out)).table["time"].drop_nulls().map_elements(lambda t: Date.parse(t).year, pl.Int64)
+        assert read_json(f"{out}.manifest.json")["parameters"]["until"] == years.max()
+        return years.max()  # type: ignore[return-value]
+
+    assert (last(), last("--until", 2022), last("--sampling", "robustness-2025")) == (2024, 2022, 2024)
+    assert "the last year asked about is 2024" in capsys.readouterr().err
+    Path(f"{facts}.manifest.json").unlink()  # nobody knows any more
+    assert last() == 2020
+    assert [last_year(year) for year in (2021, 1, -43)] == [2020, -1, -44]
+
+
 def test_statistics_against_plain_loops():
     facts_of_mini = [m.fact for m in mini_facts() if m.probed][:12]
     table = build_statements([AskedFact(fact, "who was it?") for fact in facts_of_mini], boundaries="paper")
@@ -189,18 +210,38 @@ def test_statistics_against_plain_loops():
 def test_the_card_tells_numbers_and_steps(questions: Path, tmp_path: Path):
     out = tmp_path / "set.parquet"
     assert run("build", "statements", questions, "--out", out) == 0
-    text = (tmp_path / "set.card.md").read_text("utf-8")
+    text = (tmp_path / "set.parquet.card.md").read_text("utf-8")
+    assert text.startswith("# Dated statements: set.parquet\n")
     assert "| facts | 4 | 2,003 | 600 |" in text and "| relations | 2 | 86 | 6 |" in text
     assert "| incorrect contexts a fact and granularity |" in text and "| 74 | 55.59 |" in text
     assert "| length | 5 | 1: it lasts less than 1,140 days | 4 | 2 |" in text
-    assert text.index("### build facts") < text.index("### verbalize") < text.index("### build statements")
+    assert (
+        '### wikidata ingest\n\n- dump: `"made.json"`\n' in text
+        and '- date: `"2021-01-04"`\n- wiki: `"enwiki"`' in text
+    )
+    assert "- limit" not in text and "- items: 5\n- kept: 2\n- properties: 2\n- statements: 5\n" in text
+    assert (
+        text.index("### wikidata ingest")
+        < text.index("### build facts")
+        < text.index("### verbalize")
+        < text.index("### build statements")
+    )
     assert "| member of sports team | P54 | 3 |" in text and "Boundaries `released`" in text
-    assert [m["command"] for m in history(out)] == ["build facts", "verbalize", "build statements"]
+    assert [m["command"] for m in history(out)] == ["wikidata ingest", "build facts", "verbalize", "build statements"]
     with (tmp_path / "facts.parquet").open("ab") as file:  # no longer what went in
         file.write(b"x")
     assert [m["command"] for m in history(out)] == ["verbalize", "build statements"]
     with pytest.raises(DataError, match="no statements"):
         card("empty", load_dataset(str(out)).table.head(0), "released", [])
+
+
+def test_every_file_has_a_card_of_its_own(questions: Path, tmp_path: Path, capsys):
+    for name, sample in (("set.parquet", 3), ("set.csv", 1)):
+        assert run("build", "statements", questions, "--out", tmp_path / name, "--sample", sample, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["card"] == str(tmp_path / f"{name}.card.md")
+    for name, sample in (("set.parquet", 3), ("set.csv", 1)):
+        text = (tmp_path / f"{name}.card.md").read_text("utf-8")
+        assert text.startswith(f"# Dated statements: {name}\n") and f"| facts | {sample} |" in text
 
 
 def test_scores_carry_what_is_known_of_subject_and_object(questions: Path, tmp_path: Path):
@@ -269,6 +310,60 @@ def test_real_statements_are_counted_as_their_json_says(tmp_path: Path, capsys):
     assert "'labels' dropped the last 4 statements (4 because the relation has no label)" in capsys.readouterr().err
 
 
+def test_explain_refuses_a_cut_by_other_page_views(snapshot: Path, tmp_path: Path, capsys):
+    views, facts = snapshot / "popularity.parquet", tmp_path / "facts.parquet"
+    assert run("build", "facts", snapshot, "--out", facts) == 0
+    assert run("build", "facts", snapshot, "--out", tmp_path / "all.parquet", "--no-popularity") == 0
+    pl.read_parquet(views).with_columns(pl.col("popularity") * 2).write_parquet(views)
+    for change in (lambda: None, views.unlink):
+        change()
+        assert run("wikidata", "explain", snapshot, "Q100", "--facts", facts) == 2
+        assert "was cut by other page views" in capsys.readouterr().err
+        assert run("wikidata", "explain", snapshot, "Q100", "--facts", tmp_path / "all.parquet") == 0
+        capsys.readouterr()
+
+
+def damage(path: Path, how: str) -> None:
+    """Cut a file off, or leave its end and spoil what it holds."""
+    whole = path.read_bytes()
+    middle = len(whole) // 3
+    path.write_bytes(
+        whole[: len(whole) // 2] if how == "cut off" else whole[:4] + b"\xff" * middle + whole[4 + middle :]
+    )
+
+
+@pytest.mark.parametrize("how", ["cut off", "spoilt"])
+@pytest.mark.parametrize("name", ["popularity", "classes", "properties", "entities/part-000", "statements/part-000"])
+def test_damaged_tables_are_named_with_what_to_do(name: str, how: str, tmp_path: Path, capsys):
+    folder = write_snapshot(
+        tmp_path / "snapshot", PEOPLE, HELD, [property_("P35", classes=["Q1"])], [("Q1", "Q2")], VIEWS, buckets=1
+    )
+    damage(folder / f"{name}.parquet", how)
+    remedy = "wikidata pageviews" if name == "popularity" else "ingest"
+    for words in (["build", "facts", folder, "--out", tmp_path / "f.parquet"],
+                  ["wikidata", "explain", folder, "Q100", "--min-popularity", 1]):  # fmt: skip
+        assert run(*words) == 1
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert "unexpected" not in line and "cannot" in line and "read" in line
+        assert remedy in line and name.partition("/")[0] in line
+    assert not (tmp_path / "f.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.pop("options"), lambda m: m.pop("counts"), lambda m: m["options"].pop("wiki"),
+        lambda m: m["options"].update(buckets="x"), lambda m: m["options"].update(buckets=0),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_says_too_little_is_refused(change, snapshot: Path, tmp_path: Path, capsys):
+    manifest = read_json(snapshot / "manifest.json")
+    change(manifest)
+    (snapshot / "manifest.json").write_text(json.dumps(manifest))
+    assert run("build", "facts", snapshot, "--out", tmp_path / "f.parquet") == 1
+    assert "manifest.json does not say its wiki, buckets and counts" in capsys.readouterr().err
+
+
 def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path, capsys):
     facts = tmp_path / "facts.parquet"
     assert run("build", "facts", snapshot, "--out", facts, "--no-popularity") == 0
@@ -297,6 +392,26 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
             ["facts", "snapshot", "--out", "f.parquet", "--no-popularity", "--min-popularity", "3"],
             2,
             "needs popularity",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--preset", "robustness-2025", "--more-than", "3"],
+            2,
+            "more than 3 needs a search, and top per relation 100 decides",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--min-popularity", "5", "--more-than", "3"],
+            2,
+            "more than 3 needs a search, and min popularity 5 fixes",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--no-popularity", "--popularity-step", "3"],
+            2,
+            "popularity step 3.0 needs popularity, which is turned off",
+        ),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--top-per-relation", "3", "--highest-popularity", "9"],
+            2,
+            "highest popularity 9.0 needs a search, and top per relation 3 decides",
         ),
         (
             ["facts", "snapshot", "--out", "f.parquet", "--ended-before", "1900"],

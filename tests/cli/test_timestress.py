@@ -61,6 +61,11 @@ def test_one_command_is_the_five(sources: list[Path], tmp_path: Path, capsys: py
     assert made["FactPop"].unique().to_list() == [pytest.approx(200_011)]
     assert run("build", "timestress", *sources, *dated, "--out", one, "--templates", "--seed", 5) == 0
     assert pl.read_parquet(one / "timestress.parquet").equals(made)
+    card = (one / "timestress.parquet.card.md").read_text("utf-8")
+    steps = ["wikidata ingest", "wikidata pageviews", "build facts", "verbalize", "build statements"]
+    places = [card.index(f"\n### {step}\n") for step in steps]
+    assert places == sorted(places) and card.count("\n### ") == len(steps)
+    assert '- dump: `"dump.json.bz2"`' in card and "- items: 5\n" in card
 
 
 def test_another_year_moves_the_end_of_facts_and_of_dates(sources: list[Path], tmp_path: Path):
@@ -97,7 +102,59 @@ def test_another_language_is_asked_for_and_kept(
     assert "templates are English; questions in French need --llm MODEL" in capsys.readouterr().err
 
 
-def test_somebody_must_write_the_questions(sources: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run("build", "timestress", *sources, "--date", "2021-01-04", "--out", tmp_path / "o") == 2
-    assert "--llm MODEL, or --templates" in capsys.readouterr().err
-    assert not (tmp_path / "o").exists()
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "--llm MODEL, or --templates"),
+        (["--llm", "m"], 2, "OPENAI_API_KEY holds no key"),
+        (["--llm", "m", "--base-url", "localhost"], 2, "write it as http://host:port/v1"),
+        (["--llm", "m", "--base-url", "http://localhost/v1", "--style", "x"], 2, "date style 'x': choose one of"),
+        (["--templates", "--base-url", "http://localhost/v1"], 2, "is for --llm"),
+        (["--templates", "--style", "french"], 2, "questions in French need --llm"),
+        (["--templates", "--boundaries", "foo"], 2, "choose 'released' or 'paper'"),
+        (["--templates", "--preset", "x"], 2, "choose one of timestress"),
+        (["--templates", "--min-popularity", -1], 2, "give monthly views, 0 or more"),
+        (["--templates", "--more-than", -1], 2, "until more than -1 pass"),
+        (["--templates", "--ended-before", 0], 2, "there is no year 0"),
+        (["--templates", "--workers", 0], 2, "give at least 1"),
+        (["--templates", "--wiki", "x!"], 2, "--wiki 'x!'"),
+        (["--templates", "--wiki", "nothing"], 2, "no page views are known of nothing"),
+        (["--templates", "--language", "?"], 2, "--language '?'"),
+        (["--templates", "--date", "2021-13"], 2, "--date"),
+    ],
+)
+def test_options_are_checked_before_the_long_part(
+    words, code, message, sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    out = tmp_path / "o"
+    assert run("build", "timestress", *sources, "--date", "2021-01-04", "--out", out, *words) == code
+    assert message in capsys.readouterr().err and not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (lambda dump, views: [dump, *views, views[0].with_name("pageviews-202009-user.bz2")], 2, "no such file"),
+        (lambda dump, views: [dump, dump], 2, "the name must end in pageviews-YYYYMM-user"),
+        (lambda dump, views: [dump, views[0], views[0]], 2, "hold its views"),
+        (lambda dump, views: [views[0].with_name("none.json"), *views], 1, "no such file"),
+    ],
+)
+def test_files_are_looked_at_before_the_long_part(change, code, message, sources: list[Path], tmp_path: Path, capsys):
+    words = [*change(sources[0], sources[1:]), "--date", "2021-01-04", "--out", tmp_path / "o", "--templates"]
+    assert run("build", "timestress", *words) == code
+    assert message in capsys.readouterr().err and not (tmp_path / "o").exists()
+
+
+def test_what_is_finished_needs_no_key(sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    words = ["build", "timestress", *sources, "--date", "2021-01-04", "--out", tmp_path / "o", "--llm", "m"]
+    with serving(lambda request, number: good_answer(request)) as server:
+        assert run(*words, "--base-url", server.url) == 0
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert run(*words) == 0

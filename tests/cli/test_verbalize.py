@@ -147,9 +147,10 @@ def test_a_model_that_is_good_and_bad(facts: Path, tmp_path: Path, capsys: pytes
     usage = first["usage"]
     assert (usage["answers"], usage["requests"], usage["retries"], usage["kept"]) == (8, 11, 1, 0)
     assert usage["cost"] == usage["cost_of_all_runs"] == pytest.approx(8 * (100 * 10 + 20 * 100) / 1e6)
-    # Only what had no answer was asked for again, and the result is the same.
-    assert sorted(again) == ["Oman", "Oman", "Togo"] and out.read_bytes() == written
-    assert second["usage"]["cost"] == 0 and second["usage"]["cost_of_all_runs"] == usage["cost"]
+    # Only what had no whole answer was asked for again, and the result is the same.
+    assert sorted(again) == ["Cuba", "Oman", "Oman", "Togo"] and out.read_bytes() == written
+    assert second["usage"]["cost"] == pytest.approx(usage["cost"] / 8)  # of the answer that is cut off again
+    assert second["usage"]["cost_of_all_runs"] == pytest.approx(usage["cost"])
     assert second["failed"] == first["failed"]
 
 
@@ -254,7 +255,7 @@ def test_a_server_that_helps_nobody_is_one_line_and_leaves_no_file(
 ):
     with serving(lambda r, n: reply) as server:
         assert run(facts, "--out", tmp_path / "q.parquet", *by_model(server.url, "--tries", 1)) == code
-        assert len(server.requests) <= 4
+        assert len(server.requests) <= 5  # three refusals, an innocent request, and one under way beside them
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1 and KEY not in err
     assert not any(tmp_path.glob("q.parquet*"))

@@ -78,6 +78,19 @@ def test_nothing_is_asked_for_twice(tmp_path: Path):
     assert usage.cost(10, 100) == pytest.approx((0.003, 0.009))
 
 
+def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path):
+    with serving(lambda r, n: chat("re", finish="length")) as server:
+        (first,), usage = ask(server, tmp_path)
+        assert first.finish == "length" and (usage.answers, usage.completion_tokens) == (1, 20)
+        key = prompt_key("m", "a", {"temperature": 0.0, "max_tokens": None, "schema": None})
+        AnswerCache(tmp_path).put(key, "m", "a", first)  # as runs before this rule kept it
+        (second,), usage = ask(server, tmp_path)
+        assert second == first and (usage.kept, usage.kept_prompt_tokens, usage.answers) == (0, 0, 1)
+    with serving(echo) as server:
+        assert texts(ask(server, tmp_path)[0]) == texts(ask(server, tmp_path)[0]) == ["re: a"]
+        assert len(server.requests) == 1
+
+
 def test_another_address_of_the_same_model_has_answered_already(tmp_path: Path):
     with serving(echo) as one, serving(echo) as other:
         ask(one, tmp_path)
@@ -228,7 +241,28 @@ def test_requests_that_are_all_refused_end_the_run(tmp_path: Path):
     with serving(lambda r, n: error(400, "max_tokens is not known here")) as server:
         with pytest.raises(BackendError, match=r"refuses every request .*max_tokens is not known"):
             ask(server, tmp_path, [f"p{i}" for i in range(20)])
-        assert len(server.requests) == 3
+        assert len(server.requests) == 4  # three of ours, and one that nobody could refuse for its content
+
+
+def refuses_some(request: dict, number: int) -> Reply:
+    return error(400, "content policy") if prompt_of(request) in ("a", "b", "c", "d") else echo(request, number)
+
+
+def test_the_first_refusals_of_content_do_not_end_the_run(tmp_path: Path):
+    with serving(refuses_some) as server:
+        answers, usage = ask(server, tmp_path, "abcdefg")
+        assert set(server.times_asked().values()) == {1}  # the innocent one too
+    assert texts(answers) == ["request refused"] * 4 + ["re: e", "re: f", "re: g"]
+    assert (usage.requests, usage.answers) == (8, 3)
+    assert usage.prompt_tokens == 400  # the innocent one is paid for
+
+
+def test_answers_that_are_kept_show_that_refusals_are_of_content(tmp_path: Path):
+    with serving(refuses_some) as server:
+        first, _ = ask(server, tmp_path, "efghabcd")
+        again, usage = ask(server, tmp_path, "efghabcd", concurrency=4)
+        assert server.times_asked() == dict.fromkeys("efgh", 1) | dict.fromkeys("abcd", 2)
+    assert texts(first) == texts(again) and (usage.kept, usage.answers, usage.requests) == (4, 0, 4)
 
 
 @pytest.mark.parametrize("name", ["response_format", "temperature"])

@@ -482,6 +482,26 @@ def test_the_project_is_that_of_the_snapshot(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("language", "project"), [("en", "en.wikipedia"), ("fr", "fr.wikipedia")])
+def test_with_every_item_the_project_is_the_wikipedia_of_the_language(tmp_path, language, project):
+    snapshot = write_snapshot(tmp_path / "snapshot", {"Q1": "Rome"}, wiki="all", language=language)
+    text = "en.wikipedia Rome 1 d 2 A2\nfr.wikipedia Rome 1 d 3 A3\n"
+    found = compute_popularity(snapshot, [write(tmp_path, "pageviews-202001-user", text)])
+    views = {"en": 2, "fr": 3}[language]
+    assert rows(found.path) == [("Q1", "Rome", float(views), 1, views)] and not found.warnings
+    assert json.loads((snapshot / "popularity.parquet.manifest.json").read_text())["parameters"]["project"] == project
+    other = compute_popularity(snapshot, [tmp_path / "pageviews-202001-user"], project="de.wikipedia")
+    assert f"titles of {language}wiki ({project}), the views are those of de.wikipedia" in other.warnings[0]
+
+
+def test_a_wiki_without_a_project_must_be_told_one(tmp_path):
+    snapshot = write_snapshot(tmp_path / "snapshot", {"Q1": "A"}, wiki="something")
+    file = write(tmp_path, "pageviews-202001-user", "some.thing A 1 d 2 A2\n")
+    with pytest.raises(ConfigError, match="known of something; name their project with --wiki-project"):
+        compute_popularity(snapshot, [file])
+    assert rows(compute_popularity(snapshot, [file], project="some.thing").path) == [("Q1", "A", 2.0, 1, 2)]
+
+
 def test_what_cannot_be_done_is_refused(tmp_path):
     file = write(tmp_path, "pageviews-202001-user", "en.wikipedia A null desktop 1 A1\n")
     with pytest.raises(DataError, match="no such snapshot"):
@@ -502,6 +522,24 @@ def test_a_damaged_file_leaves_nothing_behind(tmp_path):
     assert [path.name for path in (snapshot / "pageviews").iterdir()] == [".lock"]
     file.write_bytes(whole)
     assert compute_popularity(snapshot, [file]).counts["with_views"]
+
+
+def test_damaged_tables_are_not_taken_for_a_lack_of_memory(tmp_path):
+    snapshot = write_snapshot(tmp_path / "snapshot", {f"Q{n}": f"T{n}" for n in range(9)}, buckets=1)
+    file = write(tmp_path, "pageviews-202001-user", "en.wikipedia T1 null desktop 1 A1\n")
+    compute_popularity(snapshot, [file])
+    for table, words in (
+        (snapshot / "pageviews" / "pageviews-202001-user.parquet", "pageviews cannot be read .*remove that folder"),
+        (snapshot / "entities" / "part-000.parquet", "entities.* cannot be read .*ingest the dump again"),
+    ):
+        whole = table.read_bytes()
+        for damaged in (whole[:50], whole[:4] + b"\xff" * 60 + whole[64:]):
+            table.write_bytes(damaged)
+            with pytest.raises(DataError, match=words):
+                compute_popularity(snapshot, [file])
+        table.unlink()
+        if "pageviews" in words:  # as the message says
+            assert rows(compute_popularity(snapshot, [file]).path) == [("Q1", "T1", 1.0, 1, 1)]
 
 
 def test_a_second_process_is_kept_out(tmp_path):

@@ -18,7 +18,7 @@ from anachron.wikidata.lookups import property_classes
 from anachron.wikidata.rules import PRESETS, Rules, Selection, preset
 from anachron.wikidata.select import Selected, emptied_by, select_facts, with_thresholds
 from anachron.wikidata.snapshot import open_snapshot
-from wikidata.made import UNKNOWN, boundary, statement, write_snapshot
+from wikidata.made import OPEN, UNKNOWN, boundary, entity, property_, statement, write_snapshot
 from wikidata.story import (
     EDGES,
     ENTITIES,
@@ -176,6 +176,26 @@ def test_the_presets_are_the_papers():
         preset("timestres")
 
 
+def test_the_earlier_paper_counts_closed_periods_only(tmp_path: Path):
+    rows = [
+        statement("Q1", "P39", "Q2", "1990", "1999"),
+        statement("Q1", "P39", "Q2", "2005", OPEN),  # holds again
+        statement("Q1", "P39", "Q3", "1960", "1965"),
+        statement("Q1", "P39", "Q3", "1970", "1975"),
+        statement("Q1", "P39", "Q3", "1980"),
+        statement("Q1", "P39", "Q4", "1990", UNKNOWN),
+    ]
+    views = {f"Q{n}": 10.0 for n in range(1, 5)}
+    folder = write_snapshot(tmp_path / "s", [entity(id) for id in views], rows, [property_("P39")], popularity=views)
+    later, earlier = select(folder, preset("timestress")), select(folder, preset("robustness-2025"))
+    assert later.facts.height == 0 and earlier.facts["object_id"].to_list() == ["Q2"]
+    kept = [
+        [(s["step"], s["statements_kept"]) for s in found.steps if s["step"] in ("one period", "closed periods")]
+        for found in (later, earlier)
+    ]
+    assert kept == [[("one period", 1), ("closed periods", 0)], [("closed periods", 3), ("one period", 1)]]
+
+
 @pytest.mark.parametrize(("start", "end", "kept"), [
     ("1950", "1952", True), ("1949-12-31", "1960", False), ("1950-01-01", "1951-12-31", False),
     ("1996", "1997", False), ("1995-12-31", "1998-01-01", True), ("2017-12-31", "2020-12-31", True),
@@ -278,13 +298,22 @@ def naive(
     seen = set()
     for row in dated:
         triple = row["subject"], row["property"], row["value"]
-        periods = {period_of(r) for r in dated if (r["subject"], r["property"], r["value"]) == triple}
+        same_triple = [r for r in dated if (r["subject"], r["property"], r["value"]) == triple]
+        periods = {period_of(r) for r in same_triple}
+        bounded = [r for r in same_triple if all(r[s] and r[s]["kind"] == "known" for s in ("start", "end"))]
         start, end = row["start"] or {"kind": "absent"}, row["end"] or {"kind": "absent"}
         same = (triple, period_of(row)) in seen
         seen.add((triple, period_of(row)))
         step = None
-        if len(periods) > 1 or same:
+        if settings.several_periods == "drop-closed":
+            if row not in bounded:
+                step = "closed periods"
+            elif len({period_of(r) for r in bounded}) > 1 or same:
+                step = "one period"
+        elif len(periods) > 1 or same:
             step = "one period"
+        if step:
+            pass
         elif start["kind"] != "known" or end["kind"] != "known":
             step = "closed periods"
         elif any(b["values"] > 1 or b["date"] is None or b["precision"] < 9 for b in (start, end)):
@@ -330,6 +359,7 @@ VARIANTS = [
     Selection(more_than=8),
     Selection(popularity=False, banned=(), ended_before=2016, class_depth=2),
     replace(PRESETS["robustness-2025"], top_per_relation=2, first_year=1991),
+    Selection(several_periods="drop-closed", popularity=False, ended_before=2019, least_days=1),
     Selection(min_popularity=50_000, least_days=400, relations=("P39", "P27"), barred_words=("city",)),
 ]  # fmt: skip
 
@@ -421,7 +451,7 @@ def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
     [
         ({"relations": ("position",)}, "'position' is no property id"),
         ({"relations": ("P47",)}, "P47 is both chosen and banned"),
-        ({"several_periods": "both"}, "choose 'drop' or 'keep'"),
+        ({"several_periods": "both"}, "choose 'drop', 'drop-closed' or 'keep'"),
         ({"first_year": 2021}, "cannot end before 2021"),
         ({"ended_before": 0}, "no year 0"),
         ({"least_days": 0}, "at least 1"),

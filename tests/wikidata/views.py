@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from anachron.wikidata.snapshot import bucket_of, part_name, schemas
 
 
-def write_snapshot(folder, entities, wiki="enwiki", buckets=3):
+def write_snapshot(folder, entities, wiki="enwiki", buckets=3, language="en"):
     """A complete snapshot folder of nothing but these ``{id: title}``."""
     for table in ("entities", "statements"):
         (folder / table).mkdir(parents=True)
@@ -22,7 +22,7 @@ def write_snapshot(folder, entities, wiki="enwiki", buckets=3):
             )
     for table in ("properties", "classes"):
         pq.write_table(schemas()[table].empty_table(), folder / f"{table}.parquet")
-    manifest = {"format": 1, "options": {"wiki": wiki, "buckets": buckets}}
+    manifest = {"format": 1, "options": {"wiki": wiki, "language": language, "buckets": buckets}, "counts": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 

@@ -19,7 +19,11 @@ Preset = Annotated[
 Relations = Annotated[str | None, typer.Option(help="Keep these relations only: ids with commas between; '' for all.")]
 Banned = Annotated[str | None, typer.Option(help="Leave these relations out: ids with commas between; '' for none.")]
 SeveralPeriods = Annotated[
-    str | None, typer.Option(help="Facts that hold in more than one period: drop, or keep with their other periods.")
+    str | None,
+    typer.Option(
+        help="Facts that hold in more than one period: drop; drop-closed, which counts periods with a known start and "
+        "end only; or keep, with their other periods."
+    ),
 ]
 EndedBefore = Annotated[int | None, typer.Option(help="Facts end before this year.")]
 FirstYear = Annotated[int | None, typer.Option(help="Facts start in this year or later.")]
@@ -107,14 +111,14 @@ def facts(
         )
     with progress_bar("buckets") as progress:
         found = build_facts(opened, out, settings, preset=preset, spread=Spread(workers, ray, progress))
+    if settings.lowers_threshold and found.facts.height <= settings.more_than:
+        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
     if json_:
         print_json({"out": str(out), "facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps})
         return
     stdout().print(selection_table(found.steps))
     if found.cut.threshold is not None:
         say(f"least popularity: {found.cut.threshold:,.0f} monthly views")
-    if settings.lowers_threshold and found.facts.height <= settings.more_than:
-        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
     say(f"{found.facts.height:,} facts written to {out}")
 
 
@@ -123,7 +127,12 @@ def statements(
     out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl.")],
     boundaries: Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")] = "released",
     seed: Annotated[int, typer.Option(help="Seed of the random months and days.")] = 0,
-    until: Annotated[int, typer.Option(help="Last year asked about.")] = 2020,
+    until: Annotated[
+        int | None,
+        typer.Option(
+            help="Last year asked about; default: the last that the facts could end in, by their manifests, or 2020."
+        ),
+    ] = None,
     sampling: Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")] = "timestress",
     style: Annotated[
         str | None,
@@ -143,19 +152,24 @@ def statements(
     from dataclasses import replace
 
     from anachron.core.contexts import SAMPLINGS
-    from anachron.data.build import build_dataset, card_of
+    from anachron.data.build import build_dataset, card_of, until_of
     from anachron.data.card import counts, statistics
     from anachron.errors import ConfigError
     from anachron.report.tables import statistics_table
 
     if sampling not in SAMPLINGS:
         raise ConfigError(f"sampling {sampling!r}: choose one of {', '.join(SAMPLINGS)}")
+    chosen = SAMPLINGS[sampling]
+    if until is None:
+        until = until_of(questions)
+    if until is not None:
+        chosen = replace(chosen, until=until)
     table = build_dataset(
         questions,
         out,
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
-        sampling=replace(SAMPLINGS[sampling], until=until),
+        sampling=chosen,
         style=style,
         sample=sample,
     )
@@ -165,3 +179,4 @@ def statements(
         return
     stdout().print(statistics_table(found))
     say(f"{found['statements']:,} statements of {found['facts']:,} facts written to {out}, its card to {card_of(out)}")
+    say(f"the last year asked about is {chosen.until}")

@@ -1,14 +1,14 @@
 """The command ``build timestress``: from a dump and page views to a data set, every step of the way."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.build import EndedBefore, MinPopularity, MoreThan, Preset, Ray, Workers, facts, statements
+from anachron.cli.build import EndedBefore, MinPopularity, MoreThan, Preset, Ray, Workers, facts, selection, statements
 from anachron.cli.output import say
-from anachron.cli.verbalize import BaseUrl, Llm, Style, Templates, verbalize
-from anachron.cli.wikidata import ingest
+from anachron.cli.verbalize import BaseUrl, Llm, Style, Templates, verbalize, writer
+from anachron.cli.wikidata import ingest, needing_extra
 from anachron.cli.wikidata_fetch import pageviews as read_pageviews
 
 SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.parquet", "timestress.parquet"
@@ -44,24 +44,48 @@ def timestress(
 
     Example: anachron build timestress dumps/*-all.json.bz2 dumps/pageviews-*.bz2 --date 2021-01-04 --out ts --templates
     """
-    from anachron.errors import ConfigError
-    from anachron.wikidata.rules import preset as settings_of
-
-    if (llm is None) == (not templates):
-        raise ConfigError("say who writes the questions: --llm MODEL, or --templates")
-    last = (settings_of(preset).ended_before if ended_before is None else ended_before) - 1
+    asked: dict[str, Any] = {"llm": llm, "templates": templates, "style": style, "base_url": base_url}
+    thresholds: dict[str, Any] = {
+        "preset": preset, "ended_before": ended_before, "min_popularity": min_popularity, "more_than": more_than
+    }  # fmt: skip
+    _check(dump, pageviews, out, date, wiki, language, boundaries, workers, asked=asked, thresholds=thresholds)
     say(f"1 of 5: {dump} to a snapshot")
     ingest(dump, date, out / SNAPSHOT, wiki=wiki, language=language, workers=workers, ray=ray)
     say("2 of 5: popularity")
     read_pageviews(out / SNAPSHOT, pageviews, workers=workers, ray=ray)
     say("3 of 5: facts")
-    facts(
-        out / SNAPSHOT, out / FACTS, preset=preset, ended_before=ended_before, min_popularity=min_popularity,
-        more_than=more_than, workers=workers, ray=ray,
-    )  # fmt: skip
+    facts(out / SNAPSHOT, out / FACTS, workers=workers, ray=ray, **thresholds)
     say("4 of 5: questions")
-    verbalize(out / FACTS, out / QUESTIONS, llm=llm, base_url=base_url, templates=templates, style=style, seed=seed)
+    verbalize(out / FACTS, out / QUESTIONS, seed=seed, **asked)
     say("5 of 5: statements")
     sampling = preset if preset == "robustness-2025" else "timestress"
-    statements(out / QUESTIONS, out / DATASET, boundaries=boundaries, seed=seed, until=last, sampling=sampling)
+    statements(out / QUESTIONS, out / DATASET, boundaries=boundaries, seed=seed, sampling=sampling)
     say(f"probe it: anachron probe MODEL --dataset {out / DATASET} --out RUN")
+
+
+def _check(
+    dump: Path, pageviews: list[Path], out: Path, date: str, wiki: str, language: str, boundaries: str,
+    workers: int | None, *, asked: dict[str, Any], thresholds: dict[str, Any],
+) -> None:  # fmt: skip
+    """Raise now what one of the steps would raise about its options after hours of those before it."""
+    with needing_extra():
+        from anachron.wikidata.dump import open_dump
+        from anachron.wikidata.ingest import IngestSettings
+
+    from anachron.cluster import worker_count
+    from anachron.core.periods import check_boundaries
+    from anachron.text.llm import open_client
+    from anachron.wikidata.pageviews import months_of, parse_name
+    from anachron.wikidata.popularity import choose_project, import_duckdb
+
+    settings = writer(**asked)
+    if settings is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
+        open_client(settings)
+    selection(popularity=True, **thresholds)
+    check_boundaries(boundaries)
+    if workers is not None:
+        worker_count(workers)
+    months_of(map(parse_name, pageviews))
+    choose_project({"options": IngestSettings(date, wiki, language).options()}, None)
+    import_duckdb()
+    open_dump(dump)

@@ -78,8 +78,6 @@ def verbalize(
     Example: anachron verbalize facts.parquet --out questions.parquet --templates
     """
     from anachron.errors import ConfigError
-    from anachron.text.dates import wording_of
-    from anachron.text.llm import LlmSettings
 
     if (sample is None) != (sample_out is None):
         raise ConfigError("give both --sample N and --sample-out FILE.csv, or neither")
@@ -92,26 +90,15 @@ def verbalize(
         return
     if judged is not None:
         raise ConfigError("--judged looks at questions that exist; leave --out away")
-    if (llm is None) == (not templates):
-        raise ConfigError("say who writes the questions: --llm MODEL, or --templates")
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
     if (price_in is None) != (price_out is None):
         raise ConfigError("give both --price-in and --price-out, or neither")
-    language = wording_of(style).language
-    if templates and language != "English":
-        raise ConfigError(f"--style {style}: templates are English; questions in {language} need --llm MODEL")
-    settings = None
-    if llm is not None:
-        settings = LlmSettings(
-            model=llm, base_url=base_url, api_key_env=api_key_env, temperature=temperature, max_tokens=max_tokens,
-            concurrency=concurrency, tries=tries, timeout=timeout, pause=pause,
-        )  # fmt: skip
-    elif (
-        unused := _given(
-            base_url=base_url, api_key_env=api_key_env, cache=cache, price_in=price_in, max_tokens=max_tokens
-        )
-    ) is not None:
+    settings = writer(
+        llm, templates, style, base_url=base_url, api_key_env=api_key_env, temperature=temperature,
+        max_tokens=max_tokens, concurrency=concurrency, tries=tries, timeout=timeout, pause=pause,
+    )  # fmt: skip
+    if settings is None and (unused := _given(cache=cache, price_in=price_in)) is not None:
         raise ConfigError(f"--{unused} is for --llm; templates ask no server")
     summary = _write(facts, out, settings, cache, prices=(price_in, price_out), seed=seed, limit=limit, style=style)
     if sample is not None:
@@ -124,6 +111,28 @@ def verbalize(
         warn(f"no fact got its questions; {out}.failed.jsonl says why, fact by fact")
         raise typer.Exit(1)
     say(f"{summary['verbalised']:,} of {summary['facts']:,} facts written to {out}")
+
+
+def writer(llm: str | None, templates: bool, style: str, **options: Any) -> "LlmSettings | None":
+    """How the model is asked that writes the questions; None where templates write them.
+
+    Raises `ConfigError` for neither or both, and for a style, address or number that cannot be.
+    """
+    from anachron.errors import ConfigError
+    from anachron.text.dates import wording_of
+    from anachron.text.llm import LlmSettings
+
+    if (llm is None) == (not templates):
+        raise ConfigError("say who writes the questions: --llm MODEL, or --templates")
+    language = wording_of(style).language
+    if templates and language != "English":
+        raise ConfigError(f"--style {style}: templates are English; questions in {language} need --llm MODEL")
+    if llm is not None:
+        return LlmSettings(model=llm, **options)
+    server = {name: options.get(name) for name in ("base_url", "api_key_env", "max_tokens")}
+    if (unused := _given(**server)) is not None:
+        raise ConfigError(f"--{unused} is for --llm; templates ask no server")
+    return None
 
 
 def _given(**options: Any) -> str | None:
@@ -207,7 +216,7 @@ def _ask(
             outcomes.append(Failed(fact.fact_id, reply.reason, reply.detail))
         elif reply.refusal or reply.finish == "content_filter":
             outcomes.append(Failed(fact.fact_id, "refused by the model", reply.refusal or "content filter"))
-        elif reply.finish == "length":
+        elif reply.cut_off:
             outcomes.append(Failed(fact.fact_id, "answer cut off", "raise --max-tokens or the server's limit"))
         else:
             outcomes.append(by_answer(fact, reply.text, seed, style))

@@ -1,5 +1,7 @@
 """``wikidata ingest``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,19 @@ from anachron.cli.output import print_json, progress_bar, say
 
 def register(app: typer.Typer) -> None:
     app.command()(ingest)
+
+
+@contextmanager
+def needing_extra() -> Iterator[None]:
+    """Say how to install what reads dumps, where an import in the block lacks it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from anachron.errors import ConfigError
+
+        if (error.name or "").partition(".")[0] in ("isal", "msgspec", "pyarrow", "zstandard"):
+            raise ConfigError(f"reading dumps needs {error.name}: pip install 'anachron[wikidata]'") from error
+        raise
 
 
 def ingest(
@@ -36,15 +51,9 @@ def ingest(
 
     Example: anachron wikidata ingest latest-all.json.gz --date 2021-01-04 --out wikidata-2021 --workers 8
     """
-    try:
+    with needing_extra():
         from anachron.wikidata.ingest import IngestSettings, read_entity_list
         from anachron.wikidata.ingest import ingest as run
-    except ModuleNotFoundError as error:
-        from anachron.errors import ConfigError
-
-        if (error.name or "").partition(".")[0] in ("isal", "msgspec", "pyarrow", "zstandard"):
-            raise ConfigError(f"reading dumps needs {error.name}: pip install 'anachron[wikidata]'") from error
-        raise
 
     listed = None if entities is None else read_entity_list(entities)
     settings = IngestSettings(date, wiki, language, limit, listed, buckets)

@@ -101,7 +101,7 @@ def pageviews(
         list[Path], typer.Argument(help="Page views: pageviews-YYYYMM-user.bz2, a file a month, or one a day.")
     ],
     wiki_project: Annotated[
-        str | None, typer.Option(help="Project in these files; by default that of the snapshot: en.wikipedia.")
+        str | None, typer.Option(help="Project in these files; by default that of the snapshot's titles.")
     ] = None,
     redirects: Annotated[
         Path | None, typer.Option(help="Lines of from-title, tab, to-title: views of the first go to the second.")

@@ -19,8 +19,22 @@ COMMAND = "build statements"
 
 
 def card_of(out: Path) -> Path:
-    """Where the card of a data set file is."""
-    return out.with_suffix(".card.md")
+    """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
+    return out.with_name(f"{out.name}.card.md")
+
+
+def last_year(ended_before: int) -> int:
+    """The year before that one; there is no year 0."""
+    return ended_before - 1 or -1
+
+
+def until_of(questions: Path) -> int | None:
+    """The last year that the facts of these questions could end in, as the manifests on the way to them record.
+
+    None where they do not lead to a ``build facts``: dates then go as far as the sampler's own.
+    """
+    selected = [made["parameters"] for made in history(questions) if made["command"] == "build facts"]
+    return last_year(selected[-1]["ended_before"]) if selected else None
 
 
 def build_dataset(
@@ -63,7 +77,7 @@ def build_dataset(
     }
     write_table(out, to_published(made, boundaries))
     write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
-    write_bytes(card_of(out), card(out.stem, made, boundaries, [*before, own]).encode())
+    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, own]).encode())
     return made
 
 

@@ -93,7 +93,8 @@ def history(path: Path) -> list[Json]:
     """Manifests of a file and of what it was made from, the earliest first.
 
     A manifest (``FILE.manifest.json``) counts only if it describes this very content. An input is followed by its path
-    or, where the files were moved together, beside the file, if its content is still what went in.
+    or, where the files were moved together, beside the file, if its content is still what went in. An input that is
+    itself the manifest of a folder (``SNAPSHOT/manifest.json``) counts as what it describes.
     """
     file = Path(f"{path}.manifest.json")
     if not path.is_file() or not file.is_file():
@@ -105,9 +106,19 @@ def history(path: Path) -> list[Json]:
     for name, fingerprint in manifest.get("inputs", {}).items():
         for candidate in dict.fromkeys((Path(name), path.parent / Path(name).name)):
             if candidate.is_file() and candidate != path and fingerprint == file_fingerprint(candidate):
-                before += history(candidate)
+                before += _folder_history(candidate) if candidate.name == "manifest.json" else history(candidate)
                 break
     return [*before, manifest]
+
+
+def _folder_history(path: Path) -> list[Json]:
+    """The manifest of a folder in the form of those of files: a snapshot's dump, date and options as parameters."""
+    manifest = read_json(path)
+    if not isinstance(manifest, dict) or "command" not in manifest:
+        return []
+    dump = {f"dump {name}" if name != "name" else "dump": value for name, value in manifest.get("dump", {}).items()}
+    parameters = {**dump, "date": manifest.get("date"), **manifest.get("options", {})}
+    return [{"command": manifest["command"], "parameters": parameters, "counts": manifest.get("counts", {})}]
 
 
 def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json]) -> str:

@@ -30,6 +30,11 @@ class Answer:
     completion_tokens: int | None
     served_by: str | None
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether it ended at the longest that was allowed, before its own end."""
+        return self.finish == "length"
+
 
 def prompt_key(model: str, prompt: str, parameters: dict[str, Any]) -> str:
     """SHA-256 of a request: its model, its text and the parameters that were asked for."""

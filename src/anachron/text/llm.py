@@ -3,7 +3,8 @@
 Needs the extra ``llm`` (pip install 'anachron[llm]'). What stops everything at once: no server, a refused key, an
 unknown model, an exhausted account, a server that answers nobody. What is tried again, with growing pauses: too many
 requests (its Retry-After is honoured), errors of the server, time-outs, cut connections. What is counted and left out:
-a single request that is refused, or that gets no answer after all tries.
+a single request that is refused, or that gets no answer after all tries. Where the first few are all refused, an
+innocent one tells whether the server refuses the form of our requests, which ends the run, or their content.
 """
 
 import json
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 LONGEST_PAUSE = 60.0  # seconds between tries that we choose ourselves
 LONGEST_RETRY_AFTER = 600.0  # seconds; a server that wants more has no place for this run
-REFUSALS = 3  # requests refused before any was answered: then it is the request's form, not its content
+REFUSALS = 3  # requests refused before any was answered: then it may be the request's form, not its content
+PLAIN = "Answer with the word yes."  # nothing that a rule on content could refuse
 DROPPABLE = ("response_format", "temperature")  # what a server may not know, and can do without
 
 
@@ -101,7 +103,7 @@ def ask_all(
     progress: Callable[[int, int], None] = lambda done, total: None,
     notice: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Answer | NoAnswer], Usage]:
-    """Answers to texts, in their order. The same text is asked once; one whose answer is on disk is not asked.
+    """Answers to texts, in their order. The same text is asked once; one whose whole answer is on disk is not asked.
 
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
     progress is told (done, total), notice what the run does without. Raises `ConfigError` or `BackendError` when no
@@ -113,7 +115,8 @@ def ask_all(
     usage = Usage()
     found: dict[str, Answer | NoAnswer] = {}
     for key in texts:
-        if (kept := cache.get(key)) is not None:
+        # an answer that was cut off is asked for again: the server's limit may have been raised since
+        if (kept := cache.get(key)) is not None and not kept.cut_off:
             found[key] = kept
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
@@ -177,6 +180,8 @@ class _Asker:
     dropped: set[str] = field(default_factory=set)
     heard: bool = False  # any reply of the server, errors too
     refused: int = 0
+    form_taken: bool | None = None  # whether `PLAIN` was answered; None where that is not known
+    asking_plain: threading.Lock = field(default_factory=threading.Lock)
     unanswered: int = 0  # in a row
     client: "OpenAI" = field(init=False, repr=False)
     key: str = field(init=False, repr=False)
@@ -257,10 +262,16 @@ class _Asker:
         )
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
-        self.cache.put(key, self.settings.model, prompt, answer)
+        if not answer.cut_off:
+            self.cache.put(key, self.settings.model, prompt, answer)
         with self.lock:
             self.heard, self.unanswered = True, 0
             self.usage.answers += 1
+        self._count(answer)
+
+    def _count(self, answer: Answer) -> None:
+        """Count the tokens of an answer, which are paid for whatever becomes of it."""
+        with self.lock:
             self.usage.prompt_tokens += answer.prompt_tokens or 0
             self.usage.completion_tokens += answer.completion_tokens or 0
             self.usage.uncounted += answer.prompt_tokens is None
@@ -308,12 +319,36 @@ class _Asker:
         return True
 
     def _refuse(self, seen: str) -> NoAnswer:
+        """Count a refusal. Raises `BackendError` where the server refuses the form of our requests, not their content.
+
+        Answers show that it takes the form, those kept from runs before as well. Where there is none yet, a request of
+        the same form with an innocent content decides.
+        """
         with self.lock:
             self.refused += 1
-            hopeless = self.refused >= REFUSALS and self.usage.answers == 0
-        if hopeless:
+        if self.refused < REFUSALS or self.usage.answers or self.usage.kept:
+            return NoAnswer("request refused", seen)
+        with self.asking_plain:
+            if self.form_taken is None and not self.stop.is_set():
+                self.form_taken = self._ask_plain()
+        if self.form_taken is False and not self.usage.answers:
             raise BackendError(f"{self.where} refuses every request ({seen})")
         return NoAnswer("request refused", seen)
+
+    def _ask_plain(self) -> bool | None:
+        """Whether the server answers `PLAIN` in the form of all requests; None where it neither answers nor refuses."""
+        from openai import APIStatusError, OpenAIError
+
+        with self.lock:
+            self.usage.requests += 1
+        try:
+            answer = self._request(PLAIN, {name for name in DROPPABLE if name not in self.dropped})
+        except APIStatusError as error:
+            return None if _passes(error.status_code) else False
+        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError):
+            return None  # the requests that follow will show what is wrong
+        self._count(answer)
+        return True
 
     def _give_up(self, tries: int, seen: str) -> NoAnswer:
         if self.stop.is_set():

@@ -32,10 +32,10 @@ def build_facts(
             f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; change that threshold, or look at "
             "single entities with `anachron wikidata explain`"
         )
-    inputs = {str(snapshot.folder): file_fingerprint(snapshot.folder / "manifest.json")}
+    read = [snapshot.folder / "manifest.json"]
     if settings.popularity:
-        views = snapshot.folder / "popularity.parquet"
-        inputs[str(views)] = file_fingerprint(views)
+        read.append(snapshot.folder / "popularity.parquet")
+    inputs = {str(path): file_fingerprint(path) for path in read}
     write_table(out, found.facts)
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps}
@@ -46,7 +46,8 @@ def build_facts(
 def selection_of(facts: Path, snapshot: Snapshot) -> tuple[Selection, Cut]:
     """Settings and cut of a finished ``build facts`` of this snapshot, from the manifest of its file.
 
-    Raises `DataError` where there is no such manifest, and `ConfigError` where it is of another snapshot.
+    Raises `DataError` where there is no such manifest, and `ConfigError` where it is of another snapshot or other page
+    views.
     """
     manifest = read_json(f"{facts}.manifest.json")
     if not isinstance(manifest, dict) or manifest.get("command") != COMMAND:
@@ -58,4 +59,9 @@ def selection_of(facts: Path, snapshot: Snapshot) -> tuple[Selection, Cut]:
     known = {field.name for field in fields(Selection)}
     if set(given) != known:
         raise DataError(f"{facts} was selected by another version of Anachron; repeat `anachron {COMMAND}`")
+    views = snapshot.folder / "popularity.parquet"
+    if given["popularity"] and not (views.is_file() and file_fingerprint(views) in manifest["inputs"].values()):
+        raise ConfigError(
+            f"{facts} was cut by other page views than {views} holds now; repeat `anachron {COMMAND}` and name its file"
+        )
     return Selection(**given | lists), Cut.from_json(manifest["counts"]["cut"])

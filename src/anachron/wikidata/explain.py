@@ -20,8 +20,8 @@ from anachron.wikidata.lookups import (
     read_popularity,
 )
 from anachron.wikidata.rules import Reason, Rules, Selection, Step
-from anachron.wikidata.select import Spread, select_facts, wiki_of
-from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.select import Spread, check_tables, select_facts, wiki_of
+from anachron.wikidata.snapshot import Snapshot, readable
 from anachron.wikidata.stages import (
     Cut,
     cut_stage,
@@ -86,10 +86,12 @@ def explain_entity(
     cut: where popularity cuts, as a finished selection of the same settings recorded it. It depends on all facts, so
         without it the whole snapshot is selected from first, unless the settings fix it.
 
-    Raises `ConfigError` for an id that is none and `DataError` for an entity that the snapshot lacks.
+    Raises `ConfigError` for an id that is none and `DataError` for an entity that the snapshot lacks, and for
+    tables that are damaged.
     """
     if not _ENTITY.fullmatch(id):
         raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+    check_tables(snapshot)
     found = entity_rows(snapshot, [id], ABOUT)
     if not found.height:
         raise DataError(f"{id} is not in {snapshot.folder}: deleted, merged into another item, or left out by ingest")
@@ -113,7 +115,8 @@ def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookup
     settings = rules.settings
     bucket = snapshot.bucket_of(id)
     statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="position")
-    own = statements.filter(pl.col("subject") == id).collect()
+    with readable(snapshot.part("statements", bucket)):
+        own = statements.filter(pl.col("subject") == id).collect()
     ids = {id, *own.filter(pl.col("value_type") == "entity")["value"]}
     about = entity_rows(snapshot, ids, ABOUT)
     barred = barred_among(about, snapshot, settings.barred_words)

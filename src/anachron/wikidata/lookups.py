@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.snapshot import Snapshot, check_table, readable
 
 META = "Q51118821"  # a Wikidata property about Wikidata itself
 RESTRICTIVE, NON_RESTRICTIVE, SOCIAL_ID = "Q61719275", "Q61719274", "Q105388954"
@@ -58,7 +58,9 @@ def is_restrictive(property: str, classes: set[str]) -> bool:
 def find_lookups(snapshot: Snapshot, depth: int) -> Lookups:
     """Which properties are meta or restrictive, by the classes that at most ``depth`` edges lead to."""
     table = snapshot.properties()
-    classes = property_classes(table, pl.scan_parquet(snapshot.folder / "classes.parquet"), depth)
+    edges = snapshot.folder / "classes.parquet"
+    with readable(edges):
+        classes = property_classes(table, pl.scan_parquet(edges), depth)
     properties = table.select(
         property="id", property_label="label", property_description="description", property_datatype="datatype"
     ).with_columns(pl.Series("meta", [META in classes[id] for id in table["id"]], pl.Boolean))
@@ -73,9 +75,11 @@ def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) 
         buckets.setdefault(snapshot.bucket_of(id), []).append(id)
     found = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
     for bucket, own in sorted(buckets.items()):
-        rows = pl.scan_parquet(snapshot.part("entities", bucket)).select(columns)
+        part = snapshot.part("entities", bucket)
         chosen = pl.LazyFrame({"id": own}, schema={"id": pl.String})
-        found.append(rows.join(chosen, on="id", how="semi").collect(engine="streaming"))
+        with readable(part):
+            rows = pl.scan_parquet(part).select(columns)
+            found.append(rows.join(chosen, on="id", how="semi").collect(engine="streaming"))
     return pl.concat(found).sort("id")
 
 
@@ -94,13 +98,17 @@ def barred_among(rows: pl.DataFrame, snapshot: Snapshot, words: Sequence[str]) -
 
 def all_barred(snapshot: Snapshot, words: Sequence[str]) -> pl.DataFrame:
     """Every entity of the snapshot that is a page of the wiki or a template, as ``id``, in order of the buckets."""
-    parts = [pl.scan_parquet(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
-    classes = set[str]()
+    parts = [snapshot.part("entities", bucket) for bucket in range(snapshot.buckets)]
+    classes, found = set[str](), []
     for part in parts:
-        own = part.select(pl.col("classes").explode()).unique().collect(engine="streaming")
+        with readable(part):
+            own = pl.scan_parquet(part).select(pl.col("classes").explode()).unique().collect(engine="streaming")
         classes.update(own["classes"].drop_nulls())
     barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"]), words)
-    found = [part.filter(_has_class(barred)).select("id").collect(engine="streaming") for part in parts]
+    for part in parts:
+        with readable(part):
+            pages = pl.scan_parquet(part).filter(_has_class(barred)).select("id")
+            found.append(pages.collect(engine="streaming"))
     return pl.concat(found)
 
 
@@ -109,14 +117,19 @@ def _has_class(barred: Iterable[str]) -> pl.Expr:
 
 
 def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
-    """``id, popularity`` of these entities. Raises `DataError` where the snapshot has no page views yet."""
+    """``id, popularity`` of these entities.
+
+    Raises `DataError` for a snapshot without page views or with broken ones.
+    """
     path = snapshot.folder / "popularity.parquet"
     if not path.is_file():
         raise DataError(
             f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
             "--no-popularity"
         )
+    repeat = "repeat `anachron wikidata pageviews`"
+    check_table(path, ("id", "popularity"), repeat)
     wanted = pl.LazyFrame({"id": sorted(set(ids))}, schema={"id": pl.String})
-    return (
-        pl.scan_parquet(path).select("id", "popularity").join(wanted, on="id", how="semi").collect(engine="streaming")
-    )
+    with readable(path, repeat):
+        views = pl.scan_parquet(path).select("id", "popularity")
+        return views.join(wanted, on="id", how="semi").collect(engine="streaming")

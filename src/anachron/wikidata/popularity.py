@@ -20,7 +20,7 @@ from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
 from anachron.wikidata.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
-from anachron.wikidata.snapshot import Snapshot, open_snapshot
+from anachron.wikidata.snapshot import Snapshot, check_table, open_snapshot
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,7 +55,8 @@ def compute_popularity(
     ``popularity`` is the median over the months from the first with any view to the last that is given; a month
     without a line counts 0, a month without a file is not counted. ``months`` are the months in that median, ``views``
     the views of all. Entities whose article has no view have no row. ``project`` is, for example, ``en.wikipedia``; by
-    default that of the wiki whose titles the snapshot has. ``redirects`` is a file of lines
+    default that of the wiki whose titles the snapshot has, which with ``--wiki all`` is the Wikipedia of its language.
+    ``redirects`` is a file of lines
     ``from-title TAB to-title``: views of the first are added to the second, unless the first is itself the title of an
     entity. Redirects are followed one step. ``workers`` or the cluster at ``ray`` read a file each; one worker reads
     one file after another with all cores.
@@ -82,7 +83,7 @@ def compute_popularity(
                 counts |= _load_redirects(database, Path(redirects), project, work)
                 inputs[Path(redirects).name] = file_fingerprint(redirects)
             tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
-            with atomic(target) as temporary:
+            with atomic(target) as temporary, _reading(folder / "pageviews", "remove that folder, which is made anew"):
                 counts |= _join(database, tables, redirects is not None, temporary)
         if not counts["with_views"]:
             warnings.append(
@@ -95,15 +96,25 @@ def compute_popularity(
 
 
 def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]:
-    """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ."""
-    wiki = manifest.get("options", {}).get("wiki")
-    of_snapshot = project_of(wiki) if isinstance(wiki, str) else None
+    """The project whose titles a snapshot has, or the one that is asked for, with a warning if they differ.
+
+    manifest: of the snapshot; its ``options`` are enough. Raises `ConfigError` where no project is asked for and none
+    is known of the snapshot's wiki.
+    """
+    from anachron.wikidata.parse import title_wiki  # here: it loads the reader of dumps, which nothing else here needs
+
+    options = manifest["options"]
+    wiki = title_wiki(options["wiki"], options.get("language", "en"))
+    of_snapshot = project_of(wiki)
     if project is None:
-        return of_snapshot or "en.wikipedia", []
+        if of_snapshot is None:
+            raise ConfigError(f"no page views are known of {wiki}; name their project with --wiki-project")
+        return of_snapshot, []
     if "." not in project or " " in project:
         raise ConfigError(f"--wiki-project {project}: write it as page-view files do, such as en.wikipedia")
-    if of_snapshot is not None and project != of_snapshot:
-        return project, [f"the snapshot has titles of {wiki} ({of_snapshot}), the views are those of {project}"]
+    if project != of_snapshot:
+        named = f"{wiki} ({of_snapshot})" if of_snapshot else wiki
+        return project, [f"the snapshot has titles of {named}, the views are those of {project}"]
     return project, []
 
 
@@ -213,8 +224,14 @@ def sum_file(
 
 
 def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot) -> Json:
-    files = [str(snapshot.part("entities", bucket)) for bucket in range(snapshot.buckets)]
-    database.execute("CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files])
+    parts = [snapshot.part("entities", bucket) for bucket in range(snapshot.buckets)]
+    for part in parts:
+        check_table(part, ("id", "title"))
+    files = [str(part) for part in parts]
+    with _reading(snapshot.folder / "entities", "ingest the dump again into another folder"):
+        database.execute(
+            "CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files]
+        )
     titles = _one(database, "SELECT count(*) FROM entities")
     if not titles:
         raise DataError(
@@ -307,13 +324,19 @@ def _text(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-@contextmanager
-def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
-    """DuckDB in memory, with a bound, and a folder for what goes beyond."""
+def import_duckdb() -> Any:
+    """The module; `ConfigError` where it is not installed."""
     try:
         import duckdb
     except ImportError as error:
         raise ConfigError("page views need DuckDB: pip install 'anachron[wikidata]'") from error
+    return duckdb
+
+
+@contextmanager
+def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
+    """DuckDB in memory, with a bound, and a folder for what goes beyond."""
+    duckdb = import_duckdb()
     settings: dict[str, Any] = {
         "memory_limit": memory,
         "temp_directory": str(work / "spill"),
@@ -326,6 +349,18 @@ def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise BackendError(f"DuckDB failed: {reason}; free memory or the disk of {work.parent}, then repeat") from error
+
+
+@contextmanager
+def _reading(what: Path, remedy: str) -> Iterator[None]:
+    """Tell tables that are damaged, which are read in the block, from a lack of memory or of disk."""
+    duckdb = import_duckdb()
+    try:
+        yield
+    except (duckdb.OperationalError, duckdb.InternalError):
+        raise
+    except duckdb.Error as error:
+        raise DataError(f"{what} cannot be read ({str(error).splitlines()[0]}); {remedy}, then repeat") from error
 
 
 @contextmanager

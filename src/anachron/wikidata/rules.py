@@ -27,8 +27,9 @@ class Selection:
     """Every threshold of the selection. The defaults are those of TimeStress (paper 002).
 
     relations: keep only these properties; all where empty. banned: never these (P47, shares border with, is ambiguous).
-    several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (both papers) or
-        ``keep``, with its other periods written beside (note of paper 001, section 3.2.2).
+    several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (paper 002),
+        ``drop-closed``, which counts periods with a known start and end only, for others went before (paper 001,
+        section 4.2), or ``keep``, with its other periods written beside (note of paper 001, section 3.2.2).
     ended_before: a fact must end before the first day of this year. first_year: and start in this year or later.
     least_days: from the first day of its start to the last day of its end (1,140 is the published "longer than three
         years": days // 30 > 37).
@@ -44,7 +45,7 @@ class Selection:
 
     relations: tuple[str, ...] = ()
     banned: tuple[str, ...] = ("P47",)
-    several_periods: Literal["drop", "keep"] = "drop"
+    several_periods: Literal["drop", "drop-closed", "keep"] = "drop"
     ended_before: int = 2021
     first_year: int | None = None
     least_days: int = 1140
@@ -64,8 +65,8 @@ class Selection:
         both = sorted(set(self.relations) & set(self.banned))
         if both:
             raise ConfigError(f"relation {both[0]} is both chosen and banned; choose one")
-        if self.several_periods not in ("drop", "keep"):
-            raise ConfigError(f"several periods {self.several_periods!r}: choose 'drop' or 'keep'")
+        if self.several_periods not in ("drop", "drop-closed", "keep"):
+            raise ConfigError(f"several periods {self.several_periods!r}: choose 'drop', 'drop-closed' or 'keep'")
         if 0 in (self.ended_before, self.first_year):
             raise ConfigError("year 0: there is no year 0; write 1 BCE as -1")
         if self.first_year is not None and self.first_year >= self.ended_before:
@@ -99,7 +100,11 @@ PRESETS: dict[str, Selection] = {
     # employer, member of, position held, member of sports team, head of state, head of government; more than two
     # years are more than 731 days, the most that two years can have
     "robustness-2025": Selection(
-        relations=("P108", "P463", "P39", "P54", "P35", "P6"), first_year=1950, least_days=732, top_per_relation=100
+        relations=("P108", "P463", "P39", "P54", "P35", "P6"),
+        several_periods="drop-closed",
+        first_year=1950,
+        least_days=732,
+        top_per_relation=100,
     ),
 }  # fmt: skip
 
@@ -205,28 +210,31 @@ def _row_steps(settings: Selection, wiki: str) -> list[_Written]:
 def _period_steps(settings: Selection) -> list[_Written]:
     col = pl.col
     repeated = ("the same fact is stated before", col("repeated"))
-    if settings.several_periods == "drop":
-        several = [("it holds in more than one period", col("periods") > 1), repeated]
+    several: _Written
+    if settings.several_periods == "keep":
+        unplaced = ("another of its periods cannot be placed", col("other_unplaced"))
+        several = ("distinct periods", "periods", [repeated, unplaced])
     else:
-        several = [repeated, ("another of its periods cannot be placed", col("other_unplaced"))]
+        several = ("one period", "periods", [("it holds in more than one period", col("periods") > 1), repeated])
     since: list[_Written] = []
     if (first := settings.first_year) is not None:
         early = (f"it starts before {first}", col("start_year") < first)
         since.append((f"started since {first}", "periods", [early]))
+    closed: _Written = (
+        "closed periods",
+        "periods",
+        [
+            ("the end is not stated", col("end_kind") == "absent"),
+            ("the end is unknown", col("end_kind") == "unknown"),
+            ("there is no end: it still holds", col("end_kind") == "open"),
+            ("the start is not stated", col("start_kind") == "absent"),
+            ("the start is unknown", col("start_kind") == "unknown"),
+            ("there is no start", col("start_kind") == "open"),
+        ],
+    )
+    first_steps = [closed, several] if settings.several_periods == "drop-closed" else [several, closed]
     return [
-        ("one period" if settings.several_periods == "drop" else "distinct periods", "periods", several),
-        (
-            "closed periods",
-            "periods",
-            [
-                ("the end is not stated", col("end_kind") == "absent"),
-                ("the end is unknown", col("end_kind") == "unknown"),
-                ("there is no end: it still holds", col("end_kind") == "open"),
-                ("the start is not stated", col("start_kind") == "absent"),
-                ("the start is unknown", col("start_kind") == "unknown"),
-                ("there is no start", col("start_kind") == "open"),
-            ],
-        ),
+        *first_steps,
         (
             "dates",
             "periods",

@@ -12,7 +12,7 @@ import polars as pl
 
 from anachron.cluster import map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
 from anachron.wikidata.lookups import (
     Lookups,
@@ -22,7 +22,7 @@ from anachron.wikidata.lookups import (
     read_popularity,
 )
 from anachron.wikidata.rules import Rules, Selection, Stage
-from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.stages import (
     Cut,
     cut_stage,
@@ -41,6 +41,7 @@ COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
     "qualifiers",
 )  # fmt: skip
+PROPERTY_COLUMNS = ("id", "label", "description", "datatype", "classes")
 
 
 @dataclass(frozen=True)
@@ -98,24 +99,20 @@ def select_facts(
     """
     rules = Rules(settings, wiki_of(snapshot))
     spread = spread or Spread()
-    _check_tables(snapshot)
+    check_tables(snapshot)
     if settings.popularity:
         read_popularity(snapshot, ())  # before the long part
     with _work_folder(work) as folder:
         return _Selecting(snapshot, rules, spread, folder / "barred.parquet").run()
 
 
-def _check_tables(snapshot: Snapshot) -> None:
+def check_tables(snapshot: Snapshot) -> None:
     """Raise `DataError` for a file that is cut off or lacks a column."""
     for table, needed in (("entities", ENTITY_COLUMNS), ("statements", COLUMNS)):
         for bucket in range(snapshot.buckets):
-            path = snapshot.part(table, bucket)
-            try:
-                missing = set(needed) - set(pl.read_parquet_schema(path))
-            except (pl.exceptions.PolarsError, OSError) as error:
-                raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]}); ingest again") from error
-            if missing:
-                raise DataError(f"{path} lacks the column {min(missing)}; ingest again")
+            check_table(snapshot.part(table, bucket), needed)
+    check_table(snapshot.folder / "properties.parquet", PROPERTY_COLUMNS)
+    check_table(snapshot.folder / "classes.parquet", ("child", "parent"))
 
 
 def wiki_of(snapshot: Snapshot) -> str:
@@ -186,7 +183,7 @@ class _Selecting:
 
     def _steps(self) -> list[Json]:
         steps = count_steps(self.tally, self.rules)
-        stated = self.snapshot.manifest["counts"]["statements"]
+        stated = self.snapshot.manifest["counts"].get("statements", 0)
         if steps[0]["statements_in"] != stated:
             raise DataError(
                 f"{self.snapshot.folder} holds {steps[0]['statements_in']:,} statements, its manifest says {stated:,}; "
@@ -201,7 +198,14 @@ def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Path, int]) -> tuple[Tall
     task: with a file of all barred entities (``id``), and the number of the bucket. The statements are judged in
     slices, so memory does not grow with them.
     """
-    snapshot, rules, lookups, barred, bucket = task
+    snapshot, bucket = task[0], task[-1]
+    with readable(f"{snapshot.folder}: bucket {bucket} of statements or entities"):
+        return _judge_bucket(*task)
+
+
+def _judge_bucket(
+    snapshot: Snapshot, rules: Rules, lookups: Lookups, barred: Path, bucket: int
+) -> tuple[Tally, pl.DataFrame]:
     table = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *COLUMNS)
     place = pl.col("row").cast(pl.Int64) + (bucket << 40)  # rows of all buckets in one order
     table = table.with_columns(place.alias("position")).drop("row")
@@ -315,8 +319,21 @@ def with_thresholds(settings: Selection, **given: object) -> Selection:
     """A preset with the thresholds that were given, those that are not None, in the place of its own.
 
     A fixed least popularity takes the place of the most popular of each relation, and popularity turned off of both.
+    Raises `ConfigError` for thresholds that cannot be, and for one that looks for the least popularity where another
+    setting decides.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     if "top_per_relation" not in chosen and ("min_popularity" in chosen or chosen.get("popularity") is False):
         chosen["top_per_relation"] = None
-    return replace(settings, **chosen)  # type: ignore[arg-type]
+    result = replace(settings, **chosen)  # type: ignore[arg-type]
+    searching = [name for name in ("more_than", "highest_popularity", "popularity_step") if name in chosen]
+    if searching and not result.lowers_threshold:
+        if not result.popularity:
+            decides = "popularity, which is turned off"
+        elif result.min_popularity is not None:
+            decides = f"a search, and min popularity {result.min_popularity:g} fixes what it would find"
+        else:
+            decides = f"a search, and top per relation {result.top_per_relation} decides without one"
+        words = searching[0].replace("_", " ")
+        raise ConfigError(f"{words} {chosen[searching[0]]} needs {decides}; leave out one of them")
+    return result

@@ -14,6 +14,8 @@ are in the order of the dump.
 """
 
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.io import read_json, read_table
+from anachron.io import read_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,6 +118,24 @@ def schemas() -> "dict[str, pa.Schema]":
     }
 
 
+@contextmanager
+def readable(what: Path | str, remedy: str = "ingest the dump again into another folder") -> Iterator[None]:
+    """Raise `DataError` where a table turns out to be damaged while it is read in the block."""
+    try:
+        yield
+    except (pl.exceptions.ComputeError, OSError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DataError(f"{what} cannot be read ({reason}); {remedy}") from error
+
+
+def check_table(path: Path, columns: Sequence[str], remedy: str = "ingest the dump again into another folder") -> None:
+    """Raise `DataError` for a Parquet file that is missing, cut off or lacks a column. Only its end is read."""
+    with readable(path, remedy):
+        missing = set(columns) - set(pl.read_parquet_schema(path))
+    if missing:
+        raise DataError(f"{path} lacks the column {min(missing)}; {remedy}")
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A complete snapshot folder."""
@@ -136,13 +156,20 @@ class Snapshot:
 
     def read(self, table: str, bucket: int, columns: list[str] | None = None) -> pl.DataFrame:
         """One bucket of ``entities`` or ``statements``, in the order of the dump."""
-        return pl.read_parquet(self.part(table, bucket), columns=columns)
+        path = self.part(table, bucket)
+        with readable(path):
+            return pl.read_parquet(path, columns=columns)
 
     def properties(self) -> pl.DataFrame:
-        return read_table(self.folder / "properties.parquet")
+        return self._whole("properties")
 
     def classes(self) -> pl.DataFrame:
-        return read_table(self.folder / "classes.parquet")
+        return self._whole("classes")
+
+    def _whole(self, table: str) -> pl.DataFrame:
+        path = self.folder / f"{table}.parquet"
+        with readable(path):
+            return pl.read_parquet(path)
 
 
 def open_snapshot(folder: Path | str) -> Snapshot:
@@ -161,6 +188,14 @@ def open_snapshot(folder: Path | str) -> Snapshot:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise DataError(f"{folder}/manifest.json: format {found!r}, this version reads {FORMAT}; ingest the dump again")
+    options, buckets = manifest.get("options"), None
+    if isinstance(options, dict) and isinstance(options.get("wiki"), str) and isinstance(manifest.get("counts"), dict):
+        buckets = options.get("buckets")
+    if not isinstance(buckets, int) or buckets < 1:
+        raise DataError(
+            f"{folder}/manifest.json does not say its wiki, buckets and counts: it is damaged, or none of `wikidata "
+            "ingest`; ingest the dump again into another folder"
+        )
     snapshot = Snapshot(folder, manifest)
     files = [snapshot.part(table, bucket) for table in TABLES for bucket in range(snapshot.buckets)]
     for file in [*files, folder / "properties.parquet", folder / "classes.parquet"]:

@@ -61,8 +61,8 @@ def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
 
     Needs ``position`` (the order of the dump). Adds for both sides ``start_kind`` (known, unknown, open, absent),
     ``start_date, start_precision, start_values, start_year``; ``first_day, last_day`` (day numbers of the completed
-    period); ``periods`` (distinct ones of the triple), ``repeated`` (an earlier statement says the same) and
-    ``other_periods, other_unplaced``.
+    period); ``periods`` (distinct ones of the triple, with ``drop-closed`` of those closed on both sides), ``repeated``
+    (an earlier statement says the same) and ``other_periods, other_unplaced``.
     """
     frame = alive.sort("position")
     for side in ("start", "end"):
@@ -75,8 +75,11 @@ def period_stage(alive: pl.DataFrame, rules: Rules) -> pl.DataFrame:
             parts.field("raw").alias(f"{side}_raw"),
         ).with_columns(_boundary_key(side).alias(f"{side}_key"))
     key = pl.struct("start_key", "end_key")
+    counted = key
+    if rules.settings.several_periods == "drop-closed":
+        counted = key.filter((pl.col("start_kind") == "known") & (pl.col("end_kind") == "known"))
     frame = frame.with_columns(
-        key.n_unique().over(TRIPLE).alias("periods"),
+        counted.n_unique().over(TRIPLE).alias("periods"),
         (pl.int_range(pl.len()).over([*TRIPLE, "start_key", "end_key"]) > 0).alias("repeated"),
     )
     frame = _with_days(frame)
