@@ -41,7 +41,9 @@ def ingest(
         int | None,
         typer.Option(help="Only the first N entities of the dump, read by one process; its end is not checked."),
     ] = None,
-    entities: Annotated[Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")] = None,
+    entities: Annotated[
+        Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")
+    ] = None,
     buckets: Annotated[int, typer.Option(help="Files a table: later steps work on one at a time.")] = 32,
     workers: Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")] = None,

@@ -45,7 +45,8 @@ def schemas() -> "dict[str, pa.Schema]":
     """Arrow schemas of `entities`, `statements`, `properties` and `classes`.
 
     entities: ``created`` is the date text of ``created_property``, the first of P571, P569, P580, P575, P1619, P6949,
-    P585, P577 with a known value that is not deprecated (P577: its oldest); ``classes`` are P31 values.
+    P585, P577 with a known value that is not deprecated (P577: its oldest; of a decade, century or millennium the first
+    year); ``classes`` are P31 values.
 
     statements: ``snak`` is value, somevalue or novalue; ``value_type`` entity, time, quantity, text, monolingual,
     coordinate or other. ``value`` is an id, a date text, an amount, a text, ``lat,lon`` or JSON; ``value_extra`` a
