@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: demo test test-slow lint format bench docs clean
 
