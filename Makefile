@@ -24,7 +24,7 @@ demo: .venv/installed  ## probe the bundled model on bundled facts (under two mi
 	$(BIN)/anachron demo --out demo-run
 
 test: .venv/installed-dev  ## the tests that run on every change
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/installed-docs  ## the heavier checks; those of export need the extra export-test and are skipped without
 	$(BIN)/python -m pytest -q -m slow
