@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.options import JsonFlag, Ray, Workers
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ ClassDepth = Annotated[int | None, typer.Option(help="Edges (P31, then P279) fro
 BarredWords = Annotated[
     str | None, typer.Option(help="Classes with these in their label hold pages, not things: commas between.")
 ]
-Workers = Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")]
-Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -86,7 +85,7 @@ def facts(
     barred_words: BarredWords = None,
     workers: Workers = None,
     ray: Ray = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Dated facts of a snapshot, the most popular first, and what every step of the selection dropped.
 
@@ -141,7 +140,7 @@ def statements(
         ),
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Take so many facts only, a fixed random sample.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Statements in the published TimeStress columns: every context of each fact in front of its question.
 

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.build import EndedBefore, MinPopularity, MoreThan, Preset, Ray, Workers, facts, selection, statements
+from anachron.cli.build import EndedBefore, MinPopularity, MoreThan, Preset, facts, selection, statements
+from anachron.cli.options import Ray, Workers
 from anachron.cli.output import say
 from anachron.cli.verbalize import BaseUrl, Llm, Style, Templates, verbalize, writer
 from anachron.cli.wikidata import ingest, needing_extra

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ MaxTokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of an an
 Cache = Annotated[Path | None, typer.Option(help="Folder of kept answers; default: one for all runs, in your cache.")]
 PriceIn = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens read, to count the cost.")]
 PriceOut = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens written.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.options import JsonFlag, Ray, Workers
 from anachron.cli.output import print_json, progress_bar, say
 
 
@@ -45,9 +46,9 @@ def ingest(
         Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")
     ] = None,
     buckets: Annotated[int, typer.Option(help="Files a table: later steps work on one at a time.")] = 32,
-    workers: Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")] = None,
-    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    workers: Workers = None,
+    ray: Ray = None,
+    json_: JsonFlag = False,
 ) -> None:
     """Turn a Wikidata dump into a snapshot folder. An interrupted call goes on where it stopped when it is repeated.
 

@@ -15,6 +15,7 @@ from anachron.cli.build import (
     Workers,
     selection,
 )
+from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, progress_bar, say, stdout
 
 
@@ -37,7 +38,7 @@ def explain(
     min_popularity: MinPopularity = None,
     workers: Workers = None,
     ray: Ray = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """What each step of build facts does with each statement of one entity, and why.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.options import JsonFlag, Ray, Workers
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def download(
         "https://dumps.wikimedia.org"
     ),
     archive_url: Annotated[str, typer.Option(help="Server of old dumps.")] = "https://archive.org",
-    json_: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Fetch the Wikidata dump nearest to a day; of two that are equally near, the older.
 
@@ -106,9 +107,9 @@ def pageviews(
     redirects: Annotated[
         Path | None, typer.Option(help="Lines of from-title, tab, to-title: views of the first go to the second.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes, which read a file each; by default one.")] = None,
-    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    workers: Workers = None,
+    ray: Ray = None,
+    json_: JsonFlag = False,
 ) -> None:
     """Add the popularity of its entities to a snapshot: the median of monthly views by people.
 
