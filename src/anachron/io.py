@@ -12,6 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import filelock
 import polars as pl
 
 from anachron.errors import BackendError, ConfigError, DataError
@@ -38,6 +39,29 @@ def atomic(path: Path | str) -> Iterator[Path]:
         raise _unwritable(target, error) from error
     finally:
         _discard(temporary)
+
+
+@contextmanager
+def locked(lock: Path, busy: str, *, remove: bool = False) -> Iterator[None]:
+    """Keep a second process out of a folder, by a lock file in it; the lock goes with the process, however it ends.
+
+    busy: what to say (`ConfigError`) when another process holds it. remove: leave no lock file behind. Raises
+    `BackendError` where the folder cannot be written.
+    """
+    held = filelock.FileLock(lock)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        held.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ConfigError(busy) from error
+    except OSError as error:
+        raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; choose another --out") from error
+    try:
+        yield
+    finally:
+        held.release()
+        if remove:
+            lock.unlink(missing_ok=True)
 
 
 def _discard(temporary: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError
-from anachron.io import write_table
+from anachron.io import locked, write_table
 from anachron.lm.model import LanguageModel, load_model
 from anachron.probe import run as run_module
 from anachron.probe import runs
@@ -137,7 +137,7 @@ def test_a_folder_with_other_files_is_refused(lm: LanguageModel, data: Dataset, 
 
 
 def test_a_run_in_use_is_refused(finished: Path, lm: LanguageModel, data: Dataset):
-    with run_module._locked(finished), pytest.raises(ConfigError, match="in use"):
+    with locked(finished / ".lock", "the test holds it"), pytest.raises(ConfigError, match="in use"):
         run_probe(lm, data, finished)
 
 

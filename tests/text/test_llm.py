@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
+from anachron.retry import retry_after
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
-from anachron.text.llm import LlmSettings, NoAnswer, Usage, _retry_after, ask_all, public_url
+from anachron.text.llm import LlmSettings, NoAnswer, Usage, ask_all, public_url
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytest.importorskip("openai", reason="needs the extra llm")
@@ -150,11 +151,11 @@ def test_a_server_that_wants_too_long_a_pause_is_not_waited_for(tmp_path: Path):
 
 def test_retry_after_as_a_date():
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
-    assert 80 < (_retry_after({"retry-after": soon}) or 0) <= 90
+    assert 80 < (retry_after({"retry-after": soon}) or 0) <= 90
     past = format_datetime(datetime.now(UTC) - timedelta(days=1), usegmt=True)
-    assert _retry_after({"retry-after": past}) == 0
-    assert _retry_after({"retry-after": "1.5"}) == 1.5
-    assert _retry_after({"retry-after": "when I like"}) is None and _retry_after({}) is None
+    assert retry_after({"retry-after": past}) == 0
+    assert retry_after({"retry-after": "1.5"}) == 1.5
+    assert retry_after({"retry-after": "when I like"}) is None and retry_after({}) is None
 
 
 def test_a_hanging_connection_times_out_and_is_counted(tmp_path: Path):

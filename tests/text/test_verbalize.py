@@ -15,10 +15,10 @@ from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
 from anachron.text.question_tables import (
-    asked_facts,
     count_reasons,
     draw_sample,
     facts_table,
+    facts_to_word,
     failures_table,
     questions_table,
     read_judged,
@@ -26,14 +26,14 @@ from anachron.text.question_tables import (
 from anachron.text.questions import check_question, draw_question, fill_question, relation_templates
 from anachron.text.verbalize import (
     INSTRUCTIONS,
-    AskedFact,
+    FactToWord,
     Failed,
     Verbalised,
-    asked_fact,
     by_answer,
     by_templates,
     example_for,
     fact_prompt,
+    fact_to_word,
     middle_year,
     prompt_of,
     read_answer,
@@ -45,7 +45,7 @@ EXAMPLES = {
     for row in csv.DictReader((Path(__file__).parent / "relation_examples.csv").read_text("utf-8").splitlines())
 }
 BUNDLED = 32  # relations of the bundled data set come first in the file, in its order; then the others by number
-FACT = AskedFact("f1", "British India", "P36", "Kolkata", "capital", 1890)
+FACT = FactToWord("f1", "British India", "P36", "Kolkata", "capital", 1890)
 WORDINGS = (
     "what was the capital of British India?",
     "which city served British India as its capital?",
@@ -108,14 +108,14 @@ def test_a_fact_by_templates_is_drawn_by_its_id_and_the_seed():
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
-        (AskedFact("f", "A", "P47", "B", "shares border with"), "relation without templates"),
-        (AskedFact("f", "", "P36", "B"), "no label"),
-        (AskedFact("f", "A", "P36", ""), "no label"),
-        (AskedFact("f", "Capitals", "P36", "city"), "answer in question"),
-        (AskedFact("f", "a  b", "P36", "c c"), "stray white space"),
+        (FactToWord("f", "A", "P47", "B", "shares border with"), "relation without templates"),
+        (FactToWord("f", "", "P36", "B"), "no label"),
+        (FactToWord("f", "A", "P36", ""), "no label"),
+        (FactToWord("f", "Capitals", "P36", "city"), "answer in question"),
+        (FactToWord("f", "a  b", "P36", "c c"), "stray white space"),
     ],
 )
-def test_what_templates_cannot_ask_is_named(fact: AskedFact, reason: str):
+def test_what_templates_cannot_ask_is_named(fact: FactToWord, reason: str):
     outcome = by_templates(fact)
     assert isinstance(outcome, Failed) and (outcome.fact_id, outcome.reason) == ("f", reason)
 
@@ -138,8 +138,8 @@ def test_the_year_of_a_period_with_one_end_or_none():
 
 
 def test_the_prompt_holds_what_the_model_must_know():
-    fact = AskedFact("f", 'The "Who"', "P1", "O", "rel", 1970, "a band", "what it is", "thing")
-    text = fact_prompt(fact, "In 1970, ", AskedFact("g", "S2", "P1", "O2", "rel"))
+    fact = FactToWord("f", 'The "Who"', "P1", "O", "rel", 1970, "a band", "what it is", "thing")
+    text = fact_prompt(fact, "In 1970, ", FactToWord("g", "S2", "P1", "O2", "rel"))
     assert text.startswith(INSTRUCTIONS)
     for part in (
         '- subject: "The \\"Who\\"", meaning "a band"', '- relation: "rel", meaning "what it is"',
@@ -157,8 +157,8 @@ def test_the_example_in_the_instructions_obeys_the_rules():
 
 
 def test_an_example_is_another_fact_of_the_relation():
-    def fact(number: int, subject: str, answer: str, relation: str = "P1") -> AskedFact:
-        return AskedFact(f"f{number}", subject, relation, answer, "r", 1900)
+    def fact(number: int, subject: str, answer: str, relation: str = "P1") -> FactToWord:
+        return FactToWord(f"f{number}", subject, relation, answer, "r", 1900)
 
     facts = [fact(0, "A", "B"), fact(1, "A", "C"), fact(2, "C", "D"), fact(3, "E", "F"), fact(4, "X", "Y", "P2")]
     examples = relation_examples(facts)
@@ -169,7 +169,7 @@ def test_an_example_is_another_fact_of_the_relation():
 
 @given(st.lists(st.tuples(st.sampled_from("ABCDEFGH"), st.sampled_from("ABCDEFGH")), max_size=12))
 def test_an_example_shares_no_entity_and_is_found_where_three_are_apart(pairs: list[tuple[str, str]]):
-    facts = [AskedFact(str(i), s, "P1", o) for i, (s, o) in enumerate(pairs)]
+    facts = [FactToWord(str(i), s, "P1", o) for i, (s, o) in enumerate(pairs)]
     examples = relation_examples(facts)
     for fact in facts:
         example = example_for(fact, examples)
@@ -180,12 +180,12 @@ def test_an_example_shares_no_entity_and_is_found_where_three_are_apart(pairs: l
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [
-        (AskedFact("f", "", "P36", "B", "r", 1), "no label"),
-        (AskedFact("f", "A", "P36", "B", "", 1), "no label"),
-        (AskedFact("f", "A", "P36", "B", "r", None), "no date"),
+        (FactToWord("f", "", "P36", "B", "r", 1), "no label"),
+        (FactToWord("f", "A", "P36", "B", "", 1), "no label"),
+        (FactToWord("f", "A", "P36", "B", "r", None), "no date"),
     ],
 )
-def test_what_no_model_is_asked(fact: AskedFact, reason: str):
+def test_what_no_model_is_asked(fact: FactToWord, reason: str):
     outcome = prompt_of(fact, {})
     assert isinstance(outcome, Failed) and outcome.reason == reason
 
@@ -253,13 +253,13 @@ def test_a_bad_answer_drops_the_fact_with_its_reason(text: str, reason: str):
 
 
 def test_a_year_in_the_subject_is_no_date_left():
-    fact = AskedFact("f", "Expo 1890", "P276", "Lyon", "location", 1890)
+    fact = FactToWord("f", "Expo 1890", "P276", "Lyon", "location", 1890)
     texts = ["where was Expo 1890?", "what place had Expo 1890?", "which city held Expo 1890?", "who got Expo 1890?"]
     assert isinstance(by_answer(fact, written(*texts, answer="Lyon")), Verbalised)
 
 
 def test_a_name_may_open_a_question():
-    fact = AskedFact("f", "WHO", "P169", "Margaret Chan", "head", 2010)
+    fact = FactToWord("f", "WHO", "P169", "Margaret Chan", "head", 2010)
     texts = ["WHO was led by whom?", "who led WHO?", "whom did WHO have as head?", "under whom was WHO?"]
     assert isinstance(by_answer(fact, written(*texts, answer="Margaret Chan", opening="In 2010, ")), Verbalised)
 
@@ -293,7 +293,7 @@ def facts(**columns: list) -> pl.DataFrame:
 def test_rows_in_are_rows_out_plus_failures():
     table = facts_table(facts(popularity=["1.5", "2", None], question=["old"] * 3), "t")
     assert "question" not in table.columns and table["popularity"].to_list() == [1.5, 2.0, None]
-    outcomes = [by_templates(fact) for fact in asked_facts(table, "t", by_model=False)]
+    outcomes = [by_templates(fact) for fact in facts_to_word(table, "t", by_model=False)]
     made, failed = questions_table(table, outcomes, "templates"), failures_table(outcomes)
     assert made.height + failed.height == table.height
     assert made.columns == [*table.columns, "question", "drawn", "questions", "source"]
@@ -306,7 +306,7 @@ def test_rows_in_are_rows_out_plus_failures():
 
 def test_a_table_without_any_success_or_any_row_keeps_its_types():
     for table in (facts().head(0), facts(relation_id=["P0"] * 3)):
-        outcomes = [by_templates(asked_fact(row)) for row in table.iter_rows(named=True)]
+        outcomes = [by_templates(fact_to_word(row)) for row in table.iter_rows(named=True)]
         made = questions_table(table, outcomes, "x")
         assert made.height == 0 and made.schema["questions"] == pl.List(pl.String)
 
@@ -329,12 +329,12 @@ def test_tables_that_are_refused(table: pl.DataFrame, words: str):
 
 def test_a_model_needs_more_columns_and_dates_that_are_dates():
     with pytest.raises(DataError, match="relation_label, start, end"):
-        asked_facts(facts(), "t", by_model=True)
+        facts_to_word(facts(), "t", by_model=True)
     dated = facts(relation_label=["r"] * 3, start=["2001"] * 3, end=["2002", "soon", "2003"])
     with pytest.raises(DataError, match=r"t, row 2: 'soon' is not a date"):
-        asked_facts(dated, "t", by_model=True)
+        facts_to_word(dated, "t", by_model=True)
     with pytest.raises(DataError, match=r"t, row 1: the end 2002 lies before the start 2003"):
-        asked_facts(dated.with_columns(start=pl.lit("2003")), "t", by_model=True)
+        facts_to_word(dated.with_columns(start=pl.lit("2003")), "t", by_model=True)
 
 
 # Samples

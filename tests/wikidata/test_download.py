@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
+from anachron.retry import retry_after
 from anachron.wikidata import download
 from anachron.wikidata.sources import Source
-from anachron.wikidata.web import Manners, client, retry_after
+from anachron.wikidata.web import Manners, client
 from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
 
 NAME = "wikidata-20210104-all.json.bz2"

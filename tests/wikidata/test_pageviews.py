@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata import pageviews, popularity
+from anachron.wikidata import pageviews, popularity, streams
 from anachron.wikidata.pageviews import Lines, PageviewFile, lines_of, months_of, normalise, parse_name, read_views
 from anachron.wikidata.popularity import compute_popularity, gaps, project_of
 from wikidata.views import write, write_snapshot
@@ -196,7 +196,7 @@ def test_lines_of_a_project_in_a_block(lines, prefix):
 def test_blocks_and_batches_make_no_difference(tmp_path, monkeypatch, size):
     text = month_text(2, TITLES).encode()
     path = write(tmp_path, "pageviews-202012-user.gz", text.removesuffix(b"\n"))  # without the end of its last line
-    monkeypatch.setattr(pageviews, "BLOCK", size)
+    monkeypatch.setattr(streams, "CHUNK", size)
     monkeypatch.setattr(pageviews, "BATCH", size * 3)
     assert sums_of(path) == naive_sums(text)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from anachron.text.llm import LlmSettings, Usage
-    from anachron.text.verbalize import AskedFact, Outcome
+    from anachron.text.verbalize import FactToWord, Outcome
 
 Facts = Annotated[Path, typer.Argument(help="Table of facts; with --judged, or to sample again, of questions.")]
 Out = Annotated[Path | None, typer.Option(help="File for the questions: .parquet or .jsonl.")]
@@ -149,11 +149,11 @@ def _write(
 
     from anachron.io import file_fingerprint, read_table, write_manifest, write_table
     from anachron.text.llm import public_url
-    from anachron.text.question_tables import asked_facts, count_reasons, facts_table, failures_table, questions_table
+    from anachron.text.question_tables import count_reasons, facts_table, facts_to_word, failures_table, questions_table
     from anachron.text.verbalize import TEMPLATES, Verbalised, by_templates, relation_examples
 
     table = facts_table(read_table(facts), str(facts))
-    every = asked_facts(table, str(facts), by_model=settings is not None)
+    every = facts_to_word(table, str(facts), by_model=settings is not None)
     table, asked = table[:limit], every[:limit]
     parameters: dict[str, Any] = {"seed": seed, "limit": limit, "style": style}
     counts: dict[str, Any] = {"facts": len(asked)}
@@ -185,8 +185,8 @@ def _write(
 
 
 def _ask(
-    asked: "list[AskedFact]",
-    examples: "dict[str, list[AskedFact]]",
+    asked: "list[FactToWord]",
+    examples: "dict[str, list[FactToWord]]",
     settings: "LlmSettings",
     cache: Path | None,
     seed: int,

@@ -11,6 +11,7 @@ from anachron.core.periods import Period
 from anachron.data.statements import AskedFact
 from anachron.errors import DataError
 from anachron.io import read_table
+from anachron.text.question_tables import QUESTION_COLUMNS
 
 FACTS_SCHEMA: dict[str, Any] = {
     "fact_id": pl.String, "subject_id": pl.String, "subject_label": pl.String, "subject_description": pl.String,
@@ -21,9 +22,7 @@ FACTS_SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 # Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
 OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))
-QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | {
-    "question": pl.String, "drawn": pl.Int8, "questions": pl.List(pl.String), "source": pl.String
-}  # fmt: skip
+QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
 # What statements cannot be made without. Facts written by hand need no more.
 ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
 

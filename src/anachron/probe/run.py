@@ -4,20 +4,18 @@ import os
 import platform
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
 import numpy as np
 import polars as pl
 import torch
 
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import Json, read_table, versions, write_table
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json, locked, read_table, versions, write_table
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.model import LanguageModel, load_model
 from anachron.lm.packing import Limits, plan_batches, work_of
@@ -114,30 +112,13 @@ def run_probe(
     lm = load_model(model) if isinstance(model, str) else model
     data = load_dataset(dataset) if isinstance(dataset, str) else dataset
     folder = Path(out)
-    with _locked(folder):
+    with locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"):
         identity, style = _identity(lm, data, settings)
         record = runs.open_run(folder, identity)
         style = _freeze_date(lm, style, record, callbacks)
         if record["status"] == "done" and (folder / runs.SCORES_FILE).is_file():
             return ProbeResult(folder, record, runs.read_scores(folder))
         return _Run(lm, data, settings, folder, record, style, callbacks).finish()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second process out of a run folder; the lock goes with the process, however it ends."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / ".lock")
-        lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise ConfigError(f"{folder} is in use by another run; wait for it or choose another --out") from error
-    except OSError as error:
-        raise BackendError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:

@@ -14,13 +14,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from anachron.errors import BackendError, ConfigError
+from anachron.retry import retry_after
 from anachron.text.answers import Answer, AnswerCache, prompt_key
 
 if TYPE_CHECKING:
@@ -220,7 +219,7 @@ class _Asker:
                     continue
                 if not _passes(error.status_code):
                     return self._refuse(seen)
-                wait = _retry_after(error.response.headers)
+                wait = retry_after(error.response.headers)
             except APIConnectionError as error:
                 seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
             except (OpenAIError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -379,19 +378,3 @@ class _Asker:
 def _passes(status: int) -> bool:
     """Whether an error with this HTTP status may be gone at the next try."""
     return status in (408, 409, 425, 429) or status >= 500
-
-
-def _retry_after(headers: Any) -> float | None:
-    """Seconds that a reply asks to wait: a number, or a date. None where it says nothing readable."""
-    stated = headers.get("retry-after")
-    if stated is None:
-        return None
-    try:
-        return max(0.0, float(stated))
-    except ValueError:
-        pass
-    try:
-        until = parsedate_to_datetime(stated)
-    except ValueError:
-        return None
-    return max(0.0, (until.astimezone(UTC) - datetime.now(UTC)).total_seconds())

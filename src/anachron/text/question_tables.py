@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, AskedFact, Failed, Outcome, Verbalised, asked_fact
+from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, FactToWord, Failed, Outcome, Verbalised, fact_to_word
 
 NUMBERS: dict[str, type[pl.DataType]] = {
     "popularity": pl.Float64,
@@ -49,16 +49,16 @@ def facts_table(table: pl.DataFrame, name: str) -> pl.DataFrame:
     return table
 
 
-def asked_facts(table: pl.DataFrame, name: str, *, by_model: bool) -> list[AskedFact]:
+def facts_to_word(table: pl.DataFrame, name: str, *, by_model: bool) -> list[FactToWord]:
     """The facts of a table, one a row. Raises `DataError` for a column that a model must be told, and for bad dates."""
     if by_model and (missing := [column for column in NEEDED_BY_MODELS if column not in table.columns]):
         raise DataError(
             f"{name}: a model is told the relation and asked at a date, which needs the columns {', '.join(missing)}"
         )
-    facts: list[AskedFact] = []
+    facts: list[FactToWord] = []
     for number, row in enumerate(table.iter_rows(named=True), 1):
         try:
-            facts.append(asked_fact(row))
+            facts.append(fact_to_word(row))
         except DataError as error:
             raise DataError(f"{name}, row {number}: {error}") from error
     return facts

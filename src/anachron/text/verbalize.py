@@ -48,7 +48,7 @@ QUESTIONS_SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFact:
+class FactToWord:
     """What a question is made from. ``year`` lies in the middle of the fact's period; None where no end is known."""
 
     fact_id: str
@@ -83,9 +83,9 @@ class Failed:
 Outcome = Verbalised | Failed
 
 
-def asked_fact(row: Mapping[str, Any]) -> AskedFact:
+def fact_to_word(row: Mapping[str, Any]) -> FactToWord:
     """A row of ``facts.parquet`` as it is verbalised. Raises `DataError` for a date or period that is none."""
-    return AskedFact(
+    return FactToWord(
         fact_id=str(row["fact_id"]),
         subject=_text(row["subject_label"]),
         relation_id=_text(row["relation_id"]),
@@ -111,12 +111,12 @@ def middle_year(start: str | None, end: str | None) -> int | None:
     return Date.from_day_number((known[0].first_day + known[-1].last_day) // 2).year
 
 
-def relation_examples(facts: Iterable[AskedFact]) -> dict[str, list[AskedFact]]:
+def relation_examples(facts: Iterable[FactToWord]) -> dict[str, list[FactToWord]]:
     """Relation id -> its first facts that share no entity, at most three.
 
     A fact's subject and object each occur in at most one of them, so that one of three is an example of another fact.
     """
-    found: dict[str, list[AskedFact]] = {}
+    found: dict[str, list[FactToWord]] = {}
     for fact in facts:
         kept = found.setdefault(fact.relation_id, [])
         seen = {end for other in kept for end in (other.subject, other.object)}
@@ -125,7 +125,7 @@ def relation_examples(facts: Iterable[AskedFact]) -> dict[str, list[AskedFact]]:
     return found
 
 
-def example_for(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]]) -> AskedFact | None:
+def example_for(fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]]) -> FactToWord | None:
     """The first example of the relation that shares neither subject nor object with the fact, either way round."""
     ends = {fact.subject, fact.object}
     return next((e for e in examples.get(fact.relation_id, ()) if not ends & {e.subject, e.object}), None)
@@ -157,7 +157,7 @@ For the fact (Zanzibar, official language, Arabic) and the date phrase "In 1900,
 official business?", both with the answer "Arabic"."""
 
 
-def fact_prompt(fact: AskedFact, opening: str, example: AskedFact | None = None, language: str = "English") -> str:
+def fact_prompt(fact: FactToWord, opening: str, example: FactToWord | None = None, language: str = "English") -> str:
     """The whole text a model is asked with. Labels are quoted as JSON: none can pass for an instruction."""
     parts = (
         ("subject", fact.subject, fact.subject_description),
@@ -187,7 +187,7 @@ def opening_of(year: int, style: str = "american") -> str:
     return date_in_words(Date(year), style)
 
 
-def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]], style: str = "american") -> str | Failed:
+def prompt_of(fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]], style: str = "american") -> str | Failed:
     """The text to ask a model with, or why the fact cannot be asked about.
 
     style: of `anachron.text.dates`; its language is that of the questions.
@@ -202,7 +202,7 @@ def prompt_of(fact: AskedFact, examples: Mapping[str, Sequence[AskedFact]], styl
     return fact_prompt(fact, opening, example_for(fact, examples), language)
 
 
-def unaskable(fact: AskedFact) -> Failed | None:
+def unaskable(fact: FactToWord) -> Failed | None:
     """Why a fact cannot be verbalised by any means, or None."""
     for name in ("subject", "object"):
         if not getattr(fact, name):
@@ -210,7 +210,7 @@ def unaskable(fact: AskedFact) -> Failed | None:
     return None
 
 
-def by_templates(fact: AskedFact, seed: int = 0) -> Outcome:
+def by_templates(fact: FactToWord, seed: int = 0) -> Outcome:
     """Four questions from the templates of the fact's relation, or why not."""
     if (failed := unaskable(fact)) is not None:
         return failed
@@ -221,7 +221,7 @@ def by_templates(fact: AskedFact, seed: int = 0) -> Outcome:
     return _checked(fact, [(fill_question(t, fact.subject), fact.object) for t in templates], seed)
 
 
-def by_answer(fact: AskedFact, text: str, seed: int = 0, style: str = "american") -> Outcome:
+def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str = "american") -> Outcome:
     """Four questions from what a model wrote about the fact (see `fact_prompt`), or why not."""
     try:
         pairs = read_answer(text)
@@ -239,7 +239,7 @@ def by_answer(fact: AskedFact, text: str, seed: int = 0, style: str = "american"
     return _checked(fact, bare, seed)
 
 
-def _checked(fact: AskedFact, pairs: Sequence[tuple[str, str]], seed: int) -> Outcome:
+def _checked(fact: FactToWord, pairs: Sequence[tuple[str, str]], seed: int) -> Outcome:
     for question, answer in pairs:
         fault = _fault(fact, question, answer)
         if fault is not None:
@@ -250,7 +250,7 @@ def _checked(fact: AskedFact, pairs: Sequence[tuple[str, str]], seed: int) -> Ou
     return Verbalised(fact.fact_id, questions, draw_question(questions, fact.fact_id, seed))
 
 
-def _fault(fact: AskedFact, question: str, answer: str) -> tuple[str, str] | None:
+def _fault(fact: FactToWord, question: str, answer: str) -> tuple[str, str] | None:
     fault = question_fault(question, fact.subject, fact.object, answer)
     if fault is not None:
         subject = fault[0] == "wrong answer" and same_label(answer, fact.subject)

@@ -9,18 +9,16 @@ there and its checksum is right, then ``NAME.manifest.json``.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import filelock
-
 from anachron.errors import AnachronError, BackendError, ConfigError, DataError
-from anachron.io import Json, read_json, versions, write_json
+from anachron.io import Json, locked, read_json, versions, write_json
+from anachron.retry import retry_after
 from anachron.wikidata.sources import Source
-from anachron.wikidata.web import MISSING, PASSING, Manners, Patience, failure, refused, retry_after
+from anachron.wikidata.web import MISSING, PASSING, Manners, Patience, failure, refused
 
 if TYPE_CHECKING:
     import httpx2
@@ -54,7 +52,9 @@ def fetch_all(
     and `DataError` for a file whose checksum or size is wrong.
     """
     folder, sources, manners = Path(folder), list(sources), manners or Manners()
-    with _locked(folder):
+    with locked(
+        folder / ".download.lock", f"{folder}: another download writes there; wait for it or choose another --out"
+    ):
         check_space(sources, folder)
         return [_fetch(web, source, folder, manners, progress) for source in sources]
 
@@ -78,23 +78,6 @@ def check_space(sources: Iterable[Source], folder: Path) -> None:
             f"{folder}: {needed:,} bytes are still to be fetched and the disk has {free:,} free; make room or choose "
             "another --out"
         )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second process from writing to the same folder; the lock goes with the process, however it ends."""
-    lock = filelock.FileLock(folder / ".download.lock")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise ConfigError(f"{folder}: another download writes there; wait for it or choose another --out") from error
-    except OSError as error:
-        raise BackendError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _fetch(web: "httpx2.Client", source: Source, folder: Path, manners: Manners, progress: Progress) -> Fetched:

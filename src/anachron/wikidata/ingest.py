@@ -18,15 +18,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import read_json, versions, write_json
+from anachron.errors import ConfigError, DataError
+from anachron.io import locked, read_json, versions, write_json
 from anachron.wikidata.dump import Dump, continues, open_dump
 from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.parse import Parser
@@ -140,7 +139,8 @@ def ingest(
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    with _locked(out), _without_useless_work(work), connected(ray, workers):
+    busy = f"{out} is in use by another ingest; wait for it or choose another --out"
+    with locked(out / ".lock", busy, remove=True), _without_useless_work(work), connected(ray, workers):
         _discard_shorter(dump, work, identity)
         begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
         ranges = _read_ranges(dump, work, settings, workers, ray, progress)
@@ -227,23 +227,6 @@ def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         name = f"{prefix}{key}"
         found |= _flat(inner, f"{name}.") if isinstance(inner, dict) else {name: inner}
     return found
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    lock = filelock.FileLock(out / ".lock")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise ConfigError(f"{out} is in use by another ingest; wait for it or choose another --out") from error
-    except OSError as error:
-        raise BackendError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-    try:
-        yield
-    finally:
-        lock.release()
-        (out / ".lock").unlink(missing_ok=True)
 
 
 def _done(work: Path) -> dict[int, dict[str, Any]]:

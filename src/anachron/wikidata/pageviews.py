@@ -12,21 +12,17 @@ import io
 import queue
 import re
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date as Day
 from pathlib import Path
-from typing import IO, Any
 from urllib.parse import unquote
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.bzip2 import Bzip2File, Chain, check_chains
+from anachron.wikidata.streams import Compression, text_of
 
-BLOCK = 8 << 20  # bytes of text read at once
 BATCH = 48 << 20  # bytes of the project's lines summed at once
 
 _NAME = re.compile(r"pageviews-(\d{4})(\d{2})(\d{2})?-(\w+)(\.bz2|\.gz)?$")
@@ -112,44 +108,18 @@ def _blocks(path: Path, progress: Callable[[int], None], threads: int = 1) -> It
 
 def _text(path: Path, progress: Callable[[int], None], threads: int) -> Iterator[bytes]:
     """What the file holds, by its first bytes: names of uncompressed files may end in anything."""
+    position = [0]
     try:
         with path.open("rb") as raw:
             magic = raw.read(3)
-            raw.seek(0)
-            if magic == b"BZh":
-                yield from _bzip2_text(path, progress, threads)
-                return
-            with _gzip(raw) if magic.startswith(b"\x1f\x8b") else nullcontext(raw) as text:
-                while chunk := text.read(BLOCK):
-                    progress(raw.tell())
-                    yield chunk
-    except EOFError as error:
-        raise DataError(f"{path} is cut off: its end is missing; fetch it again") from error
-    except (OSError, zlib.error) as error:
-        raise DataError(f"{path} is damaged or cannot be read ({error}); fetch it again") from error
-
-
-def _gzip(raw: IO[bytes]) -> Any:
-    try:
-        from isal import igzip
+        compression: Compression = "bz2" if magic == b"BZh" else "gz" if magic.startswith(b"\x1f\x8b") else "none"
+        for chunk in text_of(path, compression, threads, position):
+            progress(position[0])
+            yield chunk
     except ImportError as error:
-        raise ConfigError("reading gz files needs the package isal: pip install 'anachron[wikidata]'") from error
-    return igzip.IGzipFile(fileobj=raw, mode="rb")
-
-
-def _bzip2_text(path: Path, progress: Callable[[int], None], threads: int) -> Iterator[bytes]:
-    chain = Chain(path)
-    parts: list[bytes] = []
-    with Bzip2File(path) as file:
-        for unit in file.units(0, file.size, threads):
-            chain.add(unit)
-            parts.append(unit.text or b"")
-            if len(parts) * 900_000 >= BLOCK:  # blocks of bz2 hold 900,000 bytes
-                progress(unit.after // 8)
-                yield b"".join(parts)
-                parts.clear()
-        yield b"".join(parts)
-        check_chains(path, file.size, [chain.as_dict()])
+        raise ConfigError(f"reading gz files needs {error.name}: pip install 'anachron[wikidata]'") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error}); fetch it again") from error
 
 
 def _ahead(blocks: Iterator[bytes], most: int = 2) -> Iterator[bytes]:

@@ -13,12 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import filelock
 import polars as pl
 
 from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
+from anachron.io import Json, atomic, file_fingerprint, locked, read_json, versions, write_json, write_manifest
 from anachron.wikidata.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 from anachron.wikidata.snapshot import Snapshot, check_table, open_snapshot
 
@@ -68,7 +67,7 @@ def compute_popularity(
     folder = opened.folder
     months = months_of(parse_name(file) for file in files)
     project, warnings = choose_project(opened.manifest, project)
-    with _locked(folder):
+    with locked(folder / "pageviews" / ".lock", f"{folder}: another process adds page views to it; wait for it"):
         given = [file for month in months.values() for file in month]
         read = list(zip(given, _sum_files(folder, given, project, workers, ray, progress), strict=True))
         counts: Json = {"files": len(read)}
@@ -376,20 +375,3 @@ def _work(folder: Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second process out; the lock goes with the process, however it ends."""
-    lock = filelock.FileLock(folder / "pageviews" / ".lock")
-    try:
-        (folder / "pageviews").mkdir(exist_ok=True)
-        lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise ConfigError(f"{folder}: another process adds page views to it; wait for it") from error
-    except OSError as error:
-        raise BackendError(f"cannot write to {folder}: {error.strerror or error}") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anachron.errors import BackendError, DataError
-from anachron.wikidata.bzip2 import Bzip2File
+from anachron.wikidata.bzip2 import Bzip2File, Chain, check_chains
 
 Compression = Literal["none", "gz", "bz2", "zst"]
 MIB = 1 << 20
@@ -23,23 +23,28 @@ def text_of(
     """
     position = [0] if file_position is None else file_position
     if compression == "none":
-        return _plain_text(path)
+        return _plain_text(path, position)
     if compression == "bz2":
-        return _bzip2_text(path, threads)
+        return _bzip2_text(path, threads, position)
     return _gzip_text(path, position) if compression == "gz" else _zstd_text(path, position)
 
 
-def _plain_text(path: Path) -> Iterator[bytes]:
+def _plain_text(path: Path, position: list[int]) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
+            position[0] = file.tell()
             yield chunk
 
 
-def _bzip2_text(path: Path, threads: int) -> Iterator[bytes]:
+def _bzip2_text(path: Path, threads: int, position: list[int]) -> Iterator[bytes]:
+    chain = Chain(path)
     with Bzip2File(path) as file:
         for unit in file.units(0, file.size, threads):
+            chain.add(unit)
+            position[0] = unit.after // 8
             if unit.text:
                 yield unit.text
+        check_chains(path, file.size, [chain.as_dict()])
 
 
 def _gzip_text(path: Path, position: list[int]) -> Iterator[bytes]:

@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from anachron.errors import BackendError, ConfigError
 from anachron.io import versions
+from anachron.retry import retry_after
 
 if TYPE_CHECKING:
     import httpx2
@@ -96,19 +95,6 @@ class Patience:
             wait = min(manners.longest_pause, manners.pause * 2 ** (self.failures - 1)) * random.uniform(0.75, 1.25)
         manners.note(f"{url}: {reason}; trying again in {wait:,.0f} s")
         manners.sleep(wait)
-
-
-def retry_after(headers: Any, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks for (a number or an HTTP date), ``None`` where there is none to read."""
-    text = headers.get("retry-after", "").strip()
-    if text.isdecimal():
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
 def failure(error: Exception) -> str:
