@@ -1,14 +1,14 @@
 """One entity of a dump, as a line of JSON, to plain rows.
 
-Only the fields that a snapshot keeps are decoded; msgspec skips the rest without building objects. An entity that has
-the asked wiki in its line is decoded with all its claims, any other only with the few that every entity gives
-(classes, parents, dates of creation): that, and not the JSON, decides how fast a dump is read.
+Only the fields that a snapshot keeps are decoded; msgspec skips the rest without building objects. A line is decoded
+with the few claims that every entity gives (classes, parents, dates of creation), and once more with all of them where
+it is a subject: most are none, and that, not the JSON, decides how fast a dump is read.
 
 The columns are described in `anachron.wikidata.snapshot`.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple
@@ -28,8 +28,6 @@ _IS_ID = {
     for kind, letter in (("item", "Q"), ("property", "P"), ("lexeme", "L"))
 }
 _WIKI = re.compile(r"[a-z][a-z0-9_]*")
-_NO_SITELINKS = re.compile(rb'"sitelinks": ?(\{\}|\[\])').search  # quotes inside of strings are escaped
-_TAIL = 160  # bytes: the sitelinks, the revision and the date behind them
 _LANGUAGE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
 
 Rank = Literal["preferred", "normal", "deprecated"]
@@ -81,6 +79,10 @@ class _Statement(Struct, gc=False):
     rank: Rank = "normal"
     id: str | None = None
     qualifiers: dict[str, list[_Snak]] | EmptyMap | None = None
+
+
+class _Claims(Struct, gc=False):
+    claims: dict[str, list[_Statement]] | EmptyMap | None = None
 
 
 class _Term(Struct, gc=False):
@@ -144,27 +146,24 @@ class Parser:
         self._all = wiki == "all"
         self._listed = listed
         wiki = title_wiki(wiki, language)
-        self._needle = f'"{wiki}"'.encode()
         languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
         texts = _optional("Texts", [(a, key, _Term) for a, key in languages.items()])
         links = _optional("Links", [("wanted", wiki, _Link)])
         needed = [(p, p, list[_Light]) for p in ("P31", "P279", *CREATED)]
         some = _optional("Some", [*needed, ("P2302", "P2302", list[_Statement])])
 
-        def decoder(claims: Any) -> Callable[[bytes | memoryview], Any]:
-            fields: list[Any] = [
-                ("id", str),
-                ("type", str),
-                ("datatype", str | None, None),
-                ("labels", texts | EmptyMap | None, None),
-                ("descriptions", texts | EmptyMap | None, None),
-                ("sitelinks", links | EmptyMap | None, None),
-                ("claims", claims | EmptyMap | None, None),
-            ]
-            return msgspec.json.Decoder(msgspec.defstruct("Line", fields, gc=False)).decode
-
-        self._light = decoder(some)
-        self._full = decoder(dict[str, list[_Statement]])
+        fields: list[Any] = [
+            ("id", str),
+            ("type", str),
+            ("datatype", str | None, None),
+            ("labels", texts | EmptyMap | None, None),
+            ("descriptions", texts | EmptyMap | None, None),
+            ("sitelinks", links | EmptyMap | None, None),
+            ("claims", some | EmptyMap | None, None),
+        ]
+        self._none = some()
+        self._line = msgspec.json.Decoder(msgspec.defstruct("Line", fields, gc=False)).decode
+        self._claims = msgspec.json.Decoder(_Claims).decode
         self._head = msgspec.json.Decoder(_Head).decode
         self._time = lru_cache(maxsize=1 << 16)(read_time)
         self._json = msgspec.json.Encoder().encode
@@ -172,14 +171,10 @@ class Parser:
     def read(self, line: bytes | memoryview) -> Entity:
         """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
         try:
-            # In a dump the sitelinks stand at the end: where there are none, that is seen without a search.
-            full = self._all or (not _NO_SITELINKS(line, len(line) - _TAIL) and self._needle in bytes(line))
-            if full and self._listed is not None:
-                full = self._head(line).id in self._listed
-            found = self._full(line) if full else self._light(line)
+            found: Any = self._line(line)
             _checked(found.id, found.type)
             if found.type == "item":
-                return self._item(found, line, full)
+                return self._item(found, line)
             if found.type == "property":
                 return self._property(found)
             return Entity(found.id, "lexeme")
@@ -192,27 +187,25 @@ class Parser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def _item(self, found: Any, line: bytes | memoryview, full: bool) -> Entity:
+    def _item(self, found: Any, line: bytes | memoryview) -> Entity:
         link = getattr(found.sitelinks, "wanted", None)
         title = link.title if link is not None else None
         claims = found.claims
-        if isinstance(claims, dict):
-            classes, parents = _entities(claims.get("P31")), _entities(claims.get("P279"))
-        elif claims:
+        if claims:
             classes, parents = _entities(claims.P31), _entities(claims.P279)
+            created, by = self._created(claims)
         else:
-            classes = parents = ()
-        created, by = self._created(claims)
+            classes, parents, created, by = (), (), None, None
         row = (found.id, _text(found.labels), _text(found.descriptions), title, classes, created, by)
         if self._listed is not None and found.id not in self._listed:
             return Entity(found.id, "unlisted", row, None, parents)
-        rows = self._statements(found, line) if full and (self._all or title is not None) else None
+        rows = self._statements(found.id, line) if self._all or title is not None else None
         return Entity(found.id, "item", row, rows, parents)
 
     def _property(self, found: Any) -> Entity:
-        claims = _claims(found.claims)
+        claims = found.claims or self._none
         constraints = []
-        for claim in claims("P2302"):
+        for claim in claims.P2302 or ():
             qualifiers = claim.qualifiers if isinstance(claim.qualifiers, dict) else {}
             constraints.append(
                 {
@@ -223,13 +216,13 @@ class Parser:
                 }
             )
         single = [c for c in constraints if c["kind"] in SINGLE_VALUE and c["rank"] != "deprecated"]
-        parents = _entities(claims("P279"))
+        parents = _entities(claims.P279)
         row = (
             found.id,
             _text(found.labels),
             _text(found.descriptions),
             found.datatype,
-            _entities(claims("P31")),
+            _entities(claims.P31),
             parents,
             bool(single),
             _distinct(p for c in single for p in c["separators"]),
@@ -244,9 +237,7 @@ class Parser:
         Of a decade, century or millennium it is the first year: from then on the entity may have existed. What is
         coarser tells nothing of use.
         """
-        if claims is None or isinstance(claims, list):
-            return None, None
-        found = tuple(map(claims.get, CREATED)) if isinstance(claims, dict) else _created_of(claims)
+        found = _created_of(claims)
         if not any(found):
             return None, None
         for name, statements in zip(CREATED, found, strict=True):
@@ -294,12 +285,10 @@ class Parser:
                 return "coordinate", f"{value.latitude},{value.longitude}", None, None, None
         return "other", None, None, None, None
 
-    def _statements(self, found: Any, line: bytes | memoryview) -> list[Row]:
+    def _statements(self, subject: str, line: bytes | memoryview) -> list[Row]:
         rows: list[Row] = []
-        if not isinstance(found.claims, dict):
-            return rows
-        subject, value_of, append = found.id, self._value, rows.append
-        for name, claims in found.claims.items():
+        value_of, append = self._value, rows.append
+        for name, claims in dict(self._claims(line).claims or ()).items():
             for number, claim in enumerate(claims):
                 snak = claim.mainsnak
                 data = snak.datavalue
@@ -363,13 +352,6 @@ def _checked(id: str, kind: str) -> str:
     if not is_id(id):
         raise BadEntity(f"{id!r} is not the id of a {kind}", id)
     return id
-
-
-def _claims(claims: Any) -> Callable[[str], Any]:
-    """Statements of a property, whether all claims were decoded or only some."""
-    if isinstance(claims, dict):
-        return lambda name: claims.get(name, ())
-    return lambda name: getattr(claims, name, None) or ()
 
 
 def _text(texts: Any) -> str | None:

@@ -159,27 +159,23 @@ class _Lines:
             self._item(found, row, offset)
         elif found.kind == "property":
             counts["properties"] += 1
-            self.properties.rows[0].append((*found.property, row, offset))  # type: ignore[misc]
+            self.properties.add([(*found.property, row, offset)])  # type: ignore[misc]
         else:
             counts["lexemes"] += 1
         if found.parents:
             counts["class_edges"] += len(found.parents)
-            self.classes.rows[0].extend([(found.id, parent, row, offset) for parent in found.parents])
+            self.classes.add([(found.id, parent, row, offset) for parent in found.parents])
 
     def _item(self, found: Entity, row: int, offset: int) -> None:
         counts = self.counts
         counts["items" if found.kind == "item" else "unlisted"] += 1
         bucket = bucket_of(found.id, self.buckets)
-        self.entities.rows[bucket].append((*found.entity, row, offset))  # type: ignore[misc]
+        self.entities.add([(*found.entity, row, offset)], bucket)  # type: ignore[misc]
         if found.statements is not None:
             counts["kept"] += 1
             counts["statements"] += len(found.statements)
             where = row, offset
-            self.statements.rows[bucket].extend([statement + where for statement in found.statements])
-
-    def flush(self) -> None:
-        for name in TABLES:
-            getattr(self, name).flush_if_many()
+            self.statements.add([statement + where for statement in found.statements], bucket)
 
     def write(self, folder: Path) -> None:
         for name in TABLES:
@@ -230,7 +226,6 @@ def _read(found: Range, rows: _Lines, limit: int | None) -> None:
             offset += len(line) + 1
             if limit is not None and rows.counts["lines"] >= limit:
                 return
-        rows.flush()
         bad = rows.counts["bad"]
         if bad > MOST_BAD and 2 * bad > rows.counts["lines"]:
             return

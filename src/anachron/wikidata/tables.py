@@ -18,45 +18,48 @@ from anachron.io import atomic
 with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
     import pandas  # noqa: F401
 
-_FLUSH = 1 << 13  # rows kept as Python objects before they become Arrow, which takes a tenth of the memory
+_FLUSH = 1 << 11  # rows kept as Python objects: few enough to be in the processor's cache when they become Arrow
 
 
 class Collector:
-    """Rows of one table by bucket, kept as Arrow as soon as there are many. Append to ``rows[bucket]``."""
+    """Rows of one table, each of a bucket, kept as Arrow as soon as there are many."""
 
     def __init__(self, schema: pa.Schema, buckets: int = 1) -> None:
         self._schema = schema
-        self.rows: list[list[tuple[Any, ...]]] = [[] for _ in range(buckets)]
-        self._parts: list[list[pa.RecordBatch]] = [[] for _ in range(buckets)]
+        self._count = buckets
+        self._rows: list[tuple[Any, ...]] = []
+        self._buckets: list[int] = []  # of each row, parts first
+        self._parts: list[pa.RecordBatch] = []
 
-    def flush_if_many(self) -> None:
-        if sum(map(len, self.rows)) >= _FLUSH:
+    def add(self, rows: list[tuple[Any, ...]], bucket: int = 0) -> None:
+        self._rows += rows
+        self._buckets += [bucket] * len(rows)
+        if len(self._rows) >= _FLUSH:
             self._flush()
 
     def _flush(self) -> None:
-        columns = zip(*[row for rows in self.rows for row in rows], strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=False)]
-        if not arrays:
-            return
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        begin = 0
-        for rows, parts in zip(self.rows, self._parts, strict=True):
-            if rows:
-                parts.append(batch.slice(begin, len(rows)))
-                begin += len(rows)
-                rows.clear()
+        columns = zip(*self._rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        self._parts.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._rows.clear()
 
     def write(self, path: Path) -> None:
         """One record batch a bucket, rows in the order they came."""
-        self._flush()
+        if self._rows:
+            self._flush()
+        buckets = np.array(self._buckets, np.int32)
+        ends = np.cumsum(np.bincount(buckets, minlength=self._count)).tolist()
+        begins = np.zeros(self._count + 1, "<i8")
         compressor = zstandard.ZstdCompressor(level=1)
-        begins = np.zeros(len(self._parts) + 1, "<i8")
         with atomic(path) as temporary, temporary.open("wb") as file:
-            for bucket, parts in enumerate(self._parts):
-                if parts:
-                    batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-                    file.write(compressor.compress(batch.serialize()))
+            if self._parts:
+                rows = pa.concat_batches(self._parts).take(pa.array(np.argsort(buckets, kind="stable")))
+            begin = 0
+            for bucket, end in enumerate(ends):
+                if begin < end:
+                    file.write(compressor.compress(rows.slice(begin, end - begin).serialize()))
                 begins[bucket + 1] = file.tell()
+                begin = end
             file.write(begins.tobytes())
 
 
