@@ -77,11 +77,26 @@ def date_in_words(date: Date, style: str = "american") -> str:
     Raises `ConfigError` for an unknown style.
     """
     wording = wording_of(style)
-    year = str(date.year) if date.year > 0 else wording.before_common_era.format(year=-date.year)
+    year = in_era(str(abs(date.year)), date.year, style)
     month = "" if date.month is None else wording.months[date.month - 1]
     pattern = {"year": wording.year, "month": wording.month, "day": wording.day}[date.granularity]
     day = wording.first_of_month if date.day == 1 else str(date.day)
     return pattern.format(year=year, month=month, day=day)
+
+
+def bare_date(date: Date, style: str = "american") -> str:
+    """The date alone, as it stands at the end of a statement: ``2011``, ``March 2011``, ``March 24, 2011``.
+
+    Raises `ConfigError` for an unknown style.
+    """
+    if date.granularity == "year":
+        return in_era(str(abs(date.year)), date.year, style)
+    return date_in_words(date, style).partition(" ")[2].removesuffix(", ")  # all openings have one word before a month
+
+
+def in_era(text: str, year: int, style: str = "american") -> str:
+    """The words for a year or a span of years, marked as before the common era where the year is: ``44 BCE``."""
+    return text if year > 0 else wording_of(style).before_common_era.format(year=text)
 
 
 def wording_of(style: str) -> Wording:

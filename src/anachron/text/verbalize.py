@@ -16,6 +16,7 @@ from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
 from anachron.text.dates import date_in_words, wording_of
+from anachron.text.json_answers import object_in, quoted, shown
 from anachron.text.questions import (
     PARAPHRASES,
     draw_question,
@@ -166,20 +167,16 @@ def fact_prompt(fact: FactToWord, opening: str, example: FactToWord | None = Non
     )
     lines = [INSTRUCTIONS, "", "The fact:"]
     for name, label, description in parts:
-        lines.append(f"- {name}: {_quoted(label)}" + (f", meaning {_quoted(description)}" if description else ""))
-    lines.append(f"The date phrase: {_quoted(opening)}")
+        lines.append(f"- {name}: {quoted(label)}" + (f", meaning {quoted(description)}" if description else ""))
+    lines.append(f"The date phrase: {quoted(opening)}")
     if language != "English":
         lines.append(f"Write the questions in {language}, with the subject and the answer as they are written above.")
     if example is not None:
         lines.append(
-            f"To show what the relation means, another fact with it: subject {_quoted(example.subject)}, "
-            f"relation {_quoted(fact.relation)}, object {_quoted(example.object)}."
+            f"To show what the relation means, another fact with it: subject {quoted(example.subject)}, "
+            f"relation {quoted(fact.relation)}, object {quoted(example.object)}."
         )
     return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def opening_of(year: int, style: str = "american") -> str:
@@ -267,39 +264,18 @@ def _fault(fact: FactToWord, question: str, answer: str) -> tuple[str, str] | No
 def read_answer(text: str) -> list[tuple[str, str]]:
     """The four (question, answer) pairs in what a model wrote.
 
-    Lenient about what surrounds the JSON object (thoughts in ``<think>``, a Markdown fence, a sentence in front),
-    strict about the object: one of them, four questions, each with its answer. Raises `DataError` with what is wrong.
+    Lenient about what surrounds the JSON object (see `object_in`), strict about the object: one of them, four
+    questions, each with its answer. Raises `DataError` with what is wrong.
     """
-    found = list(_objects(re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)))
-    if not found:
-        raise DataError(f"no JSON object in {_shown(text)}")
-    if len(found) > 1:
-        raise DataError(f"{len(found)} JSON objects in {_shown(text)}, one was asked for")
-    questions = found[0].get("questions")
+    questions = object_in(text).get("questions")
     if not isinstance(questions, list):
-        raise DataError(f'no list "questions" in {_shown(text)}')
+        raise DataError(f'no list "questions" in {shown(text)}')
     if len(questions) != PARAPHRASES:
         raise DataError(f"{len(questions)} questions, {PARAPHRASES} were asked for")
     pairs: list[tuple[str, str]] = []
     for entry in questions:
         texts = [entry.get(key) if isinstance(entry, dict) else None for key in ("question", "answer")]
         if not all(isinstance(value, str) and value.strip() for value in texts):
-            raise DataError(f'an entry without "question" and "answer": {_shown(json.dumps(entry))}')
+            raise DataError(f'an entry without "question" and "answer": {shown(json.dumps(entry))}')
         pairs.append((str(texts[0]).strip(), str(texts[1]).strip()))
     return pairs
-
-
-def _objects(text: str) -> Iterable[dict[str, Any]]:
-    """The outermost JSON objects in a text, from left to right."""
-    decoder, at = json.JSONDecoder(), 0
-    while (at := text.find("{", at)) >= 0:
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at += 1
-            continue
-        yield value
-
-
-def _shown(text: str, limit: int = 200) -> str:
-    return repr(text if len(text) <= limit else f"{text[:limit]}...")

@@ -1,0 +1,127 @@
+"""Cloze templates per relation: a statement with a slot for its subject, which ends in a slot for its object.
+
+``The capital of [SUBJ] is [OBJ]`` serves as a prompt that a model completes (``The capital of France is ____``) and as
+a sentence to teach (paper 003, appendix A.5). Every relation of this package has five; the first is the plainest, and
+words the update, the others test whether it generalizes. None agrees with its subject in gender, and few in number.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from anachron.errors import DataError
+from anachron.io import read_json
+from anachron.text.articles import in_sentence
+from anachron.text.questions import SUBJECT_SLOT
+
+OBJECT_SLOT = "[OBJ]"
+BLANK = "____"
+_ID = re.compile(r"P[1-9][0-9]*")
+_SLOTS = re.compile(r"\[[^\[\]]*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Cloze:
+    """The templates of a relation, the plainest first."""
+
+    label: str
+    templates: tuple[str, ...]
+
+
+@cache
+def cloze_templates() -> Mapping[str, Cloze]:
+    """Relation id -> its five templates, from this package's ``cloze.json``; in the order of `relation_templates`."""
+    return _read(json.loads(files("anachron.text").joinpath("cloze.json").read_text("utf-8")), "cloze.json")
+
+
+def read_cloze(path: Path | str) -> dict[str, Cloze]:
+    """Relation id -> templates from a JSON file: a list of ``{"id", "label", "templates"}``, one template or more each.
+
+    Raises `DataError` with the place, the value and the rule, for a file that is none and for a template that
+    `cloze_fault` refuses.
+    """
+    return _read(read_json(path), str(path))
+
+
+def _read(raw: Any, name: str) -> dict[str, Cloze]:
+    if not isinstance(raw, list):
+        raise DataError(f"{name}: expected a list of relations, found {type(raw).__name__}")
+    found: dict[str, Cloze] = {}
+    for number, entry in enumerate(raw, 1):
+        where = f"{name}, entry {number}"
+        if not isinstance(entry, dict):
+            raise DataError(f'{where}: expected an object with "id", "label" and "templates", found {entry!r}')
+        id, label, templates = (entry.get(key) for key in ("id", "label", "templates"))
+        if not isinstance(id, str) or not _ID.fullmatch(id):
+            raise DataError(f"{where}: id {id!r} is not the id of a property; write it as P36")
+        if id in found:
+            raise DataError(f"{where}: {id} occurs twice; give all its templates in one entry")
+        if not isinstance(label, str) or not label.strip():
+            raise DataError(f"{where} ({id}): label {label!r} must be a text that is not empty")
+        if not isinstance(templates, list) or not templates:
+            raise DataError(f"{where} ({id}): templates {templates!r} must be a list of at least one template")
+        for place, template in enumerate(templates, 1):
+            fault = cloze_fault(template) if isinstance(template, str) else f"template {template!r} must be a text"
+            if fault is not None:
+                raise DataError(f"{where} ({id}), template {place}: {fault}")
+            if template.casefold() in {other.casefold() for other in templates[: place - 1]}:
+                raise DataError(f"{where} ({id}), template {place}: {template!r} is there already; leave it out")
+        found[id] = Cloze(label.strip(), tuple(templates))
+    return found
+
+
+def cloze_fault(template: str) -> str | None:
+    """The rule that a template breaks, with the template, or None.
+
+    Rules: it is one line with single spaces; it holds ``[SUBJ]`` and ``[OBJ]`` once each and no other slot or blank;
+    it ends with a space and ``[OBJ]``, so that what comes before it is a prompt; and it has words of its own.
+    """
+    if template != " ".join(template.split()):
+        return f"template {template!r} must be one line with single spaces, and none around it"
+    for slot in (SUBJECT_SLOT, OBJECT_SLOT):
+        if template.count(slot) != 1:
+            return f"template {template!r} must hold {slot} exactly once"
+    if not template.endswith(f" {OBJECT_SLOT}"):
+        return f"template {template!r} must end with a space and {OBJECT_SLOT}, without a full stop"
+    others = [slot for slot in _SLOTS.findall(template) if slot not in (SUBJECT_SLOT, OBJECT_SLOT)]
+    if others or "__" in template:
+        return f"template {template!r} must hold no slot but {SUBJECT_SLOT} and {OBJECT_SLOT}"
+    if not re.search(r"\w", _SLOTS.sub("", template)):
+        return f"template {template!r} must say how subject and object are related"
+    return None
+
+
+def cloze_prompt_text(template: str, subject: str, language: str = "English") -> str:
+    """The prompt about a subject, as published update data sets write it: ``The capital of France is ____``.
+
+    Raises `DataError` for a template that `cloze_fault` refuses and for an empty subject.
+    """
+    return fill_cloze(template, subject, BLANK, language)
+
+
+def fill_cloze(template: str, subject: str, object: str, language: str = "English") -> str:
+    """The sentence about a subject and an object, without full stop: the prompt with the object in its blank.
+
+    The subject is written as inside a sentence (``the United States``), where the language is English; the object is
+    its bare label, for that is what a model is to answer. Raises `DataError` as `cloze_prompt_text`.
+    """
+    fault = cloze_fault(template)
+    if fault is not None:
+        raise DataError(fault)
+    if not subject.strip() or not object.strip():
+        raise DataError(f"template {template!r}: subject {subject!r} and object {object!r} must not be empty")
+    before, after = template.removesuffix(OBJECT_SLOT).split(SUBJECT_SLOT)
+    return before + _named(subject, before, language) + after + object
+
+
+def _named(subject: str, before: str, language: str) -> str:
+    """The subject with its article, unless the template has put one there."""
+    with_article = in_sentence(subject) if language == "English" else subject
+    if with_article == subject or before.casefold().endswith("the "):
+        return subject
+    return with_article if before else f"T{with_article[1:]}"

@@ -1,0 +1,44 @@
+"""What a language model was asked to write as one JSON object, read leniently; and labels quoted for its prompt."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from anachron.errors import DataError
+
+
+def object_in(text: str) -> dict[str, Any]:
+    """The one JSON object in what a model wrote.
+
+    Lenient about what surrounds it: thoughts in ``<think>``, a Markdown fence, a sentence in front. Raises `DataError`
+    for no object and for more than one.
+    """
+    found = list(_objects(re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)))
+    if not found:
+        raise DataError(f"no JSON object in {shown(text)}")
+    if len(found) > 1:
+        raise DataError(f"{len(found)} JSON objects in {shown(text)}, one was asked for")
+    return found[0]
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects in a text, from left to right."""
+    decoder, at = json.JSONDecoder(), 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        yield value
+
+
+def shown(text: str, limit: int = 200) -> str:
+    """A model's text in a message: quoted, and cut where it is long."""
+    return repr(text if len(text) <= limit else f"{text[:limit]}...")
+
+
+def quoted(text: str) -> str:
+    """A label in a prompt, as JSON: none can pass for an instruction."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,185 @@
+"""Values that are no entities, in words: quantities, dates, strings. What a model is asked to say about them.
+
+A value is given as a snapshot holds it: its kind, its text, and for a time its precision, for a quantity the label of
+its unit. Digits are never computed with, so none is lost or made up.
+"""
+
+import re
+
+from anachron.core.dates import Date
+from anachron.errors import DataError
+from anachron.text.dates import bare_date, in_era, wording_of
+
+DAY, MONTH, YEAR, DECADE, CENTURY, MILLENNIUM = 11, 10, 9, 8, 7, 6  # precisions of times
+LITERALS = ("text", "quantity", "time", "monolingual")
+WORDLESS = ("coordinate", "other")
+
+_AMOUNT = re.compile(r"([+-]?)([0-9]+)((?:\.[0-9]+)?)")
+_SPANS = {  # language -> decade, century, millennium; {n} counts them, {nth} is their ordinal, {roman} a Roman numeral
+    "English": ("{year}s", "{nth} century", "{nth} millennium"),
+    "French": ("années {year}", "{nth} siècle", "{nth} millénaire"),
+    "German": ("{year}er-Jahre", "{n}. Jahrhundert", "{n}. Jahrtausend"),
+    "Spanish": ("década de {year}", "siglo {roman}", "{roman} milenio"),
+}
+_ROMAN = (
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
+    (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+)  # fmt: skip
+
+_SYMBOLS = {  # label of a unit -> what is written behind the number, one or many
+    "angstrom": "Å", "nanometre": "nm", "micrometre": "µm", "millimetre": "mm", "centimetre": "cm", "decimetre": "dm",
+    "metre": "m", "kilometre": "km", "square millimetre": "mm²", "square centimetre": "cm²", "square metre": "m²",
+    "square kilometre": "km²", "hectare": "ha", "cubic centimetre": "cm³", "cubic metre": "m³",
+    "cubic kilometre": "km³", "millilitre": "ml", "centilitre": "cl", "litre": "l", "hectolitre": "hl", "microgram": "µg",
+    "milligram": "mg", "gram": "g", "kilogram": "kg", "kilometre per hour": "km/h", "metre per second": "m/s",
+    "kilometre per second": "km/s", "metre per square second": "m/s²", "cubic metre per second": "m³/s",
+    "gram per cubic centimetre": "g/cm³", "kilogram per cubic metre": "kg/m³", "gram per mole": "g/mol",
+    "degree Celsius": "°C", "degree Fahrenheit": "°F", "kelvin": "K", "hertz": "Hz", "kilohertz": "kHz",
+    "megahertz": "MHz", "gigahertz": "GHz", "watt": "W", "kilowatt": "kW", "megawatt": "MW", "gigawatt": "GW",
+    "kilowatt hour": "kWh", "megawatt hour": "MWh", "gigawatt hour": "GWh", "terawatt hour": "TWh", "volt": "V",
+    "kilovolt": "kV", "ampere": "A", "joule": "J", "kilojoule": "kJ", "megajoule": "MJ", "newton": "N",
+    "kilonewton": "kN", "pascal": "Pa", "hectopascal": "hPa", "kilopascal": "kPa", "megapascal": "MPa",
+    "electronvolt": "eV", "decibel": "dB", "kilobyte": "kB", "megabyte": "MB", "gigabyte": "GB", "terabyte": "TB",
+    "kibibyte": "KiB", "mebibyte": "MiB", "gibibyte": "GiB",
+}  # fmt: skip
+_ATTACHED = {"percent": "%", "per mille": "‰", "degree": "°"}  # without a space
+_WITH_S = (
+    "nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "year", "decade",
+    "astronomical unit", "light-year", "parsec", "kiloparsec", "megaparsec", "mile", "nautical mile", "square mile",
+    "yard", "acre", "knot", "ton", "tonne", "pound", "ounce", "carat", "dalton", "mole", "bit", "byte", "megabit",
+    "gigabit", "pixel", "megapixel", "arcminute", "arcsecond", "radian", "barrel", "gallon", "bushel", "household",
+    "page", "episode", "season", "floor", "goal", "point", "euro", "Indian rupee", "Pakistani rupee", "Russian ruble",
+    "Swiss franc", "Canadian dollar", "Australian dollar", "New Zealand dollar", "Hong Kong dollar",
+    "Singapore dollar", "Mexican peso", "Philippine peso",
+)  # fmt: skip
+_PLURALS = {
+    **{name: f"{name}s" for name in _WITH_S},
+    "foot": "feet", "square foot": "square feet", "cubic foot": "cubic feet", "inch": "inches", "century": "centuries",
+    "millennium": "millennia", "person": "people", "copy": "copies",
+    "solar mass": "solar masses", "Jupiter mass": "Jupiter masses", "Earth mass": "Earth masses",
+    "solar radius": "solar radii", "horsepower": "horsepower", "metric horsepower": "metric horsepower",
+    "pound sterling": "pounds sterling", "Japanese yen": "Japanese yen", "South Korean won": "South Korean won",
+    "Brazilian real": "Brazilian reais", "Turkish lira": "Turkish lira", "Swedish krona": "Swedish kronor",
+    "Norwegian krone": "Norwegian kroner", "Danish krone": "Danish kroner",
+}  # fmt: skip
+_RENAMED = {"United States dollar": ("US dollar", "US dollars")}
+
+
+def literal_in_words(
+    kind: str,
+    value: str | None,
+    *,
+    extra: str | None = None,
+    precision: int | None = None,
+    unit: str | None = None,
+    style: str = "american",
+) -> str | None:
+    """A value as a sentence can end with it, or None where nothing readable can be said.
+
+    kind, value, extra, precision: ``value_type``, ``value``, ``value_extra`` and ``value_precision`` of a snapshot's
+    statement. extra is read by no kind: the raw time, whose date is in the value; the id of a unit, whose label is
+    `unit`; the language of a monolingual text. unit: None for a number without unit. style: one of
+    `anachron.text.dates`. None for coordinates, for other kinds, for an empty text, for a time without a date or
+    coarser than a millennium, and for an amount that is no decimal number.
+    Raises `DataError` for a kind that no snapshot has and for entities, and for a date that is none; `ConfigError` for
+    an unknown style.
+    """
+    _check(kind)
+    language = wording_of(style).language
+    if value is None or kind in WORDLESS:
+        return None
+    if kind == "time":
+        return _time(value, precision, style)
+    if kind == "quantity":
+        return _quantity(value, unit, language)
+    return " ".join(value.split()) or None
+
+
+def literal_type(kind: str, precision: int | None = None) -> str:
+    """What the published update data set describes a literal object as: Quantity, Date, Month, Year or String.
+
+    Years stand for what is coarser, too. Raises `DataError` for a time without precision and for kinds without words.
+    """
+    _check(kind)
+    if kind in WORDLESS or (kind == "time" and precision is None):
+        raise DataError(f"a value of kind {kind!r} and precision {precision} has no type of literal; leave it out")
+    if kind == "time" and precision is not None:
+        return "Date" if precision >= DAY else "Month" if precision == MONTH else "Year"
+    return "Quantity" if kind == "quantity" else "String"
+
+
+def _check(kind: str) -> None:
+    if kind not in (*LITERALS, *WORDLESS):
+        known = ", ".join((*LITERALS, *WORDLESS))
+        raise DataError(f"kind {kind!r} is no literal: it must be one of {known}; an entity is worded by its label")
+
+
+def _time(value: str, precision: int | None, style: str) -> str | None:
+    date = Date.parse(value)
+    if precision is not None and precision < YEAR:
+        return _span(date.year, precision, style)
+    if precision == YEAR:
+        date = Date(date.year)
+    elif precision == MONTH:
+        date = Date(date.year, date.month)
+    return bare_date(date, style)
+
+
+def _span(year: int, precision: int, style: str) -> str | None:
+    """The decade, century or millennium that a year names, as Wikidata shows them: 2000 lies in the 20th century.
+
+    The same reading as `anachron.wikidata.times.first_year`.
+    """
+    if precision < MILLENNIUM:
+        return None  # rounded to ten thousand years and more: no word says that
+    language = wording_of(style).language
+    decade, *longer = _SPANS[language]
+    length = {DECADE: 10, CENTURY: 100, MILLENNIUM: 1000}[precision]
+    if precision == DECADE:
+        text = decade.format(year=abs(year) // 10 * 10)
+    else:
+        n = (abs(year) - 1) // length + 1
+        text = longer[CENTURY - precision].format(n=n, nth=_ordinal(n, language), roman=_roman(n))
+    return in_era(text, year, style)
+
+
+def _ordinal(n: int, language: str) -> str:
+    """20th in English, XXe in French; the other languages need none here."""
+    if language == "French":
+        return f"{_roman(n)}{'er' if n == 1 else 'e'}"
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
+
+
+def _roman(n: int) -> str:
+    text = ""
+    for worth, letters in _ROMAN:
+        text += letters * (n // worth)
+        n %= worth
+    return text
+
+
+def _quantity(value: str, unit: str | None, language: str) -> str | None:
+    found = _AMOUNT.fullmatch(value.strip())
+    if found is None:
+        return None
+    sign, whole, decimals = found.groups()
+    minus = "-" if sign == "-" else ""
+    if language != "English":
+        return " ".join([f"{minus}{whole}{decimals}", *(unit or "").split()])
+    grouped = re.sub(r"(?<=[0-9])(?=(?:[0-9]{3})+$)", ",", whole)
+    return f"{minus}{grouped}{decimals}" + _behind(unit, one=whole == "1" and not decimals)
+
+
+def _behind(unit: str | None, *, one: bool) -> str:
+    """What follows a number in English: its unit as a symbol, in the singular or plural, or as it is labelled."""
+    label = " ".join((unit or "").split())
+    if not label:
+        return ""
+    name = label.replace("meter", "metre").replace("liter", "litre")  # labels come in either spelling
+    if name in _ATTACHED:
+        return _ATTACHED[name]
+    if name in _SYMBOLS:
+        return f" {_SYMBOLS[name]}"
+    singular, plural = _RENAMED.get(name, (name, _PLURALS.get(name)))
+    return f" {singular if one else plural}" if plural is not None else f" {label}"
