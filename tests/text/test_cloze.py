@@ -1,0 +1,193 @@
+"""Cloze templates: the rules each must obey, those of the package, those of a file, and how they are filled."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anachron.errors import DataError
+from anachron.text.cloze import Cloze, cloze_fault, cloze_prompt_text, cloze_templates, fill_cloze, read_cloze
+from anachron.text.cloze_llm import template_of
+from anachron.text.questions import relation_templates
+
+SUBJECTS = ("Paris", "the Beatles", "The Beatles", "John Smith", "United States", "1,200 km", "M*A*S*H (1970)", "C")
+CAPITAL = "The capital of [SUBJ] is [OBJ]"
+
+# The package's own
+
+
+def test_all_relations_with_questions_and_many_more_have_templates() -> None:
+    ids = list(cloze_templates())
+    assert len(ids) >= 160 and all(re.fullmatch(r"P[1-9]\d*", id) for id in ids)
+    assert [id for id in ids if id in relation_templates()] == list(relation_templates())
+
+
+def test_no_relation_is_listed_twice() -> None:
+    from importlib.resources import files
+
+    raw = json.loads(files("anachron.text").joinpath("cloze.json").read_text("utf-8"))
+    assert len({entry["id"] for entry in raw}) == len({entry["label"] for entry in raw}) == len(raw)
+    assert all(set(entry) == {"id", "label", "templates"} for entry in raw)
+
+
+def test_labels_are_those_of_the_questions() -> None:
+    shared = set(cloze_templates()) & set(relation_templates())
+    assert {id: cloze_templates()[id].label for id in shared} == {id: relation_templates()[id][0] for id in shared}
+
+
+@pytest.mark.parametrize("relation", list(cloze_templates()))
+def test_a_relation_has_five_different_templates(relation: str) -> None:
+    templates = cloze_templates()[relation].templates
+    assert len({re.sub(r"\W", "", template.casefold()) for template in templates}) == len(templates) == 5
+
+
+@pytest.mark.parametrize("relation", list(cloze_templates()))
+def test_templates_are_sound(relation: str) -> None:
+    label, templates = cloze_templates()[relation].label, cloze_templates()[relation].templates
+    for template in templates:
+        assert cloze_fault(template) is None
+        words = template.replace("[SUBJ]", "S").replace("[OBJ]", "O")
+        assert words[0].isupper() and words[-3] not in ",;:-"
+        assert not re.search(r"\b(he|she|him|himself|his|her|hers|herself)\b", words), "gender"
+        assert not re.search(r"\b(now|today|currently|current|still|ago|recent|recently|latest)\b|\d", words), "time"
+        assert not re.search(r"\b(a|an|the) [SO]\b|\bS['’]", words), "what not every label takes"
+        assert not re.search(r"\ba [aeio]|\ban [^aeiouh]|\b(\w+) \1\b", words)
+        if re.search(r"date|time|inception", label) and relation != "P421":
+            assert not re.search(r"\b(in|on|at) O$", words), "a preposition that not every precision takes"
+
+
+@pytest.mark.parametrize("relation", list(cloze_templates()))
+def test_templates_take_any_subject_and_come_back_from_their_sentences(relation: str) -> None:
+    for template in cloze_templates()[relation].templates:
+        for subject in SUBJECTS:
+            prompt = cloze_prompt_text(template, subject)
+            assert subject in prompt and prompt.endswith(" ____") and "[" not in prompt
+            assert fill_cloze(template, subject, "Vexilo") == prompt.removesuffix("____") + "Vexilo"
+        for subject, object in (("Qux Zubrowka", "Vexilo"), ("United Zubrowka", "12.5 km"), ("Zubrowkas", "U.V.")):
+            for ending in ("", ".", '".'):
+                assert template_of(fill_cloze(template, subject, object) + ending, subject, object) == template
+
+
+def test_the_update_prompt_of_some_relations_is_the_plain_one() -> None:
+    plain = {
+        "P36": CAPITAL,
+        "P6": "The head of government of [SUBJ] is [OBJ]",
+        "P1082": "The population of [SUBJ] is [OBJ]",
+        "P569": "The date of birth of [SUBJ] is [OBJ]",
+        "P31": "[SUBJ] is an instance of [OBJ]",
+    }
+    assert {relation: cloze_templates()[relation].templates[0] for relation in plain} == plain
+
+
+# Filling
+
+
+@pytest.mark.parametrize(
+    ("template", "subject", "prompt"),
+    [
+        (CAPITAL, "France", "The capital of France is ____"),
+        (CAPITAL, "United States", "The capital of the United States is ____"),
+        ("The capital of the [SUBJ] is [OBJ]", "United States", "The capital of the United States is ____"),
+        ("[SUBJ] borders on [OBJ]", "United States", "The United States borders on ____"),
+        ("[SUBJ] borders on [OBJ]", "the Beatles", "the Beatles borders on ____"),
+        ("[SUBJ] borders on [OBJ]", "[OBJ]", "[OBJ] borders on ____"),
+        ("[SUBJ] borders on [OBJ]", "[SUBJ]", "[SUBJ] borders on ____"),
+    ],
+)
+def test_a_prompt(template: str, subject: str, prompt: str) -> None:
+    assert cloze_prompt_text(template, subject) == prompt
+
+
+def test_only_english_subjects_get_an_article() -> None:
+    template = "La capitale de [SUBJ] est [OBJ]"
+    assert cloze_prompt_text(template, "United States", "French") == "La capitale de United States est ____"
+
+
+@given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
+def test_a_sentence_is_its_prompt_with_the_bare_object(subject: str, object: str) -> None:
+    sentence = fill_cloze(CAPITAL, subject, object)
+    assert sentence == cloze_prompt_text(CAPITAL, subject).removesuffix("____") + object
+    assert subject in sentence
+
+
+@pytest.mark.parametrize(("subject", "object"), [("", "x"), ("x", " ")])
+def test_nothing_is_filled_with_nothing(subject: str, object: str) -> None:
+    with pytest.raises(DataError, match="must not be empty"):
+        fill_cloze(CAPITAL, subject, object)
+
+
+@pytest.mark.parametrize(
+    ("template", "rule"),
+    [
+        ("The capital is [OBJ]", "[SUBJ] exactly once"),
+        ("[SUBJ] and [SUBJ] are [OBJ]", "[SUBJ] exactly once"),
+        ("[subj] is [OBJ]", "[SUBJ] exactly once"),
+        ("The capital of [SUBJ] is", "[OBJ] exactly once"),
+        ("[OBJ] and [SUBJ] are [OBJ]", "[OBJ] exactly once"),
+        ("[OBJ] is the capital of [SUBJ]", "must end with"),
+        ("The capital of [SUBJ] is [OBJ].", "must end with"),
+        ("The capital of [SUBJ] is:[OBJ]", "must end with"),
+        ("The capital of  [SUBJ] is [OBJ]", "single spaces"),
+        ("The capital of [SUBJ]\nis [OBJ]", "single spaces"),
+        (" [SUBJ] is [OBJ]", "single spaces"),
+        ("[SUBJ] is [OBJ] ", "single spaces"),
+        ("[SUBJ] of [YEAR] is [OBJ]", "no slot but"),
+        ("[SUBJ] of ____ is [OBJ]", "no slot but"),
+        ("[SUBJ] [OBJ]", "how subject and object are related"),
+        ("[SUBJ]: [OBJ]", "how subject and object are related"),
+        ("", "[SUBJ] exactly once"),
+    ],
+)
+def test_a_bad_template_is_refused(template: str, rule: str) -> None:
+    fault = cloze_fault(template)
+    assert fault is not None and rule in fault and repr(template) in fault and "\n" not in fault
+    with pytest.raises(DataError, match=re.escape(rule)):
+        fill_cloze(template, "France", "Paris")
+
+
+# Files
+
+
+def entry(**changed: object) -> dict[str, object]:
+    return {"id": "P36", "label": "capital", "templates": [CAPITAL]} | changed
+
+
+def test_a_file_of_templates(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    two = ["[SUBJ] a pour capitale [OBJ]", "La capitale de [SUBJ] est [OBJ]"]
+    path.write_text(json.dumps([entry(), entry(id="P6", label=" tête ", templates=two, note="x")]), "utf-8")
+    assert read_cloze(path) == {"P36": Cloze("capital", (CAPITAL,)), "P6": Cloze("tête", tuple(two))}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"P36": [CAPITAL]}, "expected a list of relations, found dict"),
+        ([CAPITAL], "entry 1: expected an object"),
+        ([entry(id="Q36")], "entry 1: id 'Q36' is not the id of a property"),
+        ([entry(), entry(id=None)], "entry 2: id None"),
+        ([entry(), entry()], "entry 2: P36 occurs twice"),
+        ([entry(label=" ")], r"entry 1 \(P36\): label ' '"),
+        ([entry(templates=[])], r"entry 1 \(P36\): templates \[\] must be a list of at least one"),
+        ([entry(templates=CAPITAL)], "must be a list of at least one"),
+        ([entry(templates=[CAPITAL, 3])], r"entry 1 \(P36\), template 2: template 3 must be a text"),
+        ([entry(templates=[CAPITAL, "[SUBJ] is"])], r"template 2: template '\[SUBJ\] is' must hold \[OBJ\]"),
+        ([entry(templates=[CAPITAL, CAPITAL.replace("The", "the")])], "template 2: .* is there already"),
+    ],
+)
+def test_a_bad_file_is_refused_with_place_value_and_rule(tmp_path: Path, content: object, said: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(content), "utf-8")
+    with pytest.raises(DataError, match=said) as caught:
+        read_cloze(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_no_json_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text("[", "utf-8")
+    for name in ("no.json", "none.json"):
+        with pytest.raises(DataError, match=name):
+            read_cloze(tmp_path / name)
