@@ -74,9 +74,12 @@ def statement(
     return row | more
 
 
-def property_(id: str, label: str | None = "", classes: Sequence[str] = (), datatype: str = "wikibase-item") -> Record:
+def property_(
+    id: str, label: str | None = "", classes: Sequence[str] = (), datatype: str = "wikibase-item", **more: Any
+) -> Record:
     label = f"relation {id}" if label == "" else label
-    return {"id": id, "label": label, "description": f"about {id}", "datatype": datatype, "classes": list(classes)}
+    row = {"id": id, "label": label, "description": f"about {id}", "datatype": datatype, "classes": list(classes)}
+    return row | more
 
 
 def write_snapshot(
@@ -89,6 +92,7 @@ def write_snapshot(
     *,
     buckets: int = 4,
     wiki: str = "enwiki",
+    date: str = "2021-01-04",
 ) -> Path:
     """Write the tables of a finished snapshot; rows keep their order, as those of a dump do."""
     tables: list[tuple[str, str, dict[str, Any], list[Record]]] = [
@@ -115,7 +119,7 @@ def write_snapshot(
         "format": 1,
         "command": "wikidata ingest",
         "dump": {"name": "made.json", "size": 1, "compression": "none", "sha256": None},
-        "date": "2021-01-04",
+        "date": date,
         "options": {"wiki": wiki, "language": "en", "limit": None, "entities": None, "buckets": buckets},
         "counts": {
             "items": len(tables[0][3]), "kept": kept, "properties": len(made), "statements": len(tables[1][3])

@@ -283,7 +283,7 @@ def test_lexemes_and_unlisted_items():
     [
         ('{"type":"item","id":"Q1"', "malformed|truncated", None),
         ('{"type":"item","id":"Q1","labels":{}}}', "malformed", None),
-        ('{"type":"item","id":"Q1","claims":{"P1":[{"mainsnak":7}]},"sitelinks":{"enwiki":{"title":"A"}}}', "snak", "Q1"),
+        ('{"type":"item","id":"Q1","claims":{"P1":[{"mainsnak":7}]},"sitelinks":{"enwiki":{"title":""}}}', "nak", "Q1"),
         ('{"type":"item","id":"Q1","sitelinks":{"enwiki":{"title":null}}}', "title", "Q1"),
         ('{"type":"item","labels":{}}', "id", None),
         ('{"id":"Q1"}', "type", None),

@@ -1,4 +1,4 @@
-"""The commands ``build facts`` and ``build statements``."""
+"""The commands ``build facts`` and ``build statements``; other modules add theirs to the group ``build``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         builds,
         name="build",
-        help="Build data sets from a Wikidata snapshot: dated facts, then statements about them.\n\n"
+        help="Build data sets from Wikidata snapshots: dated facts, statements about them, updates between two.\n\n"
         "Example: anachron build facts SNAPSHOT --out facts.parquet",
     )
 

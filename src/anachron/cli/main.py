@@ -19,6 +19,7 @@ from anachron.cli import (
     probe,
     report,
     timestress,
+    updates,
     verbalize,
     wikidata,
     wikidata_explain,
@@ -48,9 +49,10 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, probe, measure, report, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, export):
     module.register(app)
 timestress.register(build.builds)
+updates.register_builds(build.builds)
 
 wikidata_app = typer.Typer(
     help="Fetch Wikidata dumps, read them into snapshots, and see what becomes of an entity.\n\n"

@@ -10,13 +10,13 @@ from anachron.cli.build import (
     Preset,
     Ray,
     Relations,
-    SnapshotArgument,
     UsePopularity,
     Workers,
     selection,
 )
 from anachron.cli.options import JsonFlag
 from anachron.cli.output import print_json, progress_bar, say, stdout
+from anachron.cli.updates import ClozeFile, Redirects, UnchangedGroups
 
 
 def register(app: typer.Typer) -> None:
@@ -25,8 +25,13 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    snapshot: SnapshotArgument,
-    entity: Annotated[str, typer.Argument(help="Id of an item, such as Q76.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SNAPSHOT [SNAPSHOT] ENTITY",
+            help="One snapshot, or the old and the new one, and the id of an item, such as Q76.",
+        ),
+    ],
     property: Annotated[str | None, typer.Option(help="Statements of this property only.")] = None,
     facts: Annotated[
         Path | None,
@@ -36,17 +41,50 @@ def explain(
     relations: Relations = None,
     popularity: UsePopularity = True,
     min_popularity: MinPopularity = None,
+    unchanged_groups: UnchangedGroups = "skip",
+    redirects: Redirects = None,
+    cloze: ClozeFile = None,
     workers: Workers = None,
     ray: Ray = None,
     json_: JsonFlag = False,
 ) -> None:
-    """What each step of build facts does with each statement of one entity, and why.
+    """What each step of build facts, or of build updates for two snapshots, does with each statement of one entity.
 
-    Where popularity cuts depends on all facts: without --facts, --min-popularity or --no-popularity the whole snapshot
-    is selected from first.
+    Where popularity cuts the facts depends on all of them: with one snapshot and without --facts, --min-popularity or
+    --no-popularity the whole snapshot is selected from first.
 
     Example: anachron wikidata explain SNAPSHOT Q76 --facts facts.parquet
     """
+    from anachron.errors import ConfigError
+
+    if not 2 <= len(what) <= 3:
+        raise ConfigError(f"{len(what)} arguments: give a snapshot, or the old and the new one, and the id of an item")
+    given = {
+        "facts": facts, "preset": None if preset == "timestress" else preset, "relations": relations,
+        "no-popularity": None if popularity else False, "min-popularity": min_popularity, "workers": workers,
+        "ray": ray,
+    }  # fmt: skip
+    compared = {
+        "unchanged-groups": None if unchanged_groups == "skip" else unchanged_groups, "redirects": redirects,
+        "cloze": cloze,
+    }  # fmt: skip
+    unused = compared if len(what) == 2 else given
+    if (name := next((name for name, value in unused.items() if value is not None), None)) is not None:
+        raise ConfigError(f"--{name} is for {'two snapshots' if len(what) == 2 else 'one snapshot'}; leave it out")
+    if len(what) == 3:
+        _explain_changes(what, unchanged_groups, redirects, cloze, property, json_)
+        return
+    _explain_facts(
+        Path(what[0]), what[1], property, facts, json_,
+        preset=preset, relations=relations, popularity=popularity, min_popularity=min_popularity, workers=workers,
+        ray=ray,
+    )  # fmt: skip
+
+
+def _explain_facts(
+    snapshot: Path, entity: str, property: str | None, facts: Path | None, json_: bool, *, preset: str,
+    relations: str | None, popularity: bool, min_popularity: float | None, workers: int | None, ray: str | None,
+) -> None:  # fmt: skip
     from dataclasses import asdict
 
     from anachron.errors import ConfigError
@@ -76,3 +114,35 @@ def explain(
     elif found.entity["title"] is None:
         say(f"{entity} has no title in {opened.manifest['options']['wiki']}, so the snapshot holds no statements of it")
     say(f"{kept:,} of {len(verdicts):,} statements of {entity} are kept as facts")
+
+
+def _explain_changes(
+    what: list[str],
+    unchanged_groups: str,
+    redirects: Path | None,
+    cloze: Path | None,
+    property: str | None,
+    json_: bool,
+) -> None:
+    from dataclasses import asdict
+
+    from anachron.cli.updates import read_merged, update_settings
+    from anachron.report.tables import changes_table
+    from anachron.text.cloze import cloze_templates, read_cloze
+    from anachron.updates.explain import explain_changes
+    from anachron.wikidata.snapshot import open_snapshot
+
+    old, new = (open_snapshot(Path(name)) for name in what[:2])
+    templates = cloze_templates() if cloze is None else read_cloze(cloze)
+    found = explain_changes(
+        old, new, what[2], update_settings(unchanged_groups), relations_with_templates=templates, property=property,
+        redirects=read_merged(redirects),
+    )  # fmt: skip
+    changes = [asdict(change) for change in found.changes]
+    if json_:
+        print_json({"entity": found.entity, "is_new": found.is_new, "statements": changes})
+        return
+    if changes:
+        stdout().print(changes_table(found.entity, found.is_new, changes))
+    else:
+        say(f"neither snapshot holds a statement of {what[2]} as a subject")

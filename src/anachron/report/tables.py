@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from anachron.data.card import PUBLISHED_STATISTICS, number
+from anachron.updates.statistics import PUBLISHED as PUBLISHED_UPDATES
 
 
 def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
@@ -126,6 +127,45 @@ def statistics_table(found: Mapping[str, float]) -> Table:
         table.add_column(name, justify="right")
     for what, value in found.items():
         table.add_row(what, number(value), *(number(known.get(what)) for known in PUBLISHED_STATISTICS.values()))
+    return table
+
+
+def updates_table(found: Mapping[str, float], replaced: Mapping[str, float], judged: Mapping[str, Any]) -> Table:
+    """The numbers of an update data set and of its replacement subset beside the published ones (paper 003, table 2).
+
+    judged: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
+    """
+    table = Table(title="Updates beside the published ones", caption=_groups_caption(judged), caption_justify="left")
+    table.add_column("what")
+    for name in ("here", "WikiFactDiff", "replacements here", "WFD_repl"):
+        table.add_column(name, justify="right")
+    for what, value in found.items():
+        published = (PUBLISHED_UPDATES[name][what] for name in ("WikiFactDiff", "WFD_repl"))
+        whole, subset = (number(n) for n in published)
+        table.add_row(what, number(value), whole, number(replaced[what]), subset)
+    return table
+
+
+def _groups_caption(judged: Mapping[str, Any]) -> str:
+    lines = [f"groups labelled: {judged['groups']:,}"]
+    lines += [f"- {groups:,}: {why}" for why, (groups, _) in judged["dropped"].items() if groups]
+    return "\n".join([*lines, f"groups kept: {judged['kept_groups']:,}"])
+
+
+def changes_table(entity: Mapping[str, Any], is_new: bool, changes: Sequence[Mapping[str, Any]]) -> Table:
+    """What two snapshots say of an entity, from `anachron.updates.explain`."""
+    title = f"{entity['label'] or 'without a label'} ({entity['id']})" + (", a new entity" if is_new else "")
+    table = Table(title=escape(title))
+    for name in ("property", "value", "in", "dates", "label", "outcome"):
+        table.add_column(name, overflow="fold")
+    for row in changes:
+        dates = [f"{side} {row[side]}" for side in ("start", "end", "point") if row[side] is not None]
+        value = row["value"] if row["value_id"] in (None, row["value"]) else f"{row['value']} ({row['value_id']})"
+        label = "" if row["label"] is None else f"{row['label']} by rule {row['rule']}: {row['words']}"
+        outcome = f"dropped at {row['dropped']}" if row["dropped"] else row["outcome"]
+        side = row["side"] + (f", other {row['change']}" if row["change"] else "")
+        property_ = f"{row['property_label'] or ''} ({row['property_id']})".strip()
+        table.add_row(escape(property_), escape(value), side, "\n".join(dates), label, escape(outcome))
     return table
 
 

@@ -153,9 +153,9 @@ def _verdict(row: dict[str, Any], rules: Rules, restrictive: tuple[str, ...]) ->
         value=(row["value_label"] or value) if is_entity else str(value),
         value_id=row["value"] if is_entity else None,
         rank=row["rank"],
-        start=_in_words(row["start"]),
-        end=_in_words(row["end"]),
-        point=_in_words(row["point"]),
+        start=in_words(row["start"]),
+        end=in_words(row["end"]),
+        point=in_words(row["point"]),
         step=None if step is None else step.name,
         reason=words,
         fact_id=row.get("fact_id"),
@@ -166,7 +166,7 @@ def _verdict(row: dict[str, Any], rules: Rules, restrictive: tuple[str, ...]) ->
 _KINDS = {"unknown": "unknown", "open": "none"}
 
 
-def _in_words(boundary: dict[str, Any] | None) -> str | None:
+def in_words(boundary: dict[str, Any] | None) -> str | None:
     """A start, end or point in time for people: its date, what is odd about it, or its kind."""
     if boundary is None:
         return None

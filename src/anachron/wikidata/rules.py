@@ -8,6 +8,7 @@ Sources: paper 003 for the cleaning (ranks, datatypes, pages, meta properties, r
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -16,7 +17,7 @@ import polars as pl
 from anachron.errors import ConfigError
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
-Stage = Literal["rows", "periods", "entities", "popularity", "cut"]
+Stage = Literal["rows", "periods", "entities", "popularity", "cut", "groups"]
 
 DROPPED_DATATYPES = ("url", "external-id", "commonsMedia", "globe-coordinate")
 _PROPERTY = re.compile(r"P[1-9]\d*")
@@ -134,17 +135,13 @@ class Step:
     reasons: tuple[Reason, ...]
 
 
-class Rules:
-    """The steps of one selection, in order.
+class Steps:
+    """Steps in order, their reasons numbered through.
 
-    A stage is a run of steps that read the same columns (see `anachron.wikidata.stages`): single rows, then the periods
-    of one (s, r, o), then labels of entities, then popularity, then the cut that compares all facts.
+    A stage is a run of steps that read the same columns (see `anachron.wikidata.stages`).
     """
 
-    def __init__(self, settings: Selection, wiki: str) -> None:
-        self.settings = settings
-        self.wiki = wiki
-        written = [*_row_steps(settings, wiki), *_period_steps(settings), *_entity_steps(settings)]
+    def __init__(self, written: "Iterable[_Written]") -> None:
         self.steps: tuple[Step, ...] = ()
         code = 0
         for name, stage, reasons in written:
@@ -169,10 +166,31 @@ class Rules:
         return next((step, reason) for step in self.steps for reason in step.reasons if reason.code == code)
 
 
+class Rules(Steps):
+    """The steps of one selection of dated facts.
+
+    Its stages: single rows, then the periods of one (s, r, o), then labels of entities, then popularity, then the cut
+    that compares all facts.
+    """
+
+    def __init__(self, settings: Selection, wiki: str) -> None:
+        self.settings = settings
+        self.wiki = wiki
+        super().__init__(
+            [
+                *cleaning_steps(wiki),
+                *_selecting_steps(settings),
+                *_period_steps(settings),
+                *_entity_steps(settings),
+            ]
+        )
+
+
 _Written = tuple[str, Stage, list[tuple[str, pl.Expr]]]
 
 
-def _row_steps(settings: Selection, wiki: str) -> list[_Written]:
+def cleaning_steps(wiki: str) -> list[_Written]:
+    """Paper 003, section A.1: which statements are triples at all. Their stage is ``rows``."""
     col = pl.col
     pages: list[tuple[str, pl.Expr]] = [
         ("the subject is a page of the wiki or a template", col("subject_barred")),
@@ -180,9 +198,6 @@ def _row_steps(settings: Selection, wiki: str) -> list[_Written]:
     ]
     if wiki != "all":
         pages.insert(0, (f"the subject has no title in {wiki}", col("title").is_null()))
-    relations = [("the relation is banned", col("property").is_in(settings.banned))]
-    if settings.relations:
-        relations.append(("the relation is not among the chosen", ~col("property").is_in(settings.relations)))
     return [
         ("ranks", "rows", [("its rank is deprecated", col("rank") == "deprecated")]),
         ("datatypes", "rows", [(f"its value is of type {d}", col("datatype") == d) for d in DROPPED_DATATYPES]),
@@ -194,6 +209,15 @@ def _row_steps(settings: Selection, wiki: str) -> list[_Written]:
             [("it has no value", col("snak") == "novalue"), ("its value is unknown", col("snak") == "somevalue")],
         ),
         ("restricted statements", "rows", [("a qualifier restricts it", col("restricted"))]),
+    ]
+
+
+def _selecting_steps(settings: Selection) -> list[_Written]:
+    col = pl.col
+    relations = [("the relation is banned", col("property").is_in(settings.banned))]
+    if settings.relations:
+        relations.append(("the relation is not among the chosen", ~col("property").is_in(settings.relations)))
+    return [
         (
             "dated relations of entities",
             "rows",

@@ -1,11 +1,9 @@
 """From a snapshot to dated facts, bucket by bucket, with what every step dropped and why (``build facts``)."""
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from io import BytesIO
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -21,6 +19,7 @@ from anachron.wikidata.lookups import (
     find_lookups,
     read_popularity,
 )
+from anachron.wikidata.rows import alive_rows, compact, judge_rows, scan_statements
 from anachron.wikidata.rules import Rules, Selection, Stage
 from anachron.wikidata.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.stages import (
@@ -30,10 +29,9 @@ from anachron.wikidata.stages import (
     find_cut,
     period_stage,
     popularity_stage,
-    row_stage,
 )
+from anachron.wikidata.tally import Tally, count_steps, tally_of
 
-SLICE = 1_000_000  # statements judged at once: about half a gigabyte
 # The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
 FIRST_SELECTING = "dated relations of entities"
 ENTITY_COLUMNS = ("id", "label", "description", "title", "classes", "created")
@@ -51,24 +49,6 @@ class Spread:
     workers: int | None = None
     ray: str | None = None
     progress: Callable[[int, int], None] = lambda done, total: None
-
-
-@dataclass
-class Tally:
-    """How many statements a reason dropped (``None``: alive), and how many subjects lost their last one to a step."""
-
-    statements: Counter[int | None] = field(default_factory=Counter)
-    subjects: Counter[str | None] = field(default_factory=Counter)
-
-    def go_on(self, later: "Tally") -> None:
-        """Put the counts of a later stage in the place of what was alive before it."""
-        for counter in (self.statements, self.subjects):
-            del counter[None]
-        self.add(later)
-
-    def add(self, other: "Tally") -> None:
-        self.statements.update(other.statements)
-        self.subjects.update(other.subjects)
 
 
 @dataclass(frozen=True)
@@ -206,48 +186,15 @@ def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Path, int]) -> tuple[Tall
 def _judge_bucket(
     snapshot: Snapshot, rules: Rules, lookups: Lookups, barred: Path, bucket: int
 ) -> tuple[Tally, pl.DataFrame]:
-    table = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *COLUMNS)
-    place = pl.col("row").cast(pl.Int64) + (bucket << 40)  # rows of all buckets in one order
-    table = table.with_columns(place.alias("position")).drop("row")
-    total = table.select(pl.len()).collect().item()
-    counts, rows = [], []
-    for offset in range(0, max(total, 1), SLICE):
-        judged = _judge_rows(snapshot, bucket, table.slice(offset, SLICE), barred, lookups, rules)
-        alive = judged.filter(pl.col("dropped").is_null()).drop("dropped", "qualifiers", "title")
-        by_subject = judged.group_by("subject", "dropped").agg(pl.len())
-        count, kept = pl.collect_all([by_subject, alive], engine="streaming")
-        counts.append(count)
-        rows.append(_compact(kept))
-    tally = _tally(pl.concat(counts), rules)
-    second = period_stage(pl.concat(rows), rules)
+    table = scan_statements(snapshot, bucket, COLUMNS)
+    tally, rows = alive_rows(snapshot, bucket, table, barred, lookups, rules, leave_out=("qualifiers", "title"))
+    second = period_stage(rows, rules)
     tally.go_on(tally_of(second, rules))
     alive_now = second.filter(pl.col("dropped").is_null()).drop("dropped", "start", "end")
     pairs = alive_now.lazy().select("subject", "property").unique()
     of_pairs = table.join(pairs, on=["subject", "property"], how="semi")
-    others = count_objects(_judge_rows(snapshot, bucket, of_pairs, barred, lookups, rules), rules)
-    return tally, _compact(with_other_objects(alive_now, others.collect(engine="streaming")))
-
-
-def _judge_rows(
-    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Path, lookups: Lookups, rules: Rules
-) -> pl.LazyFrame:
-    """`row_stage` with what the tables say of the subjects and objects of these statements."""
-    subjects = statements.select(id="subject")
-    objects = statements.filter(pl.col("value_type") == "entity").select(id="value")
-    ids = pl.concat([subjects, objects]).unique()
-    titles = pl.scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
-    known, pages = pl.collect_all(
-        [titles.join(subjects.unique(), on="id", how="semi"), pl.scan_parquet(barred).join(ids, on="id", how="semi")],
-        engine="streaming",
-    )
-    return row_stage(statements, known, pages, lookups, rules)
-
-
-def _compact(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same rows without the memory of those they were chosen from, which texts of a filtered frame hold on to."""
-    buffer = BytesIO()
-    frame.write_parquet(buffer, compression="uncompressed")
-    return pl.read_parquet(buffer.getvalue())
+    others = count_objects(judge_rows(snapshot, bucket, of_pairs, barred, lookups, rules), rules)
+    return tally, compact(with_other_objects(alive_now, others.collect(engine="streaming")))
 
 
 def count_objects(judged: pl.LazyFrame, rules: Rules) -> pl.LazyFrame:
@@ -261,38 +208,6 @@ def with_other_objects(alive: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFra
     """``other_objects``: distinct objects of the same subject and relation, the row's own aside."""
     joined = alive.join(objects, on=["subject", "property"], how="left", maintain_order="left")
     return joined.with_columns((pl.col("objects").cast(pl.Int64) - 1).alias("other_objects")).drop("objects")
-
-
-def tally_of(judged: pl.DataFrame, rules: Rules) -> Tally:
-    """The counts of one stage's verdicts."""
-    return _tally(judged.group_by("subject", "dropped").agg(pl.len()), rules)
-
-
-def _tally(by_subject: pl.DataFrame, rules: Rules) -> Tally:
-    """From ``subject, dropped, len``. A subject goes with its last statement, so at the latest step that took one."""
-    alive = 255  # above every code
-    statements = by_subject.group_by("dropped").agg(pl.col("len").sum())
-    last = by_subject.group_by("subject").agg(pl.col("dropped").fill_null(alive).max())
-    subjects: Counter[str | None] = Counter()
-    for code, count in last.group_by("dropped").agg(pl.len()).iter_rows():
-        subjects[None if code == alive else rules.reason(code)[0].name] += count
-    return Tally(Counter(dict(statements.iter_rows())), subjects)
-
-
-def count_steps(tally: Tally, rules: Rules) -> list[Json]:
-    """The counts step by step: what came in is what is kept and what was dropped, for statements and subjects."""
-    statements, subjects = tally.statements.total(), tally.subjects.total()
-    steps: list[Json] = []
-    for step in rules.steps:
-        dropped = {reason.text: tally.statements[reason.code] for reason in step.reasons}
-        lost = tally.subjects[step.name]
-        row = {"step": step.name, "statements_in": statements, "dropped": dropped}
-        statements, subjects = statements - sum(dropped.values()), subjects - lost
-        row |= {"statements_kept": statements, "subjects_in": subjects + lost, "subjects_dropped": lost}
-        steps.append(row | {"subjects_kept": subjects})
-    if (statements, subjects) != (tally.statements[None], tally.subjects[None]):
-        raise AssertionError(f"{statements} statements left after all steps, {tally.statements[None]} are alive")
-    return steps
 
 
 def emptied_by(steps: list[Json]) -> str:

@@ -14,14 +14,14 @@ from anachron.core.dates import Date
 from anachron.core.facts import fact_id
 from anachron.data.facts import OTHER_PERIODS
 from anachron.wikidata.lookups import Lookups
-from anachron.wikidata.rules import Rules, Selection
+from anachron.wikidata.rules import Rules, Selection, Steps
 
 YEAR_PRECISION = 9
 TRIPLE = ["subject", "property", "value"]
 
 
 def row_stage(
-    statements: pl.LazyFrame, titles: pl.DataFrame, barred: pl.DataFrame, lookups: Lookups, rules: Rules
+    statements: pl.LazyFrame, titles: pl.DataFrame, barred: pl.DataFrame, lookups: Lookups, rules: Steps
 ) -> pl.LazyFrame:
     """Verdicts that a row, its property and its two entities decide.
 

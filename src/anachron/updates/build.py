@@ -1,0 +1,265 @@
+"""``build updates``: two snapshots to the update data set, with its manifest, card and companions."""
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.cluster import map_in_order
+from anachron.errors import ConfigError, DataError
+from anachron.io import (
+    Json,
+    file_fingerprint,
+    locked,
+    read_json,
+    rows_fingerprint,
+    write_bytes,
+    write_json,
+    write_manifest,
+    write_table,
+)
+from anachron.text.cloze import Cloze, cloze_templates
+from anachron.text.dates import wording_of
+from anachron.updates.card import card
+from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples, read_tally
+from anachron.updates.groups import GroupCounts, Sieve, scenarios, wordable
+from anachron.updates.judge import kept_triples
+from anachron.updates.neighbours import find_neighbours
+from anachron.updates.popularity import find_levels, log_popularity
+from anachron.updates.statistics import replacements, statistics
+from anachron.updates.table import updates_table
+from anachron.updates.triples import Side, relation_types, update_steps
+from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
+from anachron.wikidata.lookups import all_barred, find_lookups
+from anachron.wikidata.rules import Selection, Steps
+from anachron.wikidata.select import Spread, check_tables, wiki_of
+from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.tally import Tally, count_steps
+
+COMMAND = "build updates"
+ENDINGS = (".parquet", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the updates depend on besides the snapshots.
+
+    label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
+    neighbours: nearest facts of each group. popularity: order by page views of the new snapshot, and write them.
+    style: how dates in objects are worded, see `anachron.text.dates`; its language is that of the prompts.
+    seed: of random neighbours, the neighbours' prompts and the replacement subset.
+    """
+
+    label_unchanged: bool = False
+    neighbours: int = 10
+    popularity: bool = True
+    style: str = "american"
+    seed: int = 0
+    class_depth: int = Selection().class_depth
+    barred_words: tuple[str, ...] = Selection().barred_words
+
+    def __post_init__(self) -> None:
+        wording_of(self.style)
+        if self.neighbours < 0:
+            raise ConfigError(f"neighbours {self.neighbours}: give 0 or more")
+
+    @property
+    def language(self) -> str:
+        return wording_of(self.style).language
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `build_updates` wrote.
+
+    steps: of the cleaning, ``{"old": [...], "new": [...]}`` as `anachron.wikidata.tally.count_steps`. counts: the rest
+    of what was counted on the way.
+    """
+
+    updates: pl.DataFrame
+    replacements: pl.DataFrame
+    created: pl.DataFrame
+    steps: dict[str, list[Json]]
+    counts: Json
+
+
+def companions(out: Path) -> dict[str, Path]:
+    """The files beside the updates: the replacement subset, the new entities, the card."""
+    named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities")}
+    return named | {"card": out.with_name(f"{out.name}.card.md")}
+
+
+def check_pair(old: Snapshot, new: Snapshot) -> None:
+    """Raise `ConfigError` for snapshots that cannot be compared."""
+    there, here = old.manifest["options"], new.manifest["options"]
+    for name in ("wiki", "language", "limit", "entities", "buckets"):
+        if there.get(name) != here.get(name):
+            raise ConfigError(
+                f"{old.folder} was made with --{name} {there.get(name)!r}, {new.folder} with {here.get(name)!r}; only "
+                "snapshots of the same filters can be compared, ingest one of them again"
+            )
+    if day_of(old) >= day_of(new):
+        raise ConfigError(
+            f"the old snapshot {old.folder} is of {old.manifest['date']}, the new one {new.folder} of "
+            f"{new.manifest['date']}: the old one must be earlier; exchange --old and --new"
+        )
+
+
+def open_comparison(
+    old: Snapshot, new: Snapshot, settings: Settings, work: Path, redirects: dict[str, str] | None = None
+) -> Comparison:
+    """What the buckets of two snapshots are compared by. Raises `ConfigError` for a pair that cannot be compared."""
+    check_pair(old, new)
+
+    def side(name: str, snapshot: Snapshot) -> Side:
+        check_tables(snapshot)
+        barred = work / f"barred-{name}.parquet"
+        if not barred.is_file():
+            write_table(barred, all_barred(snapshot, settings.barred_words))
+        return Side(snapshot, find_lookups(snapshot, settings.class_depth), barred)
+
+    return Comparison(
+        side("old", old), side("new", new), update_steps(wiki_of(new)),
+        relation_types(old.properties(), new.properties()), work, settings.label_unchanged, redirects or {},
+    )  # fmt: skip
+
+
+def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.DataFrame, GroupCounts]:
+    """Counts of each bucket, the labelled triples of all groups that are understood and changed, and their counts."""
+    if comparison.redirects and not (comparison.work / "moved.parquet").is_file():
+        move_triples(comparison)
+    tasks = ((comparison, bucket) for bucket in range(comparison.buckets))
+    counts = []
+    for found in map_in_order(compare_bucket, tasks, spread.workers, spread.ray):
+        counts.append(found)
+        spread.progress(len(counts), comparison.buckets)
+    return counts, *kept_triples(comparison)
+
+
+def build_updates(
+    old: Snapshot, new: Snapshot, out: Path, settings: Settings, *, templates: dict[str, Cloze] | None = None,
+    redirects: dict[str, str] | None = None, spread: Spread | None = None,
+) -> Built:  # fmt: skip
+    """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
+
+    templates: relation -> cloze templates; by default this project's own. redirects: item -> item it was merged into.
+
+    An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
+    be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
+    """
+    if out.suffix not in ENDINGS:
+        raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
+    if any(side.folder.resolve() in out.resolve().parents for side in (old, new)):
+        raise ConfigError(f"{out} lies in a snapshot itself; choose another --out")
+    check_pair(old, new)
+    levels = find_levels(new) if settings.popularity else None
+    templates = dict(cloze_templates()) if templates is None else templates
+    spread = spread or Spread()
+    work = out.with_name(f".{out.name}.work")
+    busy = f"{out} is being made by another call; wait for it or choose another --out"
+    with locked(out.with_name(f".{out.name}.lock"), busy, remove=True):
+        _begin(work, _identity(old, new, settings, templates, redirects))
+        comparison = open_comparison(old, new, settings, work, redirects)
+        buckets, kept, counts = compare(comparison, spread)
+        worded = _worded(comparison, kept, counts, templates, settings.style)
+        if not worded.height:
+            raise DataError(
+                f"nothing that is understood changed between {old.folder} and {new.folder}: {_reasons(counts)}; look "
+                "at single entities with `anachron wikidata explain OLD NEW ENTITY`"
+            )
+        near = find_neighbours(comparison, worded, settings.neighbours, settings.style, spread)
+        ids = {*worded["subject"], *near["subject"]}
+        views = {} if levels is None else log_popularity(new, ids, levels)
+        updates = updates_table(worded, near, views.get, templates, settings.language, settings.seed)
+        built = Built(
+            updates, replacements(updates, settings.seed), created_of(comparison),
+            {side: _steps(buckets, side, comparison.steps) for side in ("old", "new")},
+            _all_counts(buckets, counts),
+        )  # fmt: skip
+        _write(out, built, old, new, settings)
+        shutil.rmtree(work)
+    return built
+
+
+def _identity(
+    old: Snapshot, new: Snapshot, settings: Settings, templates: dict[str, Cloze], redirects: dict[str, str] | None
+) -> Json:
+    return {
+        "old": file_fingerprint(old.folder / "manifest.json"),
+        "new": file_fingerprint(new.folder / "manifest.json"),
+        "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()},
+        "templates": rows_fingerprint([id, *cloze.templates] for id, cloze in sorted(templates.items())),
+        "redirects": rows_fingerprint(sorted((redirects or {}).items())),
+    }
+
+
+def _begin(work: Path, identity: Json) -> None:
+    """Make the work folder, or check that the one there belongs to this call."""
+    options = work / "options.json"
+    if options.is_file():
+        there = read_json(options)
+        different = [name for name in identity if there.get(name) != identity[name]]
+        if different:
+            raise ConfigError(
+                f"{work} holds the unfinished work of other {' and '.join(different)}; repeat that call, remove the "
+                "folder, or choose another --out"
+            )
+        return
+    if work.is_dir():
+        shutil.rmtree(work)
+    write_json(options, identity)
+
+
+def _worded(
+    comparison: Comparison, kept: pl.DataFrame, counts: GroupCounts, templates: dict[str, Cloze], style: str
+) -> pl.DataFrame:
+    """The triples with words and ``scenario``, without the groups that cannot be worded; counts go on."""
+    old, new = comparison.old.snapshot, comparison.new.snapshot
+    told = with_words(kept, entities_in_words(old, new, mentioned(kept)), style)
+    told = told.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
+    sieve = Sieve(told)
+    wordable(sieve, templates)
+    left = sieve.done()
+    counts.go_on(sieve.counts)
+    return left.join(scenarios(left), on="group", how="left", maintain_order="left")
+
+
+def _reasons(counts: GroupCounts) -> str:
+    dropped = [f"{groups:,} groups: {reason}" for reason, (groups, _) in counts.dropped.items() if groups]
+    return "; ".join(dropped) or "no group of one subject and relation differs"
+
+
+def _steps(buckets: list[Json], side: str, steps: Steps) -> list[Json]:
+    total = Tally()
+    for bucket in buckets:
+        total.add(read_tally(bucket[side]))
+    return count_steps(total, steps)
+
+
+def _all_counts(buckets: list[Json], groups: GroupCounts) -> Json:
+    """Sums over the buckets, and what became of the groups."""
+    total: dict[str, Any] = {}
+    for name in ("triples", "changes", "groups", "subjects"):
+        names = {key for bucket in buckets for key in bucket[name]}
+        total[name] = {key: sum(bucket[name].get(key, 0) for bucket in buckets) for key in sorted(names)}
+    total |= {name: sum(bucket[name] for bucket in buckets) for name in ("created", "moved_in")}
+    return total | {"judged": groups.as_json()}
+
+
+def _write(out: Path, built: Built, old: Snapshot, new: Snapshot, settings: Settings) -> None:
+    files = companions(out)
+    write_table(files["replacements"], built.replacements)
+    write_table(files["entities"], built.created)
+    inputs = {f"{side.folder}/manifest.json": file_fingerprint(side.folder / "manifest.json") for side in (old, new)}
+    dates = {"old_date": old.manifest["date"], "new_date": new.manifest["date"]}
+    parameters = {**dates, **asdict(settings)}
+    write_table(out, built.updates)
+    counts = {"statistics": statistics(built.updates), "steps": built.steps, **built.counts}
+    write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
+    for name, table in (("replacements", built.replacements), ("entities", built.created)):
+        write_manifest(
+            files[name], command=COMMAND, parameters=parameters, inputs=inputs, counts={"rows": table.height}
+        )
+    write_bytes(files["card"], card(out.name, built.updates, built.replacements, parameters, counts).encode())

@@ -1,0 +1,73 @@
+"""The card of an update data set: its numbers beside the published ones, and how it came about."""
+
+import polars as pl
+
+from anachron.data.card import number, steps_table
+from anachron.io import Json
+from anachron.text.markdown import markdown_table
+from anachron.updates.statistics import PUBLISHED, statistics
+
+
+def card(name: str, updates: pl.DataFrame, replaced: pl.DataFrame, parameters: Json, counts: Json) -> str:
+    """The card as Markdown.
+
+    counts: of the manifest: ``steps`` of both snapshots, ``triples, changes, groups, subjects, created, judged``.
+    """
+    sections = [
+        f"# Updates: {name}\n",
+        f"What became true, became false or stayed between {parameters['old_date']} and {parameters['new_date']}.\n",
+        "## Numbers\n",
+        _numbers(updates, replaced),
+        "## Relations\n",
+        _relations(updates),
+        "## What the snapshots differ in\n",
+        _differences(counts),
+        "## Groups of one subject and relation\n",
+        groups_table(counts["judged"]),
+        "## Cleaning of the old snapshot\n",
+        steps_table(counts["steps"]["old"]),
+        "## Cleaning of the new snapshot\n",
+        steps_table(counts["steps"]["new"]),
+        "## Settings\n",
+        "".join(f"- {key}: `{value}`\n" for key, value in parameters.items()),
+    ]
+    return "\n".join(sections)
+
+
+def _numbers(updates: pl.DataFrame, replaced: pl.DataFrame) -> str:
+    whole, subset = statistics(updates), statistics(replaced)
+    rows = [
+        (what, *(number(found[what]) for found in (whole, PUBLISHED["WikiFactDiff"], subset, PUBLISHED["WFD_repl"])))
+        for what in whole
+    ]
+    header = ("what", "here", "published (paper 003)", "replacements here", "published replacements")
+    return markdown_table(header, rows)
+
+
+def _relations(updates: pl.DataFrame) -> str:
+    relation = pl.col("relation").struct
+    found = (
+        updates.group_by(relation.field("id").alias("id"), relation.field("label").alias("label"))
+        .agg(pl.len().alias("updates"), pl.col("is_replace").sum().alias("replacements"))
+        .sort("updates", "id", descending=[True, False])
+    )
+    rows = [(label, id, f"{n:,}", f"{replaced:,}") for id, label, n, replaced in found.iter_rows()]
+    return markdown_table(("relation", "id", "updates", "replacements"), rows)
+
+
+def _differences(counts: Json) -> str:
+    rows = [
+        (f"{what}: {kind}", f"{n:,}") for what in ("subjects", "groups", "triples") for kind, n in counts[what].items()
+    ]
+    rows += [(f"statements known by their id, changed in: {kind}", f"{n:,}") for kind, n in counts["changes"].items()]
+    rows.append(("new entities", f"{counts['created']:,}"))
+    return markdown_table(("what", "number"), rows)
+
+
+def groups_table(judged: Json) -> str:
+    """What became of the groups, as Markdown."""
+    rows: list[tuple[str, str, str]] = [("labelled", f"{judged['groups']:,}", f"{judged['triples']:,}")]
+    rows += [(f"dropped: {why}", f"{groups:,}", f"{n:,}") for why, (groups, n) in judged["dropped"].items()]
+    rows += [(f"left out of a group: {why}", "-", f"{n:,}") for why, n in judged["left_out"].items()]
+    rows.append(("kept", f"{judged['kept_groups']:,}", f"{judged['kept_triples']:,}"))
+    return markdown_table(("what", "groups", "triples"), rows)

@@ -1,0 +1,181 @@
+"""Two snapshots, bucket by bucket: cleaned, aligned, and the entities found that came into being between them.
+
+A bucket is read whole by one worker and leaves files in the work folder; ``counts-000.json`` is written last and says
+that they are complete, so an interrupted comparison goes on with the buckets that lack it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import Date
+from anachron.io import Json, read_json, write_json, write_table
+from anachron.updates.diff import align, changed_groups
+from anachron.updates.redirects import follow
+from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, days_of, first_days
+from anachron.wikidata.rules import Steps
+from anachron.wikidata.snapshot import Snapshot, bucket_of, readable
+from anachron.wikidata.tally import Tally
+
+FLAGS = ("old", "both", "new")
+CREATED = {
+    "id": pl.String, "label": pl.String, "description": pl.String, "created": pl.String, "created_property": pl.String,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a worker must know to compare a bucket.
+
+    relations: of `anachron.updates.triples.relation_types`. label_unchanged: keep the groups in which nothing changed
+    too. redirects: item -> the item it was merged into.
+    """
+
+    old: Side
+    new: Side
+    steps: Steps
+    relations: pl.DataFrame
+    work: Path
+    label_unchanged: bool = False
+    redirects: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def buckets(self) -> int:
+        return self.new.snapshot.buckets
+
+    def file(self, kind: str, bucket: int) -> Path:
+        """A file of a bucket in the work folder.
+
+        ``triples``: of changed groups, ``anachron.updates.diff.DIFF_COLUMNS`` and ``functional, subject_is_new,
+        subject_only_in_old``. ``created``: new entities (`CREATED`). ``old``: all clean triples of the old snapshot,
+        for the search of neighbours. ``fresh``: relations and items of the subjects that only the new one has.
+        """
+        return self.work / f"{kind}-{bucket:03d}.parquet"
+
+
+def day_of(snapshot: Snapshot) -> int:
+    """Day number of a snapshot; of a month or year its first."""
+    return Date.parse(snapshot.manifest["date"]).first_day
+
+
+def move_triples(comparison: Comparison) -> None:
+    """Put the old triples of subjects that were merged into others where the buckets of those find them."""
+    old, sources = comparison.old.snapshot, comparison.redirects
+    by_bucket: dict[int, list[str]] = {}
+    for item in sources:
+        by_bucket.setdefault(old.bucket_of(item), []).append(item)
+    parts = [_no_triples(comparison)]
+    for bucket, own in sorted(by_bucket.items()):
+        parts.append(clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, own)[1])
+    write_table(comparison.work / "moved.parquet", pl.concat(parts))
+
+
+def _no_triples(comparison: Comparison) -> pl.DataFrame:
+    return clean_triples(comparison.old, 0, comparison.steps, comparison.relations, ())[1]
+
+
+def compare_bucket(task: tuple[Comparison, int]) -> Json:
+    """Compare one bucket and return its counts: steps of both sides, triples and groups by flag, subjects by side."""
+    comparison, bucket = task
+    report = comparison.work / f"counts-{bucket:03d}.json"
+    if report.is_file():
+        found: Json = read_json(report)
+        return found
+    old_tally, old = _clean(comparison.old, comparison, bucket)
+    new_tally, new = _clean(comparison.new, comparison, bucket)
+    moved = 0
+    if comparison.redirects:
+        before = old.height
+        old = _with_moved(old, comparison, bucket)
+        moved = old.height - before
+    triples = align(old, new).join(
+        comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
+    )
+    subjects = {name: side.select("subject").unique() for name, side in (("old", old), ("new", new))}
+    fresh = subjects["new"].join(subjects["old"], on="subject", how="anti")
+    gone = subjects["old"].join(subjects["new"], on="subject", how="anti")
+    created = _created(comparison, bucket, fresh)
+    for name, members in (("subject_is_new", created["id"]), ("subject_only_in_old", gone["subject"])):
+        triples = triples.with_columns(pl.col("subject").is_in(members.implode()).alias(name))
+    changed = changed_groups(triples)
+    write_table(comparison.file("triples", bucket), triples if comparison.label_unchanged else changed)
+    write_table(comparison.file("created", bucket), created)
+    write_table(comparison.file("old", bucket), _for_neighbours(old))
+    write_table(comparison.file("fresh", bucket), _items(new).join(fresh, on="subject", how="semi"))
+    counts = {
+        "old": _tally_json(old_tally),
+        "new": _tally_json(new_tally),
+        "moved_in": moved,
+        "triples": {flag: triples.select((pl.col("flag") == flag).sum()).item() for flag in FLAGS},
+        "changes": dict(sorted(triples.drop_nulls("change").group_by("change").len().iter_rows())),
+        "groups": {"all": _groups(triples), "changed": _groups(changed)},
+        "subjects": {
+            "old only": gone.height, "new only": fresh.height, "both": subjects["new"].height - fresh.height,
+        },
+        "created": created.height,
+    }  # fmt: skip
+    write_json(report, counts)
+    return counts
+
+
+def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.DataFrame]:
+    with readable(f"{side.snapshot.folder}: bucket {bucket} of statements or entities"):
+        return clean_triples(side, bucket, comparison.steps, comparison.relations)
+
+
+def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> pl.DataFrame:
+    own = old.filter(~pl.col("subject").is_in(list(comparison.redirects)))
+    moved = pl.read_parquet(comparison.work / "moved.parquet")
+    here = [bucket_of(comparison.redirects[s], comparison.buckets) == bucket for s in moved["subject"]]
+    return follow(pl.concat([own, moved.filter(pl.Series(here, dtype=pl.Boolean))]), comparison.redirects)
+
+
+def _created(comparison: Comparison, bucket: int, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Those of the subjects that only the new snapshot has which came into being after the date of the old one."""
+    part = comparison.new.snapshot.part("entities", bucket)
+    with readable(part):
+        entities = pl.scan_parquet(part).select(list(CREATED))
+        about = entities.join(fresh.lazy(), left_on="id", right_on="subject", how="semi").collect(engine="streaming")
+    days = days_of(about["created"])
+    return about.filter((days > day_of(comparison.old.snapshot)).fill_null(False)).sort("id")
+
+
+def _items(triples: pl.DataFrame) -> pl.DataFrame:
+    return triples.filter(pl.col("value_type") == "entity").select(*GROUP, "value")
+
+
+def _for_neighbours(old: pl.DataFrame) -> pl.DataFrame:
+    days = [first_days(pl.col(name)).alias(f"{name}_day") for name in ("start", "end")]
+    return old.select(*GROUP, *VALUE, *days, "position")
+
+
+def _groups(triples: pl.DataFrame) -> int:
+    return triples.select(GROUP).unique().height
+
+
+def _tally_json(tally: Tally) -> Json:
+    def pairs(counter: Counter[Any]) -> list[list[Any]]:
+        return sorted(([key, number] for key, number in counter.items()), key=str)
+
+    return {"statements": pairs(tally.statements), "subjects": pairs(tally.subjects)}
+
+
+def read_tally(value: Json) -> Tally:
+    """The counts of one side of a bucket."""
+    return Tally(Counter(dict(value["statements"])), Counter(dict(value["subjects"])))
+
+
+def created_of(comparison: Comparison) -> pl.DataFrame:
+    """All new entities (`CREATED`), by id."""
+    parts = [pl.read_parquet(comparison.file("created", bucket)) for bucket in range(comparison.buckets)]
+    return pl.concat(parts).sort("id")
+
+
+def triples_of(comparison: Comparison) -> Iterator[pl.DataFrame]:
+    """The triples to be labelled, bucket by bucket."""
+    for bucket in range(comparison.buckets):
+        yield pl.read_parquet(comparison.file("triples", bucket))

@@ -1,0 +1,252 @@
+"""What two snapshots say of one entity, and what every step made of it (``wikidata explain OLD NEW ENTITY``).
+
+The verdicts are those of the code that ``build updates`` runs: nothing is decided here.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.core.dates import Date
+from anachron.errors import ConfigError, DataError
+from anachron.io import write_table
+from anachron.updates.build import Settings, check_pair
+from anachron.updates.compare import Comparison, day_of
+from anachron.updates.diff import align, merge_candidates
+from anachron.updates.groups import Sieve, scenarios, understood, wordable
+from anachron.updates.judge import label_bucket, missing_from
+from anachron.updates.labels import rule_words
+from anachron.updates.redirects import follow
+from anachron.updates.triples import COLUMNS, KEPT, Side, group_stage, relation_types, update_steps
+from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
+from anachron.wikidata.explain import in_words
+from anachron.wikidata.lookups import barred_among, entity_rows, find_lookups
+from anachron.wikidata.rows import judge_rows, scan_statements
+from anachron.wikidata.select import check_tables, wiki_of
+from anachron.wikidata.snapshot import Snapshot, readable
+
+_ITEM = re.compile(r"Q[1-9]\d*")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One triple and what became of it.
+
+    side: old, new or both. start, end, point: in words, of the new snapshot where it has the triple. dropped: the step
+    and reason that dropped the statement before the snapshots were compared; then there is no label. change: what a
+    statement that both have differs in. rule: number of the label's rule, ``words`` what it says. outcome: the
+    scenario of the group in the data set, or why the group or the triple is not in it.
+    """
+
+    property_id: str
+    property_label: str | None
+    value: str
+    value_id: str | None
+    side: str
+    rank: str | None
+    start: str | None
+    end: str | None
+    point: str | None
+    dropped: str | None = None
+    change: str | None = None
+    label: str | None = None
+    rule: int | None = None
+    words: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """entity: ``id, label, description, title, created``, of the new snapshot, else the old. is_new: a new entity."""
+
+    entity: dict[str, Any]
+    is_new: bool
+    changes: list[Change]
+
+
+def explain_changes(
+    old: Snapshot, new: Snapshot, id: str, settings: Settings, *, relations_with_templates: Iterable[str],
+    property: str | None = None, redirects: dict[str, str] | None = None,
+) -> Changes:  # fmt: skip
+    """What two snapshots say of an entity, statement by statement, or only of one property.
+
+    Raises `ConfigError` for an id that is none and for snapshots that cannot be compared; `DataError` for an entity
+    that neither has.
+    """
+    if not _ITEM.fullmatch(id):
+        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+    check_pair(old, new)
+    redirects = redirects or {}
+    about = [entity_rows(side, [id], ["id", "label", "description", "title", "created"]) for side in (new, old)]
+    found = next((rows.row(0, named=True) for rows in about if rows.height), None)
+    if found is None:
+        raise DataError(f"{id} is neither in {new.folder} nor in {old.folder}")
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        subjects = [id, *(item for item, into in redirects.items() if into == id)]
+        comparison = Comparison(
+            _side(old, subjects, settings, work / "old.parquet"), _side(new, subjects, settings, work / "new.parquet"),
+            update_steps(wiki_of(new)), relation_types(old.properties(), new.properties()), work,
+            settings.label_unchanged, redirects,
+        )  # fmt: skip
+        judged = {
+            "old": _judged(comparison.old, subjects, comparison),
+            "new": _judged(comparison.new, [id], comparison),
+        }
+        alive = {name: rows.filter(pl.col("dropped").is_null()).select(KEPT) for name, rows in judged.items()}
+        triples = align(follow(alive["old"], redirects), alive["new"])
+        is_new = not alive["old"].height and _is_after(found["created"], old) and bool(alive["new"].height)
+        triples = triples.join(
+            comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
+        ).with_columns(
+            pl.lit(is_new).alias("subject_is_new"), pl.lit(not alive["new"].height).alias("subject_only_in_old")
+        )
+        objects = _new_objects(comparison, alive["new"], settings)
+        merged = missing_from(new, merge_candidates(triples)["gone"])
+        labelled = label_bucket(triples, comparison, pl.DataFrame({"id": objects}, schema={"id": pl.String}), merged)
+    outcomes = _outcomes(labelled, old, new, settings.style, relations_with_templates)
+    rows = pl.concat(
+        [
+            outcomes,
+            *(
+                rows.filter(pl.col("dropped").is_not_null()).with_columns(pl.lit(name).alias("flag"))
+                for name, rows in judged.items()
+            ),
+        ],
+        how="diagonal_relaxed",
+    )
+    if not settings.label_unchanged:
+        rows = pl.concat([rows, _unchanged(triples, labelled)], how="diagonal_relaxed")
+    if property is not None:
+        rows = rows.filter(pl.col("property") == property)
+    return Changes(found, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
+
+
+def _is_after(created: str | None, old: Snapshot) -> bool:
+    return created is not None and Date.parse(created).first_day > day_of(old)
+
+
+def _side(snapshot: Snapshot, subjects: list[str], settings: Settings, barred: Path) -> Side:
+    """A side that knows the pages among the subjects and their objects only."""
+    check_tables(snapshot)
+    ids = set(subjects)
+    for subject in subjects:
+        part = snapshot.part("statements", snapshot.bucket_of(subject))
+        with readable(part):
+            own = pl.scan_parquet(part).filter((pl.col("subject") == subject) & (pl.col("value_type") == "entity"))
+            ids |= set(own.select("value").collect()["value"])
+    about = entity_rows(snapshot, ids, ["id", "classes"])
+    write_table(barred, barred_among(about, snapshot, settings.barred_words))
+    return Side(snapshot, find_lookups(snapshot, settings.class_depth), barred)
+
+
+def _judged(side: Side, subjects: list[str], comparison: Comparison) -> pl.DataFrame:
+    """All statements of the subjects with ``dropped``."""
+    snapshot, steps = side.snapshot, comparison.steps
+    parts = []
+    for bucket in sorted({snapshot.bucket_of(subject) for subject in subjects}):
+        own = scan_statements(snapshot, bucket, COLUMNS).filter(pl.col("subject").is_in(subjects))
+        with readable(snapshot.part("statements", bucket)):
+            judged = judge_rows(snapshot, bucket, own, side.barred, side.lookups, steps).collect()
+        alive = judged.filter(pl.col("dropped").is_null())
+        second = group_stage(alive.select(KEPT), comparison.relations, steps)
+        parts += [
+            judged.filter(pl.col("dropped").is_not_null()).select(*KEPT, "dropped"),
+            second.select(*KEPT, "dropped"),
+        ]
+    return pl.concat(parts)
+
+
+def _new_objects(comparison: Comparison, triples: pl.DataFrame, settings: Settings) -> list[str]:
+    """Those objects of the new triples that are new entities."""
+    old, new = comparison.old.snapshot, comparison.new.snapshot
+    ids = set(triples.filter(pl.col("value_type") == "entity")["value"])
+    created = entity_rows(new, ids, ["id", "created"]).drop_nulls("created")
+    after = [id for id, date in created.iter_rows() if _is_after(date, old)]
+    found = []
+    for id in after:
+        with tempfile.TemporaryDirectory() as folder:
+            sides = [
+                (_side(side, [id], settings, Path(folder) / f"{name}.parquet"), name)
+                for side, name in ((old, "old"), (new, "new"))
+            ]
+            alive = {
+                name: _judged(side, [id], comparison).filter(pl.col("dropped").is_null()).height for side, name in sides
+            }
+        if alive["new"] and not alive["old"]:
+            found.append(id)
+    return found
+
+
+def _outcomes(
+    labelled: pl.DataFrame, old: Snapshot, new: Snapshot, style: str, relations: Iterable[str]
+) -> pl.DataFrame:
+    """The labelled triples with ``outcome``."""
+    reasons: dict[int, str] = {}
+
+    def told(reason: str, taken: pl.DataFrame) -> None:
+        for place in taken["place"]:
+            reasons[place] = reason
+
+    placed = labelled.with_row_index("place")
+    left = understood(placed, told).done()
+    worded = with_words(left, entities_in_words(old, new, mentioned(left)), style)
+    worded = worded.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
+    sieve = Sieve(worded, told)
+    wordable(sieve, list(relations))
+    kept = sieve.done()
+    named = kept.join(scenarios(kept), on="group", how="left", maintain_order="left")
+    kinds = dict(named.select("place", "scenario").iter_rows())
+    outcome = [f"in the data set: {kinds[n]}" if n in kinds else reasons[n] for n in placed["place"]]
+    return placed.with_columns(pl.Series("outcome", outcome, dtype=pl.String)).drop("place")
+
+
+def _unchanged(triples: pl.DataFrame, labelled: pl.DataFrame) -> pl.DataFrame:
+    """Triples of the groups that were not labelled: nothing in them changed, or only items were merged."""
+    groups = labelled.select("subject", "property").unique()
+    rest = triples.join(groups, on=["subject", "property"], how="anti")
+    same = (pl.col("flag") == "both").all().over("subject", "property")
+    words = (
+        pl.when(same)
+        .then(pl.lit("in both snapshots: the group is not looked at"))
+        .otherwise(pl.lit("only items that were merged differ"))
+    )
+    return rest.with_columns(words.alias("outcome"))
+
+
+def _changes(rows: pl.DataFrame, comparison: Comparison, old: Snapshot, new: Snapshot, style: str) -> list[Change]:
+    names = relations_in_words(old, new).select("property", relation_label="relation_label")
+    told = with_words(rows, entities_in_words(old, new, mentioned(rows)), style)
+    told = told.join(names, on="property", how="left", maintain_order="left")
+    words = rule_words(day_of(old), day_of(new))
+    return [_change(row, comparison, words) for row in told.iter_rows(named=True)]
+
+
+def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, str], str]) -> Change:
+    dropped = None
+    if row.get("dropped") is not None:
+        step, reason = comparison.steps.reason(row["dropped"])
+        dropped = f"{step.name}: {reason.text}"
+    dates = {n: row[n] if row[n] is not None else row.get(f"old_{n}") for n in ("start", "end", "point")}
+    label, rule = row.get("label"), row.get("rule")
+    said = None if label is None or rule is None else words[rule, label]
+    return Change(
+        property_id=row["property"],
+        property_label=row["relation_label"],
+        value=row["object_label"] or row["value"] or "no value",
+        value_id=row["object_id"],
+        side=row["flag"],
+        rank=row["rank"] or row.get("old_rank"),
+        **{name: in_words(boundary) for name, boundary in dates.items()},
+        dropped=dropped,
+        change=row.get("change"),
+        label=label,
+        rule=rule,
+        words=said,
+        outcome=row.get("outcome"),
+    )

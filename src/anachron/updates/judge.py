@@ -1,0 +1,79 @@
+"""Labels for the triples of a comparison: merged items joined, days filled in, groups that are understood kept."""
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from anachron.updates.compare import Comparison, created_of, day_of, triples_of
+from anachron.updates.diff import changed_groups, join_merged, merge_candidates
+from anachron.updates.groups import MERGED, SAME, GroupCounts, understood
+from anachron.updates.labels import label_triples
+from anachron.updates.triples import GROUP, first_days
+from anachron.wikidata.lookups import entity_rows
+from anachron.wikidata.rows import compact
+from anachron.wikidata.snapshot import Snapshot
+
+
+def merged_items(comparison: Comparison) -> set[str]:
+    """Items that statements pointed to in the old snapshot, point away from in the new, and that it does not have."""
+    gone = {item for triples in triples_of(comparison) for item in merge_candidates(triples)["gone"]}
+    return missing_from(comparison.new.snapshot, gone)
+
+
+def missing_from(snapshot: Snapshot, items: Iterable[str]) -> set[str]:
+    """Those of the items that the snapshot does not have at all."""
+    wanted = set(items)
+    return wanted - set(entity_rows(snapshot, wanted, ["id"])["id"])
+
+
+def label_bucket(
+    triples: pl.DataFrame, comparison: Comparison, created: pl.DataFrame, merged: set[str]
+) -> pl.DataFrame:
+    """Triples of a bucket with ``group, label, rule``, without those that only a merge of items had changed.
+
+    created: ids of all new entities. merged: of `merged_items`.
+    """
+    pairs = merge_candidates(triples).filter(pl.col("gone").is_in(sorted(merged)))
+    joined = join_merged(triples, pairs)
+    if not comparison.label_unchanged:
+        joined = changed_groups(joined)
+    entity = pl.col("value_type") == "entity"
+    dated = joined.with_columns(
+        pl.struct(GROUP).rle_id().alias("group"),
+        (entity & pl.col("value").is_in(created["id"].implode())).alias("object_is_new"),
+        pl.when(pl.col("value_type") == "time").then("value").alias("value_date"),
+    )
+    days = {"value_day": pl.struct(date="value_date"), **{n: pl.col(n) for n in ("start", "end", "point", "old_end")}}
+    inner = dated.select(
+        *GROUP, "group", "functional", "flag", "subject_is_new", "subject_only_in_old", "object_is_new",
+        *(first_days(boundary).alias(name) for name, boundary in days.items()),
+    )  # fmt: skip
+    labelled = label_triples(inner, day_of(comparison.old.snapshot), day_of(comparison.new.snapshot))
+    return dated.drop("value_date", "object_is_new").with_columns(
+        labelled["object_is_new"], labelled["label"], labelled["rule"]
+    )
+
+
+def kept_triples(comparison: Comparison) -> tuple[pl.DataFrame, GroupCounts]:
+    """Triples of all groups that are understood and in which something changed, and what became of the others."""
+    created, merged = created_of(comparison), merged_items(comparison)
+    counts, kept, groups = GroupCounts(), [], 0
+    for triples in triples_of(comparison):
+        labelled = label_bucket(triples, comparison, created, merged)
+        sieve = understood(labelled)
+        left = sieve.done()
+        counts.add(_with_merged(sieve.counts, triples, labelled))
+        kept.append(compact(left.with_columns(pl.col("group") + groups)))
+        groups += labelled.height
+    return pl.concat(kept), counts
+
+
+def _with_merged(counts: GroupCounts, triples: pl.DataFrame, labelled: pl.DataFrame) -> GroupCounts:
+    """The counts of labelled triples with those that merged items had only seemed to change."""
+    gone = triples.join(labelled.select(GROUP).unique(), on=GROUP, how="anti")
+    counts.drop(MERGED, gone.select(GROUP).unique().height, gone.height)
+    counts.left_out[SAME] = triples.height - gone.height - labelled.height
+    counts.groups += counts.dropped[MERGED][0]
+    counts.triples = triples.height
+    counts.check()
+    return counts

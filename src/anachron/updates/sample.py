@@ -1,0 +1,88 @@
+"""Triples of popular subjects, for a language model to put into sentences (paper 003, section A.5)."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from anachron.cluster import map_in_order
+from anachron.errors import DataError
+from anachron.io import write_table
+from anachron.text.cloze_llm import SentenceTriple
+from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, relation_types, update_steps
+from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
+from anachron.wikidata.lookups import all_barred, find_lookups, read_popularity
+from anachron.wikidata.rules import Selection, Steps
+from anachron.wikidata.select import Spread, check_tables, wiki_of
+from anachron.wikidata.snapshot import Snapshot
+
+_MOST_TRIED = 3  # times as many are drawn as are wanted, for some have no words
+
+
+def sample_triples(
+    snapshot: Snapshot, relations: tuple[str, ...], of_each: int, most_popular: int, *, style: str = "american",
+    seed: int = 0, spread: Spread | None = None,
+) -> dict[str, list[SentenceTriple]]:  # fmt: skip
+    """Relation -> up to ``of_each`` triples whose subject is among the ``most_popular``, drawn by a seeded hash.
+
+    relations: only these; all where empty. Raises `DataError` for a snapshot without page views and where no triple is
+    found.
+    """
+    spread = spread or Spread()
+    check_tables(snapshot)
+    read_popularity(snapshot, ())
+    popular = pl.scan_parquet(snapshot.folder / "popularity.parquet").select("id", "popularity")
+    subjects = popular.sort("popularity", "id", descending=[True, False]).head(most_popular).collect()["id"].to_list()
+    by_bucket: dict[int, list[str]] = {}
+    for subject in subjects:
+        by_bucket.setdefault(snapshot.bucket_of(subject), []).append(subject)
+    types, steps = relation_types(snapshot.properties(), snapshot.properties()), update_steps(wiki_of(snapshot))
+    with tempfile.TemporaryDirectory() as folder:
+        barred = Path(folder) / "barred.parquet"
+        write_table(barred, all_barred(snapshot, Selection().barred_words))
+        side = Side(snapshot, find_lookups(snapshot, Selection().class_depth), barred)
+        tasks = (
+            (side, bucket, steps, types, own, relations, _MOST_TRIED * of_each, seed)
+            for bucket, own in sorted(by_bucket.items())
+        )
+        parts = list(map_in_order(draw_in_bucket, tasks, spread.workers, spread.ray))
+    if not parts or not any(part.height for part in parts):
+        raise DataError(f"{snapshot.folder} has no triple of these relations whose subject has page views")
+    drawn = _lowest(pl.concat(parts), _MOST_TRIED * of_each)
+    words = with_words(drawn, entities_in_words(snapshot, snapshot, mentioned(drawn)), style)
+    words = words.join(relations_in_words(snapshot, snapshot), on="property", how="left", maintain_order="left")
+    found: dict[str, list[SentenceTriple]] = {}
+    for triple in _triples(words):
+        kept = found.setdefault(triple.relation_id, [])
+        if len(kept) < of_each:
+            kept.append(triple)
+    return dict(sorted(found.items(), key=lambda pair: int(pair[0][1:])))
+
+
+def draw_in_bucket(
+    task: tuple[Side, int, Steps, pl.DataFrame, list[str], tuple[str, ...], int, int],
+) -> pl.DataFrame:
+    """The triples of a bucket with the lowest hashes, some of each relation."""
+    side, bucket, steps, types, subjects, relations, most, seed = task
+    triples = clean_triples(side, bucket, steps, types, subjects)[1]
+    if relations:
+        triples = triples.filter(pl.col("property").is_in(relations))
+    texts = triples.select(*GROUP, *VALUE).iter_rows()
+    hashes = [hashlib.sha256(repr((seed, *row)).encode()).hexdigest() for row in texts]
+    ranked = triples.select(*GROUP, *VALUE).with_columns(pl.Series("hash", hashes, dtype=pl.String))
+    return _lowest(ranked, most)
+
+
+def _lowest(ranked: pl.DataFrame, most: int) -> pl.DataFrame:
+    return ranked.sort("property", "hash").filter(pl.int_range(pl.len()).over("property") < most)
+
+
+def _triples(words: pl.DataFrame) -> Iterator[SentenceTriple]:
+    complete = words.drop_nulls(["subject_label", "relation_label", "object_label"])
+    for row in complete.iter_rows(named=True):
+        yield SentenceTriple(
+            row["property"], row["subject_label"], row["relation_label"], row["object_label"],
+            row["subject_description"] or "", row["relation_description"] or "", row["object_description"] or "",
+        )  # fmt: skip

@@ -1,0 +1,66 @@
+"""Subjects, relations and objects of triples in words: labels of entities, literals as a person would write them."""
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from anachron.text.literals import literal_in_words, literal_type
+from anachron.updates.triples import VALUE
+from anachron.wikidata.lookups import entity_rows
+from anachron.wikidata.snapshot import Snapshot
+
+ABOUT = ["id", "label", "description"]
+
+
+def entities_in_words(old: Snapshot, new: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
+    """``id, label, description`` of entities that have a label: of the new snapshot, else of the old one."""
+    wanted = set(ids)
+    found = entity_rows(new, wanted, ABOUT).drop_nulls("label")
+    rest = entity_rows(old, wanted - set(found["id"]), ABOUT).drop_nulls("label")
+    return pl.concat([found, rest]).sort("id")
+
+
+def relations_in_words(old: Snapshot, new: Snapshot) -> pl.DataFrame:
+    """``property, relation_label, relation_description``: of the new snapshot, else of the old one."""
+    both = pl.concat([side.properties().select(ABOUT) for side in (new, old)]).drop_nulls("label")
+    first = both.unique("id", keep="first", maintain_order=True)
+    return first.select(property="id", relation_label="label", relation_description="description")
+
+
+def mentioned(triples: pl.DataFrame) -> set[str]:
+    """Entities that wording the triples needs: subjects, objects, units of quantities."""
+    kind = pl.col("value_type")
+    units = triples.filter(kind == "quantity")["value_extra"].drop_nulls()
+    return {*triples["subject"], *triples.filter(kind == "entity")["value"], *units}
+
+
+def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.DataFrame:
+    """Triples (``subject``, `VALUE`) with label and description of subject and object, null where there is none.
+
+    entities: of `entities_in_words`. The description of a literal is its type: Quantity, Date, Month, Year, String.
+    """
+    labels = dict(entities.select("id", "label").iter_rows())
+    distinct = triples.select(VALUE).unique()
+    rows: list[tuple[str | None, str | None]] = []
+    for kind, value, extra, precision, _ in distinct.iter_rows():
+        if kind == "entity":
+            rows.append((labels.get(value), None))
+            continue
+        unit = labels.get(extra) if kind == "quantity" else None
+        readable = value is not None and (kind != "quantity" or extra is None or unit is not None)
+        words = literal_in_words(kind, value, precision=precision, unit=unit, style=style) if readable else None
+        rows.append((words, None if words is None else literal_type(kind, precision)))
+    schema = {"object_label": pl.String, "object_type": pl.String}
+    worded = distinct.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+    own = entities.select(subject="id", subject_label="label", subject_description="description")
+    objects = entities.select(value="id", object_description="description", value_type=pl.lit("entity"))
+    told = (
+        triples.join(worded, on=VALUE, how="left", nulls_equal=True, maintain_order="left")
+        .join(own, on="subject", how="left", maintain_order="left")
+        .join(objects, on=["value", "value_type"], how="left", maintain_order="left")
+    )
+    entity = pl.col("value_type") == "entity"
+    return told.with_columns(
+        pl.when(entity).then("object_description").otherwise("object_type").alias("object_description"),
+        pl.when(entity).then("value").alias("object_id"),
+    ).drop("object_type")
