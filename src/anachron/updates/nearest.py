@@ -176,11 +176,12 @@ def _folded(
 
 
 def columns_of(features: pl.DataFrame, ids: pl.Series, weights: Weights) -> np.ndarray:
-    """The features (UInt64) of these entities that others have too: the columns of `vectors` of queries and candidates.
+    """The features (UInt64) of these entities that others have too: the columns of all `vectors` to be compared.
 
-    ids: the queries. What no query has adds nothing to a product, and what a single document has matches that document
-    alone; both count for the length of a vector only. The most frequent come first: then most sums of a product are
-    begun in the order of the candidates, which the processor foresees (about 1.3 times as fast).
+    ids: the queries. What no query has adds nothing to a product, and what a single document has could match that
+    document alone; both count for the length of a vector only. So the similarity of an entity with itself comes out too
+    small: exclude it. The most frequent come first: then most sums of a product are begun in the order of the
+    candidates, which the processor foresees (about 1.3 times as fast).
     """
     chosen = features.join(pl.DataFrame({"subject": ids.cast(pl.String).unique()}), on="subject", how="semi")
     shared = weights.frequencies.join(chosen.select("feature").unique(), on="feature", how="semi")
@@ -227,8 +228,8 @@ def nearest(
     """The ``count`` most similar candidates of each query, exactly: ``query, candidate, id, similarity``.
 
     queries, candidates: from `vectors` with the same columns. candidate_ids: one for each row of candidates. excluded:
-    for each query the rows of candidates that it must not get (itself, for one). threads: of the product; the result
-    is the same for any number.
+    for each query the rows of candidates that it must not get (itself always, see `columns_of`). threads: of the
+    product; the result is the same for any number.
 
     ``query`` and ``candidate`` are rows of the matrices (UInt32). By query, then falling similarity, then the number of
     the id (`entity_numbers`). Similarities are rounded to `DECIMALS` decimals, and 0 is never near: a query with too

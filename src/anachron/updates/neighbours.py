@@ -8,10 +8,12 @@ file in the work folder, and the parts are joined at the end.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 
-from anachron.cluster import map_in_order
+from anachron.cluster import cores, map_in_order, worker_count
 from anachron.io import write_table
 from anachron.updates.compare import Comparison, day_of
 from anachron.updates.nearest import (
@@ -46,6 +48,7 @@ class Search:
     comparison: Comparison
     count: int
     style: str
+    threads: int
 
     @property
     def work(self) -> Path:
@@ -62,7 +65,10 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     number of the subject. A neighbour is a fact that held at the old date, of a subject and an object with labels;
     never one of the group's own subject, nor of an item that became or ceased to be an object of the group.
     """
-    search = Search(comparison, count, style)
+    if not count:
+        texts = dict.fromkeys(FACT, pl.String)
+        return pl.DataFrame(schema={"group": kept.schema["group"], "similarity": pl.Float64, **texts})
+    search = Search(comparison, count, style, 1 if spread.ray else max(1, cores() // worker_count(spread.workers)))
     buckets = range(comparison.buckets)
     for _ in map_in_order(write_features, ((search, b) for b in buckets), spread.workers, spread.ray):
         pass
@@ -88,7 +94,9 @@ def write_features(task: tuple[Search, int]) -> None:
 
 
 def _write_queries(search: Search, kept: pl.DataFrame) -> None:
-    """Write what every bucket is searched for: the groups, the documents of their subjects, and all weights."""
+    """Write what every bucket is searched for: the groups, the documents of their subjects, words, and all weights."""
+    if (search.work / "total.parquet").is_file():  # written last
+        return
     changed = pl.col("label") != "static"
     groups = kept.group_by("group", *GROUP, maintain_order=True).agg(
         pl.col("value").filter(ITEM & changed).alias("changed")
@@ -99,14 +107,13 @@ def _write_queries(search: Search, kept: pl.DataFrame) -> None:
     write_table(search.work / "groups.parquet", groups)
     write_table(search.work / "documents.parquet", pl.concat(own))
     write_table(search.work / "weights.parquet", weights.frequencies)
-    total = pl.DataFrame({"documents": [weights.documents]})
-    write_table(search.work / "total.parquet", total)
     relations = groups["property"].unique().sort()
     objects = set[str]()
     for bucket in range(search.comparison.buckets):
         objects |= mentioned(_facts(search, bucket, relations))
     entities = entities_in_words(search.comparison.old.snapshot, search.comparison.new.snapshot, objects)
     write_table(search.work / "words.parquet", entities)
+    write_table(search.work / "total.parquet", pl.DataFrame({"documents": [weights.documents]}))
 
 
 def _facts(search: Search, bucket: int, relations: pl.Series) -> pl.DataFrame:
@@ -122,6 +129,13 @@ def _facts(search: Search, bucket: int, relations: pl.Series) -> pl.DataFrame:
 def search_bucket(task: tuple[Search, int]) -> pl.DataFrame:
     """The nearest facts of each group among the subjects of one bucket: ``group, similarity`` and `FACT`."""
     search, bucket = task
+    target = search.comparison.file("near", bucket)
+    if not target.is_file():
+        write_table(target, _search(search, bucket))
+    return pl.read_parquet(target)
+
+
+def _search(search: Search, bucket: int) -> pl.DataFrame:
     groups = pl.read_parquet(search.work / "groups.parquet")
     entities = pl.read_parquet(search.work / "words.parquet")
     documents = pl.read_parquet(search.work / "documents.parquet")
@@ -131,11 +145,10 @@ def search_bucket(task: tuple[Search, int]) -> pl.DataFrame:
     facts = told.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
     features = search.features(bucket)
     columns = columns_of(documents, groups["subject"], weights)
-    parts = [pl.DataFrame(schema={"group": groups.schema["group"], "similarity": pl.Float64})]
-    parts += list(_of_relations(groups, facts, documents, features, weights, columns, search.count))
-    near = pl.concat(parts, how="diagonal")
-    if near.width == len(parts[0].columns):
-        near = near.with_columns(pl.lit(None, pl.String).alias(name) for name in GROUP)
+    nothing = pl.DataFrame(
+        schema={"group": groups.schema["group"], "similarity": pl.Float64, "subject": pl.String, "property": pl.String}
+    )
+    near = pl.concat([nothing, *_of_relations(groups, facts, documents, features, weights, columns, search)])
     return near.join(facts.select(FACT), on=GROUP, how="inner", maintain_order="left").select(
         "group", "similarity", *FACT
     )
@@ -143,7 +156,7 @@ def search_bucket(task: tuple[Search, int]) -> pl.DataFrame:
 
 def _of_relations(
     groups: pl.DataFrame, facts: pl.DataFrame, documents: pl.DataFrame, features: pl.DataFrame, weights: Weights,
-    columns: "object", count: int,
+    columns: np.ndarray[Any, Any], search: Search,
 ) -> Iterator[pl.DataFrame]:  # fmt: skip
     for (relation,), own in groups.group_by(["property"], maintain_order=True):
         candidates = facts.filter(pl.col("property") == relation)["subject"]
@@ -154,9 +167,9 @@ def _of_relations(
             {place[id] for id in (subject, *changed) if id in place}
             for subject, changed in own.select("subject", "changed").iter_rows()
         ]
-        queries = vectors(documents, own["subject"], weights, columns)  # type: ignore[arg-type]
-        rows = vectors(features, candidates, weights, columns)  # type: ignore[arg-type]
-        found = nearest(queries, rows, candidates, count, barred)
+        queries = vectors(documents, own["subject"], weights, columns)
+        rows = vectors(features, candidates, weights, columns)
+        found = nearest(queries, rows, candidates, search.count, barred, threads=search.threads)
         yield found.select(
             own["group"].gather(found["query"]).alias("group"), "similarity", subject="id", property=pl.lit(relation)
         )
