@@ -93,7 +93,7 @@ def _stand_in(folder: Path) -> None:
 
 
 def _dumps(folder: Path) -> None:
-    """A Wikidata dump of a few presidents and two months of page views, under the names of downloaded ones."""
+    """Wikidata dumps of a few presidents and months of page views, under the names of downloaded ones."""
     folder.mkdir()
     office = {
         "Q91": ("Abraham Lincoln", "1861-03-04", "1865-04-15"),
@@ -105,10 +105,17 @@ def _dumps(folder: Path) -> None:
     entities = [property_("P35", "head of state"), item("Q30", "USA", title="United States", claims=held)]
     entities += [item(q, name, title=name) for q, (name, *_) in office.items()]
     write_dump(folder / "wikidata-20210104-all.json.bz2", entities)
+    later = statement("P35", entity("Q6279"), qualifiers={"P580": time("2021-01-20")})
+    successor = item("Q6279", "Joe Biden", title="Joe Biden")
+    entities[1] = item("Q30", "USA", title="United States", claims=[*held, later])
+    later_folder = folder.with_name(f"{folder.name}-2023")
+    later_folder.mkdir()
+    write_dump(later_folder / "wikidata-20230227-all.json.bz2", [*entities, successor])
     titles = ["United_States", "Abraham_Lincoln", "Barack_Obama"]
     views = "".join(f"en.wikipedia {title} 1 desktop 160000 A1\n" for title in titles)
-    for month in ("202011", "202012"):
-        (folder / f"pageviews-{month}-user.bz2").write_bytes(bz2.compress(views.encode()))
+    for place, months in ((folder, ("202011", "202012")), (later_folder, ("202211", "202212"))):
+        for month in months:
+            (place / f"pageviews-{month}-user.bz2").write_bytes(bz2.compress(views.encode()))
 
 
 class Stage:
