@@ -8,7 +8,7 @@ file in the work folder, and the parts are joined at the end.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,9 @@ from anachron.updates.nearest import (
 from anachron.updates.triples import GROUP
 from anachron.updates.words import entities_in_words, mentioned, with_words
 from anachron.wikidata.select import Spread
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 ITEM = pl.col("value_type") == "entity"
 FACT = [
@@ -143,32 +146,49 @@ def _search(search: Search, bucket: int) -> pl.DataFrame:
     weights = Weights(pl.read_parquet(search.work / "weights.parquet"), total)
     told = with_words(_facts(search, bucket, groups["property"].unique()), entities, search.style)
     facts = told.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
-    features = search.features(bucket)
     columns = columns_of(documents, groups["subject"], weights)
+    asked = _Vectors.of(documents, groups["subject"].unique(), weights, columns)
+    known = _Vectors.of(search.features(bucket), facts["subject"].unique(), weights, columns)
     nothing = pl.DataFrame(
         schema={"group": groups.schema["group"], "similarity": pl.Float64, "subject": pl.String, "property": pl.String}
     )
-    near = pl.concat([nothing, *_of_relations(groups, facts, documents, features, weights, columns, search)])
+    near = pl.concat([nothing, *_of_relations(groups, facts, asked, known, search)])
     return near.join(facts.select(FACT), on=GROUP, how="inner", maintain_order="left").select(
         "group", "similarity", *FACT
     )
 
 
+@dataclass(frozen=True)
+class _Vectors:
+    """Vectors of subjects, made once: every relation takes those of its own."""
+
+    rows: dict[str, int]
+    matrix: "csr_matrix"
+
+    @classmethod
+    def of(
+        cls, features: pl.DataFrame, subjects: pl.Series, weights: Weights, columns: np.ndarray[Any, Any]
+    ) -> "_Vectors":
+        return cls({id: row for row, id in enumerate(subjects)}, vectors(features, subjects, weights, columns))
+
+    def __getitem__(self, subjects: pl.Series) -> "csr_matrix":
+        return self.matrix[[self.rows[id] for id in subjects]]
+
+
 def _of_relations(
-    groups: pl.DataFrame, facts: pl.DataFrame, documents: pl.DataFrame, features: pl.DataFrame, weights: Weights,
-    columns: np.ndarray[Any, Any], search: Search,
-) -> Iterator[pl.DataFrame]:  # fmt: skip
+    groups: pl.DataFrame, facts: pl.DataFrame, asked: _Vectors, known: _Vectors, search: Search
+) -> Iterator[pl.DataFrame]:
+    of_relation = facts.partition_by("property", as_dict=True)
     for (relation,), own in groups.group_by(["property"], maintain_order=True):
-        candidates = facts.filter(pl.col("property") == relation)["subject"]
-        if not candidates.len():
+        if (relation,) not in of_relation:
             continue
+        candidates = of_relation[relation,]["subject"]
         place = {id: row for row, id in enumerate(candidates)}
         barred = [
             {place[id] for id in (subject, *changed) if id in place}
             for subject, changed in own.select("subject", "changed").iter_rows()
         ]
-        queries = vectors(documents, own["subject"], weights, columns)
-        rows = vectors(features, candidates, weights, columns)
+        queries, rows = asked[own["subject"]], known[candidates]
         found = nearest(queries, rows, candidates, search.count, barred, threads=search.threads)
         yield found.select(
             own["group"].gather(found["query"]).alias("group"), "similarity", subject="id", property=pl.lit(relation)
