@@ -184,7 +184,7 @@ def count_steps(fates: list[tuple[Row, tuple[str, str] | None]]) -> list[Row]:
 
 
 def value_of(row: Row) -> tuple[Any, ...]:
-    """What makes values equal: with a time its precision and calendar, with a quantity its unit, with a text its language."""
+    """What makes values equal: of a time precision and calendar, of a quantity the unit, of a text the language."""
     extra = None if row["value_type"] == "time" else row["value_extra"]
     return (row["value_type"], row["value"], extra, row["value_precision"], row["value_calendar"])
 

@@ -154,9 +154,8 @@ def without_duplicates(sieve: Sieve) -> None:
     obsolete = (pl.col("label") == "obsolete").any().over(same)
     others = (pl.col("label") != "obsolete").any().over(same)
     sieve.drop_groups(CLASH, obsolete & others)
-    rank = pl.when(pl.col("label") == "new").then(0).otherwise(1)
-    order = pl.struct(rank, pl.int_range(pl.len()).alias("place"))
-    sieve.leave_out("another object of the group has the same label", order != order.min().over(same))
+    place = pl.int_range(pl.len()) + pl.when(pl.col("label") == "new").then(0).otherwise(pl.len())  # the new ones first
+    sieve.leave_out("another object of the group has the same label", (place != place.min()).over(same))
 
 
 def scenarios(triples: pl.DataFrame) -> pl.DataFrame:
