@@ -44,7 +44,7 @@ def test_a_time_written_otherwise_is_the_same_time():
     one, other = (
         statement("Q1", "P569", "1990", value_extra=f"+1990-{rest}T00:00:00Z", **made) for rest in ("00-00", "01-01")
     )
-    full = {name: None for name in STATEMENTS}
+    full = dict.fromkeys(STATEMENTS)
     rows = [
         pl.DataFrame([full | row], schema=STATEMENTS).with_row_index("position").select(KEPT) for row in (one, other)
     ]
