@@ -52,7 +52,8 @@ class Comparison:
 
         ``triples``: of changed groups, ``anachron.updates.diff.DIFF_COLUMNS`` and ``functional, subject_is_new,
         subject_only_in_old``. ``created``: new entities (`CREATED`). ``old``: all clean triples of the old snapshot,
-        for the search of neighbours. ``fresh``: relations and items of the subjects that only the new one has.
+        for the search of neighbours. ``fresh``: relations and items in the new one of the subjects of which the old
+        one names no item; one row of nulls where it names none either.
         """
         return self.work / f"{kind}-{bucket:03d}.parquet"
 
@@ -105,7 +106,9 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     write_table(comparison.file("triples", bucket), triples if comparison.label_unchanged else changed)
     write_table(comparison.file("created", bucket), created)
     write_table(comparison.file("old", bucket), _for_neighbours(old))
-    write_table(comparison.file("fresh", bucket), _items(new).join(fresh, on="subject", how="semi"))
+    told_of = _items(old).select("subject").unique()
+    fresh_items = subjects["new"].join(told_of, on="subject", how="anti").join(_items(new), on="subject", how="left")
+    write_table(comparison.file("fresh", bucket), fresh_items)
     counts = {
         "old": _tally_json(old_tally),
         "new": _tally_json(new_tally),
