@@ -15,6 +15,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.io import Json, read_json, write_json, write_table
 from anachron.updates.diff import align, changed_groups
+from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
 from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, days_of, first_days
 from anachron.wikidata.rules import Steps
@@ -22,6 +23,7 @@ from anachron.wikidata.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.tally import Tally
 
 FLAGS = ("old", "both", "new")
+BEHIND = 1 << 60  # a position behind all of a dump
 CREATED = {
     "id": pl.String, "label": pl.String, "description": pl.String, "created": pl.String, "created_property": pl.String,
 }  # fmt: skip
@@ -64,7 +66,10 @@ def day_of(snapshot: Snapshot) -> int:
 
 
 def move_triples(comparison: Comparison) -> None:
-    """Put the old triples of subjects that were merged into others where the buckets of those find them."""
+    """Put the old triples of subjects that were merged into others where the buckets of those find them.
+
+    They come behind the triples of those, by the number of their item: so the order is the same with any buckets.
+    """
     old, sources = comparison.old.snapshot, comparison.redirects
     by_bucket: dict[int, list[str]] = {}
     for item in sources:
@@ -72,7 +77,10 @@ def move_triples(comparison: Comparison) -> None:
     parts = [_no_triples(comparison)]
     for bucket, own in sorted(by_bucket.items()):
         parts.append(clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, own)[1])
-    write_table(comparison.work / "moved.parquet", pl.concat(parts))
+    moved = pl.concat(parts)
+    ordered = moved.with_columns(entity_numbers(moved["subject"]).alias("number")).sort("number", "position")
+    last = pl.int_range(pl.len()) + BEHIND
+    write_table(comparison.work / "moved.parquet", ordered.with_columns(last.alias("position")).drop("number"))
 
 
 def _no_triples(comparison: Comparison) -> pl.DataFrame:
