@@ -19,6 +19,14 @@ DATES = (
     "-0044", "1990", "2015", "2019-05", "2020-12-31", "2021", "2021-01-04", "2021-02", "2022", "2022", "2022-07-01",
     "2022-12", "2023-02-27", "2023", "2024", "2030",
 )  # fmt: skip
+PERIODS = (
+    ("2015", None),
+    ("2015", "2030"),
+    ("2015", "2022"),
+    ("2022", None),
+    ("2021-02", "2022"),
+    ("1990", "2020-12-31"),
+)
 TEMPLATES = {
     id: [f"The {id} of [SUBJ] is [OBJ]", f"[SUBJ] has the {id} [OBJ]", f"As {id}, [SUBJ] has [OBJ]"][: 1 + len(id) % 3]
     for id in ("P35", "P6", "P54", "P39", "P27", "P17", "P1082", "P570", "P4602", "P569", "P2048", "P1448", "P742")
@@ -52,10 +60,11 @@ class Maker:
             return {"value_type": "quantity", "datatype": "quantity", "value": amount, "value_extra": unit}
         if property in ("P570", "P4602", "P569"):
             date = r.choice(["1950", "2020-05-06", "2022-05-05", "2022", "2022-06", "2024-01-01"])
+            written = f"+{date} {r.choice(['so', 'otherwise'])}"
             precision = 7 + 2 * r.randint(0, 1) if len(date) == 4 else {7: 10, 10: 11}[len(date)]
             return {
                 "value_type": "time", "datatype": "time", "value": date, "value_precision": precision,
-                "value_extra": f"+{date}", "value_calendar": r.choice(["gregorian"] * 5 + ["julian"]),
+                "value_extra": written, "value_calendar": r.choice(["gregorian"] * 5 + ["julian"]),
             }  # fmt: skip
         if property == "P1448":
             text, language = r.choice(["Eins", "Un"]), r.choice(["de", "fr"])
@@ -71,6 +80,9 @@ class Maker:
         return {"qualifiers": json.dumps(given)}
 
     def dates(self) -> Row:
+        if self.some(0.4):
+            start, end = self.chance.choice(PERIODS)
+            return {"start": boundary(start), "end": None if end is None else boundary(end), "point": None}
         return {"start": self.side(0.5), "end": self.side(0.4, DATES[5:]), "point": self.side(0.2)}
 
     def rank(self) -> Row:
@@ -96,6 +108,8 @@ class Maker:
             return [row]
         if fate < 0.68:
             return [row | self.value(row["property"], items)]
+        if fate < 0.7 and row["value_type"] == "time":
+            return [row | {"value_extra": "+written otherwise"}]
         if fate < 0.78:
             return [row | self.dates()]
         if fate < 0.82:

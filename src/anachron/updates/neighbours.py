@@ -75,7 +75,7 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
 
 
 def write_features(task: tuple[Search, int]) -> None:
-    """Write the documents of a bucket: of the subjects of the old snapshot, and of those whose items only the new has."""
+    """Write the documents of a bucket: of all subjects of the old snapshot, and of those only the new describes."""
     search, bucket = task
     comparison = search.comparison
     target = comparison.file("features", bucket)
