@@ -19,7 +19,6 @@ from updates.naive import DOUBLE, NEITHER, Naive, Pair, build_naive, table_2
 from updates.pairs import random_pair
 from wikidata.made import write_snapshot
 
-
 SEEDS = 32
 
 
