@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 from anachron.text.cloze import Cloze
-from anachron.updates.build import Settings, build_updates
+from anachron.updates.build import Settings, build_updates, open_comparison
 from anachron.updates.diff import align
 from anachron.updates.groups import Sieve, without_duplicates
 from anachron.updates.popularity import find_levels, log_popularity
-from anachron.updates.triples import KEPT
+from anachron.updates.triples import KEPT, clean_triples
+from anachron.wikidata.rows import alive_rows
 from anachron.wikidata.snapshot import open_snapshot
 from wikidata.made import STATEMENTS, entity, property_, statement, write_snapshot
 
@@ -96,3 +97,25 @@ def test_facts_of_merged_subjects_come_by_their_number(tmp_path: Path, buckets: 
     built = build_updates(*pair, tmp_path / "u.jsonl", Settings(), templates=TEMPLATES, redirects=redirects)
     ((near,),) = built.updates["neighborhood"].to_list()
     assert near["subject"]["id"] == "Q1" and near["objects"][0]["object"]["label"] == "four"
+
+
+def test_no_neighbours_may_be_asked_for(tmp_path: Path):
+    rows = [text("Q2", "two", 2, start="2010"), text("Q3", "three", 1)]
+    pair = pair_of_snapshots(tmp_path, rows, [*rows, text("Q2", "other", 3, start="2022")])
+    (row,) = build_updates(*pair, tmp_path / "u.jsonl", Settings(neighbours=0), templates=TEMPLATES).updates.to_dicts()
+    assert row["neighborhood"] == row["random_neighborhood"] == []
+
+
+def test_clean_triples_are_in_the_order_of_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A streaming join gives rows in any order; of equal triples the first counts, so the order must not be chance."""
+    rows = [text("Q2", value, n) for n, value in enumerate("cabcab")]
+    old, new = pair_of_snapshots(tmp_path, rows, rows, buckets=1)
+    comparison = open_comparison(old, new, Settings(), tmp_path)
+
+    def shuffled(*given: Any) -> tuple[Any, pl.DataFrame]:
+        tally, alive = alive_rows(*given)
+        return tally, alive.sample(fraction=1, shuffle=True, seed=3)
+
+    monkeypatch.setattr("anachron.updates.triples.alive_rows", shuffled)
+    _, triples = clean_triples(comparison.old, 0, comparison.steps, comparison.relations)
+    assert triples["statement_id"].to_list() == [row["statement_id"] for row in rows]

@@ -62,6 +62,9 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     number of the subject. A neighbour is a fact that held at the old date, of a subject and an object with labels;
     never one of the group's own subject, nor of an item that became or ceased to be an object of the group.
     """
+    if count == 0:
+        texts = [pl.lit(None, pl.String).alias(name) for name in FACT]
+        return kept.clear().select("group", pl.lit(None, pl.Float64).alias("similarity"), *texts).clear()
     search = Search(comparison, count, style)
     buckets = range(comparison.buckets)
     for _ in map_in_order(write_features, ((search, b) for b in buckets), spread.workers, spread.ray):
