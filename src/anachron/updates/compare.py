@@ -15,6 +15,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.io import Json, read_json, write_json, write_table
 from anachron.updates.diff import align, changed_groups
+from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
 from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, days_of, first_days
 from anachron.wikidata.rules import Steps
@@ -22,6 +23,7 @@ from anachron.wikidata.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.tally import Tally
 
 FLAGS = ("old", "both", "new")
+BEHIND = 1 << 60  # a position behind all of a dump
 CREATED = {
     "id": pl.String, "label": pl.String, "description": pl.String, "created": pl.String, "created_property": pl.String,
 }  # fmt: skip
@@ -52,7 +54,8 @@ class Comparison:
 
         ``triples``: of changed groups, ``anachron.updates.diff.DIFF_COLUMNS`` and ``functional, subject_is_new,
         subject_only_in_old``. ``created``: new entities (`CREATED`). ``old``: all clean triples of the old snapshot,
-        for the search of neighbours. ``fresh``: relations and items of the subjects that only the new one has.
+        for the search of neighbours. ``fresh``: relations and items in the new one of the subjects of which the old
+        one names no item; one row of nulls where it names none either.
         """
         return self.work / f"{kind}-{bucket:03d}.parquet"
 
@@ -63,7 +66,10 @@ def day_of(snapshot: Snapshot) -> int:
 
 
 def move_triples(comparison: Comparison) -> None:
-    """Put the old triples of subjects that were merged into others where the buckets of those find them."""
+    """Put the old triples of subjects that were merged into others where the buckets of those find them.
+
+    They come behind the triples of those, by the number of their item: so the order is the same with any buckets.
+    """
     old, sources = comparison.old.snapshot, comparison.redirects
     by_bucket: dict[int, list[str]] = {}
     for item in sources:
@@ -71,7 +77,10 @@ def move_triples(comparison: Comparison) -> None:
     parts = [_no_triples(comparison)]
     for bucket, own in sorted(by_bucket.items()):
         parts.append(clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, own)[1])
-    write_table(comparison.work / "moved.parquet", pl.concat(parts))
+    moved = pl.concat(parts)
+    ordered = moved.with_columns(entity_numbers(moved["subject"]).alias("number")).sort("number", "position")
+    last = pl.int_range(pl.len()) + BEHIND
+    write_table(comparison.work / "moved.parquet", ordered.with_columns(last.alias("position")).drop("number"))
 
 
 def _no_triples(comparison: Comparison) -> pl.DataFrame:
@@ -105,7 +114,9 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     write_table(comparison.file("triples", bucket), triples if comparison.label_unchanged else changed)
     write_table(comparison.file("created", bucket), created)
     write_table(comparison.file("old", bucket), _for_neighbours(old))
-    write_table(comparison.file("fresh", bucket), _items(new).join(fresh, on="subject", how="semi"))
+    told_of = _items(old).select("subject").unique()
+    fresh_items = subjects["new"].join(told_of, on="subject", how="anti").join(_items(new), on="subject", how="left")
+    write_table(comparison.file("fresh", bucket), fresh_items)
     counts = {
         "old": _tally_json(old_tally),
         "new": _tally_json(new_tally),

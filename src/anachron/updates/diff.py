@@ -59,8 +59,10 @@ def _sides(old: pl.DataFrame, new: pl.DataFrame) -> Iterable[tuple[pl.DataFrame,
 
 
 def value_key() -> pl.Expr:
-    """Text that two values share only when they are equal."""
-    parts = [pl.col(name).cast(pl.String).fill_null("") for name in VALUE]
+    """Text that two values share only when they are equal; how a time was written beside its date does not count."""
+    told = {name: pl.col(name).cast(pl.String) for name in VALUE}
+    told["value_extra"] = pl.when(pl.col("value_type") != "time").then(told["value_extra"])
+    parts = [part.fill_null("") for part in told.values()]
     return pl.concat_str(parts, separator=SEPARATOR)
 
 

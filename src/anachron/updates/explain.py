@@ -16,11 +16,12 @@ from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.io import write_table
 from anachron.updates.build import Settings, check_pair
-from anachron.updates.compare import Comparison, day_of
+from anachron.updates.compare import BEHIND, Comparison, day_of
 from anachron.updates.diff import align, merge_candidates
 from anachron.updates.groups import Sieve, scenarios, understood, wordable
 from anachron.updates.judge import label_bucket, missing_from
 from anachron.updates.labels import rule_words
+from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
 from anachron.updates.triples import COLUMNS, KEPT, Side, group_stage, relation_types, update_steps
 from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
@@ -99,6 +100,10 @@ def explain_changes(
             "new": _judged(comparison.new, [id], comparison),
         }
         alive = {name: rows.filter(pl.col("dropped").is_null()).select(KEPT) for name, rows in judged.items()}
+        own_first = (pl.col("subject") != id, entity_numbers(alive["old"]["subject"]), "position")
+        alive = {"old": alive["old"].sort(own_first), "new": alive["new"].sort("position")}
+        behind = pl.when(pl.col("subject") == id).then("position").otherwise(pl.int_range(pl.len()) + BEHIND)
+        alive["old"] = alive["old"].with_columns(behind.alias("position"))  # as `move_triples` does
         triples = align(follow(alive["old"], redirects), alive["new"])
         is_new = not alive["old"].height and _is_after(found["created"], old) and bool(alive["new"].height)
         triples = triples.join(

@@ -154,11 +154,8 @@ def without_duplicates(sieve: Sieve) -> None:
     obsolete = (pl.col("label") == "obsolete").any().over(same)
     others = (pl.col("label") != "obsolete").any().over(same)
     sieve.drop_groups(CLASH, obsolete & others)
-    later = (pl.col("label") != "new").cast(pl.Int64) * (1 << 40)  # behind every new one, else in their order
-    sieve.triples = sieve.triples.with_row_index("_place")
-    order = later + pl.col("_place")
-    sieve.leave_out("another object of the group has the same label", order != order.min().over(same))
-    sieve.triples = sieve.triples.drop("_place")
+    place = pl.int_range(pl.len()) + pl.when(pl.col("label") == "new").then(0).otherwise(pl.len())  # the new ones first
+    sieve.leave_out("another object of the group has the same label", (place != place.min()).over(same))
 
 
 def scenarios(triples: pl.DataFrame) -> pl.DataFrame:

@@ -84,7 +84,7 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
 
 
 def write_features(task: tuple[Search, int]) -> None:
-    """Write the documents of a bucket: of the old snapshot's subjects, and of those that only the new one has."""
+    """Write the documents of a bucket: of all subjects of the old snapshot, and of those only the new describes."""
     search, bucket = task
     comparison = search.comparison
     target = comparison.file("features", bucket)
@@ -92,8 +92,9 @@ def write_features(task: tuple[Search, int]) -> None:
         return
     old = pl.read_parquet(comparison.file("old", bucket), columns=[*GROUP, "value_type", "value"])
     fresh = pl.read_parquet(comparison.file("fresh", bucket))
-    items = pl.concat([old.filter(ITEM).select(*GROUP, "value"), fresh])
-    write_table(target, features_of(items.lazy(), old["subject"].unique().to_list()))
+    items = pl.concat([old.filter(ITEM).select(*GROUP, "value"), fresh.drop_nulls()])
+    subjects = {*old["subject"].unique(), *fresh["subject"].unique()}
+    write_table(target, features_of(items.lazy(), subjects))
 
 
 def _write_queries(search: Search, kept: pl.DataFrame) -> None:

@@ -38,7 +38,7 @@ def find_levels(snapshot: Snapshot) -> Levels:
             sums.append(grouped.collect(engine="streaming"))
     total = pl.concat(sums).group_by("class").agg(pl.col("popularity").sum(), pl.col("len").sum()).sort("class")
     level = (pl.col("popularity") / pl.col("len") + 1).log()
-    median = views.select((pl.col("popularity") + 1).log().median()).collect().item()
+    median = views.select((pl.col("popularity").median() + 1).log()).collect().item()
     return Levels(total.select("class", level.alias("level")), 0.0 if median is None else float(median))
 
 

@@ -66,7 +66,7 @@ def clean_triples(
     if subjects is not None:
         statements = statements.filter(pl.col("subject").is_in(list(subjects)))
     tally, rows = alive_rows(side.snapshot, bucket, statements, side.barred, side.lookups, steps)
-    judged = group_stage(rows.select(KEPT), relations, steps)
+    judged = group_stage(rows.select(KEPT).sort("position"), relations, steps)  # joins give rows in any order
     tally.go_on(tally_of(judged, steps))
     return tally, judged.filter(pl.col("dropped").is_null()).select(KEPT)
 
