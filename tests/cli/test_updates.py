@@ -170,6 +170,7 @@ def test_explain_over_two_snapshots(world, capsys, tmp_path):
         (["OLD", "NEW", "Ada"], 2, "entity 'Ada' is no item id"),
         (["NEW", "OLD", "Q3"], 2, "the old one must be earlier"),
         (["OLD"], 2, "1 arguments: give a snapshot"),
+        (["OLD", "NEW"], 2, "is a snapshot; give the id of an item behind it"),
         (["OLD", "NEW", "Q3", "--preset", "robustness-2025"], 2, "--preset is for one snapshot"),
         (["OLD", "Q3", "--unchanged-groups", "label"], 2, "--unchanged-groups is for two snapshots"),
     ],

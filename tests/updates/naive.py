@@ -141,7 +141,7 @@ def passed_over(rows: list[Row], about: Row) -> dict[int, str]:
     days = [moment(r["point"]) for r in rows]
     dated = [(day, -n) for n, day in enumerate(days) if day is not None]
     if about.get("single_value") and "P585" in (about["separators"] or []) and dated:
-        latest = -max(dated)[1]  # of several of one day the first
+        latest = -max((day, rows[-n]["rank"] == "preferred", n) for day, n in dated)[2]  # else the first of a day
         gone = {n: LATER for n in range(len(rows)) if n != latest}
     left = [n for n in range(len(rows)) if n not in gone]
     preferred = [n for n in left if rows[n]["rank"] == "preferred"]
@@ -207,7 +207,7 @@ def final(id: str, redirects: dict[str, str]) -> str:
 
 
 def moved(rows: list[Row], redirects: dict[str, str]) -> list[Row]:
-    """Old statements under the ids that merged items have now; one that says a thing a second time is left out.
+    """Old statements under the ids that merged items have now; one that says a thing a second time is a ``double``.
 
     Those of a subject come first, then those of each item that was merged into it, by the item's number.
     """
@@ -220,10 +220,20 @@ def moved(rows: list[Row], redirects: dict[str, str]) -> list[Row]:
     said = {fact_of(now) for row, now in ordered if now == row}
     left = []
     for row, now in ordered:
-        if now == row or fact_of(now) not in said:
-            left.append(now)
-            said.add(fact_of(now))
+        left.append(now | {"double": now != row and fact_of(now) in said})
+        said.add(fact_of(now))
     return left
+
+
+def without_doubles(group: list[Row], old: list[Row]) -> list[Row]:
+    """Aligned triples, less as many old ones of a value as there were doubles of it, the doubles first."""
+    spare = Counter(fact_of(row) for row in old if row["double"])
+    left_out = []
+    for triple in sorted((t for t in group if t["flag"] == "old"), key=lambda t: not t["before"]["double"]):
+        if spare[fact_of(triple["before"])]:
+            spare[fact_of(triple["before"])] -= 1
+            left_out.append(id(triple))
+    return [t for t in group if id(t) not in left_out]
 
 
 def fact_of(row: Row) -> tuple[Any, ...]:
@@ -404,7 +414,9 @@ class Builder:
         }
         before, old_fates = clean(pair.old, self.relations)
         self.after, new_fates = clean(pair.new, self.relations)
-        self.before = moved(before, pair.redirects)
+        there = {e["id"] for e in pair.new.entities}
+        self.with_doubles = moved(before, {k: v for k, v in pair.redirects.items() if k not in there})
+        self.before = [row for row in self.with_doubles if not row["double"]]
         self.steps = {"old": count_steps(old_fates), "new": count_steps(new_fates)}
         had, has = ({r["subject"] for r in rows} for rows in (self.before, self.after))
         self.gone, self.fresh, self.stayed = had - has, has - had, had & has
@@ -423,10 +435,10 @@ class Builder:
 
     def build(self) -> Naive:
         sides: dict[tuple[str, str], tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
-        for side, rows in enumerate((self.before, self.after)):
+        for side, rows in enumerate((self.with_doubles, self.after)):
             for row in rows:
                 sides[row["subject"], row["property"]][side].append(row)
-        groups = {key: aligned(*both) for key, both in sides.items()}
+        groups = {key: without_doubles(aligned(*both), both[0]) for key, both in sides.items()}
         changed = {key for key, group in groups.items() if any(t["flag"] != "both" for t in group)}
         kept = {}
         for key, group in groups.items():

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from anachron.errors import ConfigError, DataError
+from anachron.text.cloze import Cloze
 from anachron.updates.build import Settings, build_updates, companions
 from anachron.wikidata.select import Spread
 from anachron.wikidata.snapshot import open_snapshot
@@ -77,9 +78,9 @@ def test_killed_and_resumed_gives_the_same_bytes_and_does_no_bucket_twice(world,
         build(world, out, Settings(seed=1))
     # what is done is taken as it is, even where it was tampered with: so it was not done again
     counts = json.loads((work / "counts-000.json").read_text())
-    counts["moved_in"] = 1000
+    counts["created"] += 1000
     (work / "counts-000.json").write_text(json.dumps(counts))
-    assert build(world, out).counts["moved_in"] == 1000
+    assert build(world, out).counts["created"] == 1001
     whole, resumed = (pl.read_parquet(p) for p in (tmp_path / "whole" / "u.parquet", out))
     assert whole.equals(resumed) and not work.exists()
 
@@ -106,7 +107,7 @@ def test_snapshots_that_cannot_be_compared_are_refused(world, tmp_path):
     out = tmp_path / "u.parquet"
     with pytest.raises(ConfigError, match="the old one must be earlier; exchange --old and --new"):
         build((new, old), out)
-    with pytest.raises(ConfigError, match="the old one must be earlier"):
+    with pytest.raises(ConfigError, match="the old one must be earlier; take two of different dates"):
         build((old, old), out)
     more = {"date": "2023-02-27", "buckets": 3}
     french = write_snapshot(tmp_path / "fr", entities(False), NEW, PROPERTIES, wiki="frwiki", **more)
@@ -150,6 +151,35 @@ def test_wrong_use_says_what_to_do(world, tmp_path):
         Settings(neighbours=-1)
     with pytest.raises(ConfigError, match="klingon"):
         Settings(style="klingon")
+
+
+def test_items_that_were_merged_after_the_new_snapshot_are_not_followed(world, tmp_path):
+    plain = build(world, tmp_path / "a.parquet")
+    later = build(world, tmp_path / "b.parquet", redirects={"Q3": "Q4", "Q60": "Q61", "Q61": "Q70"})
+    assert later.counts["merged"] == {"given": 3, "followed": 1}
+    names = ["subject", "relation", "objects", "scenario"]
+    assert later.updates.select(names).equals(plain.updates.select(names))  # Q60 is Q61, which became Q70 only later
+
+
+def test_the_manifest_names_what_was_read(world, tmp_path):
+    listed = tmp_path / "merged.csv"
+    listed.write_text("Q60,Q61\n")
+    out = tmp_path / "u.parquet"
+    build(world, out, redirects={"Q60": "Q61"}, sources=[listed])
+    inputs = json.loads(Path(f"{out}.manifest.json").read_text())["inputs"]
+    names = [Path(path).name for path in inputs]
+    assert names == ["manifest.json", "manifest.json", "popularity.parquet", "merged.csv"]
+
+
+def test_nothing_left_leaves_no_work_behind(world, tmp_path):
+    out = tmp_path / "u.parquet"
+    with pytest.raises(DataError, match="the relation has no template"):
+        build(world, out, templates={"P404404": Cloze("x", ("[SUBJ] has [OBJ]",))})
+    assert not list(tmp_path.iterdir())
+    build(world, out)
+    with pytest.raises(ConfigError, match="is a folder; name a file"):
+        (tmp_path / "d.parquet").mkdir()
+        build(world, tmp_path / "d.parquet")
 
 
 def test_a_damaged_part_is_named(tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anachron.errors import DataError
 from anachron.text.cloze import Cloze
 from anachron.updates.build import Settings, build_updates, open_comparison
 from anachron.updates.diff import align
@@ -15,7 +16,7 @@ from anachron.updates.popularity import find_levels, log_popularity
 from anachron.updates.triples import KEPT, clean_triples
 from anachron.wikidata.rows import alive_rows
 from anachron.wikidata.snapshot import open_snapshot
-from wikidata.made import STATEMENTS, entity, property_, statement, write_snapshot
+from wikidata.made import STATEMENTS, boundary, entity, property_, statement, write_snapshot
 
 
 @pytest.mark.parametrize(("labels", "stays"), [
@@ -119,3 +120,43 @@ def test_clean_triples_are_in_the_order_of_the_dump(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("anachron.updates.triples.alive_rows", shuffled)
     _, triples = clean_triples(comparison.old, 0, comparison.steps, comparison.relations)
     assert triples["statement_id"].to_list() == [row["statement_id"] for row in rows]
+
+
+def test_of_two_counts_of_one_day_the_preferred_stays(tmp_path: Path):
+    point = {"point": boundary("2020"), "value_type": "quantity", "datatype": "quantity"}
+    rows = [
+        statement("Q1", "P1082", "+5", **point),
+        statement("Q1", "P1082", "+6", **point, rank="preferred"),
+        statement("Q2", "P1082", "+7", **point),
+        statement("Q2", "P1082", "+8", **point),
+    ]
+    single = property_("P1082", datatype="quantity", single_value=True, separators=["P585"])
+    folder = write_snapshot(tmp_path / "s", [entity("Q1"), entity("Q2")], rows, [single], buckets=1)
+    later = write_snapshot(tmp_path / "t", [entity("Q1"), entity("Q2")], rows, [single], buckets=1, date="2022-01-01")
+    comparison = open_comparison(open_snapshot(folder), open_snapshot(later), Settings(), tmp_path / "work")
+    kept = clean_triples(comparison.old, 0, comparison.steps, comparison.relations)[1]
+    assert kept["value"].to_list() == ["+6", "+7"]
+
+
+def test_times_that_cannot_be_read_are_the_same_only_where_they_are_written_the_same():
+    made = {"value_type": "time", "value_precision": 11, "value_calendar": "gregorian"}
+    one, other = (statement("Q1", "P569", None, value_extra=f"+1990-02-{day}T00:00:00Z", **made) for day in (30, 31))
+    frames = [pl.DataFrame([dict.fromkeys(STATEMENTS) | row], schema=STATEMENTS) for row in (one, other)]
+    old, new, again = (f.with_columns(position=pl.lit(0, pl.Int64)).select(KEPT) for f in (*frames, frames[0]))
+    assert align(old, new)["flag"].to_list() == ["old", "new"]
+    assert align(old, again)["flag"].to_list() == ["both"]
+
+
+def test_a_merge_that_makes_two_facts_one_loses_none_that_the_new_snapshot_has_twice(tmp_path: Path):
+    """Old: Q7 and Q8, both clubs of Q1. Q7 was merged into Q8, and the new snapshot names Q8 twice: nothing is new."""
+    entities = [entity(id) for id in ("Q1", "Q8")]
+    clubs = [statement("Q1", "P54", id, statement_id=id) for id in ("Q7", "Q8")]
+    twice = [row | {"value": "Q8"} for row in clubs]
+    old = write_snapshot(tmp_path / "old", [*entities, entity("Q7")], clubs, [property_("P54")])
+    new = write_snapshot(tmp_path / "new", entities, twice, [property_("P54")], date="2022-01-01")
+    sides, settings = (open_snapshot(old), open_snapshot(new)), Settings(popularity=False)
+    with pytest.raises(DataError, match="no group of one subject and relation differs"):
+        build_updates(*sides, tmp_path / "u.parquet", settings, redirects={"Q7": "Q8"})
+    once = write_snapshot(tmp_path / "once", entities, twice[:1], [property_("P54")], date="2022-01-01")
+    with pytest.raises(DataError, match="no group of one subject and relation differs"):
+        build_updates(sides[0], open_snapshot(once), tmp_path / "v.parquet", settings, redirects={"Q7": "Q8"})

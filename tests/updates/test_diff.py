@@ -14,7 +14,7 @@ from anachron.core.dates import Date
 from anachron.errors import DataError
 from anachron.updates.diff import align, similarity
 from anachron.updates.groups import SCENARIOS, Sieve, scenarios, understood, without_duplicates
-from anachron.updates.redirects import follow, read_redirects
+from anachron.updates.redirects import follow, merged_by, read_redirects
 from anachron.updates.triples import KEPT, days_of
 from wikidata.made import STATEMENTS, boundary, statement
 
@@ -154,8 +154,10 @@ def test_days_are_those_of_the_first_day_of_a_date():
 def test_redirects_are_followed_to_their_end_and_leave_no_fact_twice(tmp_path: Path):
     path = tmp_path / "merged.csv"
     path.write_text("item,into\nQ1,Q2\n Q2 , Q3\n\nQ7,Q3\n")
-    found = read_redirects(path)
+    direct = read_redirects(path)
+    found = merged_by(direct, {"Q1", "Q2", "Q7", "Q99"})
     assert found == {"Q1": "Q3", "Q2": "Q3", "Q7": "Q3"}
+    assert merged_by(direct, {"Q1", "Q7"}) == {"Q1": "Q2", "Q7": "Q3"}  # Q2 was merged later
     tabs = tmp_path / "merged.tsv"
     tabs.write_text("Q1\tQ3\nQ2\tQ3\nQ7\tQ3\n")
     assert read_redirects(tabs) == found
@@ -163,11 +165,16 @@ def test_redirects_are_followed_to_their_end_and_leave_no_fact_twice(tmp_path: P
         statement("Q1", "P39", "Q9"), statement("Q3", "P39", "Q9"), statement("Q8", "P27", "Q7"),
         statement("Q8", "P27", "Q2"), statement("Q8", "P31", "Q5"), statement("Q8", "P1", "Q7", value_type="text"),
     ]  # fmt: skip
-    followed = follow(triples(rows), found)
+    followed, told = follow(triples(rows), found)
     assert followed.select("subject", "property", "value").rows() == [
-        ("Q3", "P39", "Q9"), ("Q8", "P27", "Q3"), ("Q8", "P31", "Q5"), ("Q8", "P1", "Q7"),
+        ("Q3", "P39", "Q9"), ("Q3", "P39", "Q9"), ("Q8", "P27", "Q3"), ("Q8", "P27", "Q3"), ("Q8", "P31", "Q5"),
+        ("Q8", "P1", "Q7"),
     ]  # fmt: skip
-    assert follow(triples(rows), {}).equals(triples(rows))
+    assert sorted(told.rows()) == [(0, True), (2, False), (3, True)]
+    assert align(followed, followed.clear(), told.filter("double")).select("subject", "property", "value").rows() == [
+        ("Q3", "P39", "Q9"), ("Q8", "P1", "Q7"), ("Q8", "P27", "Q3"), ("Q8", "P31", "Q5"),
+    ]  # fmt: skip
+    assert follow(triples(rows), {})[0].equals(triples(rows))
 
 
 @pytest.mark.parametrize(
@@ -177,6 +184,10 @@ def test_redirects_are_followed_to_their_end_and_leave_no_fact_twice(tmp_path: P
         ("Q1,Q2\nQ1,Q3\n", "line 2: Q1 has two targets"),
         ("Q1\n", "line 1: 'Q1'; write two item ids"),
         ("item,into\nQ1,P5\n", "line 2: 'Q1, P5'"),
+        ("http://www.wikidata.org/entity/Q1,http://www.wikidata.org/entity/Q2\n", "line 1: 'http"),
+        ("{}\n", "line 1"),
+        ("item,into\n", "names no merged items"),
+        ("", "names no merged items"),
     ],
 )
 def test_redirects_that_cannot_be_are_refused(tmp_path: Path, text, says):

@@ -89,13 +89,20 @@ def updates(
     opened = open_snapshot(old), open_snapshot(new)
     with progress_bar("buckets") as progress:
         built = build_updates(
-            *opened, out, settings, templates=templates, redirects=merged, spread=Spread(workers, ray, progress)
-        )
+            *opened, out, settings, templates=templates, redirects=merged,
+            sources=[path for path in (redirects, cloze) if path is not None], spread=Spread(workers, ray, progress),
+        )  # fmt: skip
     found, files = statistics(built.updates), companions(out)
     if json_:
         named = {name: str(path) for name, path in files.items()}
         print_json({"out": str(out), **named, "statistics": found, "steps": built.steps, **built.counts})
         return
+    if merged:
+        later = len(merged) - built.counts["merged"]["followed"]
+        say(
+            f"merged items: {built.counts['redirected']['triples']:,} old triples follow them"
+            + (f"; {later:,} of the {len(merged):,} are still in {new}, so they were merged later" if later else "")
+        )
     stdout().print(updates_table(found, statistics(built.replacements), built.counts["judged"]))
     say(
         f"{built.updates.height:,} updates written to {out}, {built.replacements.height:,} of them also to "

@@ -71,6 +71,8 @@ def explain(
     unused = compared if len(what) == 2 else given
     if (name := next((name for name, value in unused.items() if value is not None), None)) is not None:
         raise ConfigError(f"--{name} is for {'two snapshots' if len(what) == 2 else 'one snapshot'}; leave it out")
+    if len(what) == 2 and Path(what[1]).is_dir():
+        raise ConfigError(f"{what[1]} is a snapshot; give the id of an item behind it, such as Q76")
     if len(what) == 3:
         _explain_changes(what, unchanged_groups, redirects, cloze, property, json_)
         return
@@ -134,9 +136,10 @@ def _explain_changes(
 
     old, new = (open_snapshot(Path(name)) for name in what[:2])
     templates = cloze_templates() if cloze is None else read_cloze(cloze)
+    merged = read_merged(redirects)
     found = explain_changes(
         old, new, what[2], update_settings(unchanged_groups), relations_with_templates=templates, property=property,
-        redirects=read_merged(redirects),
+        redirects=merged,
     )  # fmt: skip
     changes = [asdict(change) for change in found.changes]
     if json_:
@@ -145,4 +148,6 @@ def _explain_changes(
     if changes:
         stdout().print(changes_table(found.entity, found.is_new, changes))
     else:
-        say(f"neither snapshot holds a statement of {what[2]} as a subject")
+        of_property = f" of {property}" if property is not None else ""
+        into = f"; it was merged into {merged[what[2]]}, ask for that one" if merged and what[2] in merged else ""
+        say(f"neither snapshot holds a statement{of_property} of {what[2]} as a subject{into}")

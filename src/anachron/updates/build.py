@@ -1,6 +1,7 @@
 """``build updates``: two snapshots to the update data set, with its manifest, card and companions."""
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ from anachron.text.dates import wording_of
 from anachron.updates.card import card
 from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples, read_tally
 from anachron.updates.groups import GroupCounts, Sieve, scenarios, wordable
-from anachron.updates.judge import kept_triples
+from anachron.updates.judge import kept_triples, missing_from
 from anachron.updates.neighbours import find_neighbours
 from anachron.updates.popularity import find_levels, log_popularity
+from anachron.updates.redirects import merged_by
 from anachron.updates.statistics import replacements, statistics
 from anachron.updates.table import updates_table
 from anachron.updates.triples import Side, relation_types, update_steps
@@ -101,9 +103,10 @@ def check_pair(old: Snapshot, new: Snapshot) -> None:
                 "snapshots of the same filters can be compared, ingest one of them again"
             )
     if day_of(old) >= day_of(new):
+        fix = "exchange --old and --new" if day_of(old) > day_of(new) else "take two of different dates"
         raise ConfigError(
             f"the old snapshot {old.folder} is of {old.manifest['date']}, the new one {new.folder} of "
-            f"{new.manifest['date']}: the old one must be earlier; exchange --old and --new"
+            f"{new.manifest['date']}: the old one must be earlier; {fix}"
         )
 
 
@@ -140,31 +143,37 @@ def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.Data
 
 def build_updates(
     old: Snapshot, new: Snapshot, out: Path, settings: Settings, *, templates: dict[str, Cloze] | None = None,
-    redirects: dict[str, str] | None = None, spread: Spread | None = None,
+    redirects: dict[str, str] | None = None, sources: Iterable[Path] = (), spread: Spread | None = None,
 ) -> Built:  # fmt: skip
     """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
 
-    templates: relation -> cloze templates; by default this project's own. redirects: item -> item it was merged into.
+    templates: relation -> cloze templates; by default this project's own. redirects: item -> item it was merged into;
+    those that the new snapshot still has were merged later and are not followed.
+    sources: the files that these two come from, for the manifest.
 
     An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
     be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
     """
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder; name a file for --out")
     if any(side.folder.resolve() in out.resolve().parents for side in (old, new)):
         raise ConfigError(f"{out} lies in a snapshot itself; choose another --out")
     check_pair(old, new)
+    merged = merged_by(redirects or {}, missing_from(new, redirects or {}))
     levels = find_levels(new) if settings.popularity else None
     templates = dict(cloze_templates()) if templates is None else templates
     spread = spread or Spread()
     work = out.with_name(f".{out.name}.work")
     busy = f"{out} is being made by another call; wait for it or choose another --out"
     with locked(out.with_name(f".{out.name}.lock"), busy, remove=True):
-        _begin(work, _identity(old, new, settings, templates, redirects))
-        comparison = open_comparison(old, new, settings, work, redirects)
+        _begin(work, _identity(old, new, settings, templates, merged))
+        comparison = open_comparison(old, new, settings, work, merged)
         buckets, kept, counts = compare(comparison, spread)
         worded = _worded(comparison, kept, counts, templates, settings.style)
         if not worded.height:
+            shutil.rmtree(work)  # repeating would change nothing
             raise DataError(
                 f"nothing that is understood changed between {old.folder} and {new.folder}: {_reasons(counts)}; look "
                 "at single entities with `anachron wikidata explain OLD NEW ENTITY`"
@@ -176,23 +185,32 @@ def build_updates(
         built = Built(
             updates, replacements(updates, settings.seed), created_of(comparison),
             {side: _steps(buckets, side, comparison.steps) for side in ("old", "new")},
-            _all_counts(buckets, counts),
+            _all_counts(buckets, counts) | {"merged": {"given": len(redirects or {}), "followed": len(merged)}},
         )  # fmt: skip
-        _write(out, built, old, new, settings)
+        read = [side.folder / "manifest.json" for side in (old, new)]
+        read += [new.folder / "popularity.parquet"] if settings.popularity else []
+        _write(out, built, old, new, settings, [*read, *sources])
         shutil.rmtree(work)
     return built
 
 
 def _identity(
-    old: Snapshot, new: Snapshot, settings: Settings, templates: dict[str, Cloze], redirects: dict[str, str] | None
+    old: Snapshot, new: Snapshot, settings: Settings, templates: dict[str, Cloze], redirects: dict[str, str]
 ) -> Json:
     return {
-        "old": file_fingerprint(old.folder / "manifest.json"),
-        "new": file_fingerprint(new.folder / "manifest.json"),
+        "old": _fingerprint(old),
+        "new": _fingerprint(new),
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()},
         "templates": rows_fingerprint([id, *cloze.templates] for id, cloze in sorted(templates.items())),
-        "redirects": rows_fingerprint(sorted((redirects or {}).items())),
+        "redirects": rows_fingerprint(sorted(redirects.items())),
     }
+
+
+def _fingerprint(snapshot: Snapshot) -> str:
+    """Of the manifest and the sizes of all files: enough to tell another snapshot, and one that was damaged."""
+    files = sorted(path for path in snapshot.folder.rglob("*.parquet"))
+    sizes = [[str(path.relative_to(snapshot.folder)), path.stat().st_size] for path in files]
+    return rows_fingerprint([file_fingerprint(snapshot.folder / "manifest.json"), *sizes])
 
 
 def _begin(work: Path, identity: Json) -> None:
@@ -241,18 +259,18 @@ def _steps(buckets: list[Json], side: str, steps: Steps) -> list[Json]:
 def _all_counts(buckets: list[Json], groups: GroupCounts) -> Json:
     """Sums over the buckets, and what became of the groups."""
     total: dict[str, Any] = {}
-    for name in ("triples", "changes", "groups", "subjects"):
+    for name in ("triples", "changes", "groups", "subjects", "redirected"):
         names = {key for bucket in buckets for key in bucket[name]}
         total[name] = {key: sum(bucket[name].get(key, 0) for bucket in buckets) for key in sorted(names)}
-    total |= {name: sum(bucket[name] for bucket in buckets) for name in ("created", "moved_in")}
+    total["created"] = sum(bucket["created"] for bucket in buckets)
     return total | {"judged": groups.as_json()}
 
 
-def _write(out: Path, built: Built, old: Snapshot, new: Snapshot, settings: Settings) -> None:
+def _write(out: Path, built: Built, old: Snapshot, new: Snapshot, settings: Settings, sources: Iterable[Path]) -> None:
     files = companions(out)
     write_table(files["replacements"], built.replacements)
     write_table(files["entities"], built.created)
-    inputs = {f"{side.folder}/manifest.json": file_fingerprint(side.folder / "manifest.json") for side in (old, new)}
+    inputs = {str(path): file_fingerprint(path) for path in sources}
     dates = {"old_date": old.manifest["date"], "new_date": new.manifest["date"]}
     parameters = {**dates, **asdict(settings)}
     write_table(out, built.updates)

@@ -96,12 +96,11 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
         return found
     old_tally, old = _clean(comparison.old, comparison, bucket)
     new_tally, new = _clean(comparison.new, comparison, bucket)
-    moved = 0
-    if comparison.redirects:
-        before = old.height
-        old = _with_moved(old, comparison, bucket)
-        moved = old.height - before
-    triples = align(old, new).join(
+    old, followed = _with_moved(old, comparison, bucket)
+    doubles = followed.filter("double")
+    aligned, whole = align(old, new, doubles), old.height
+    old = old.join(doubles, on="position", how="anti", maintain_order="left")
+    triples = aligned.join(
         comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
     )
     subjects = {name: side.select("subject").unique() for name, side in (("old", old), ("new", new))}
@@ -120,7 +119,10 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     counts = {
         "old": _tally_json(old_tally),
         "new": _tally_json(new_tally),
-        "moved_in": moved,
+        "redirected": {
+            "triples": followed.height,
+            "left out as doubles": whole - triples.filter(pl.col("flag") != "new").height,
+        },
         "triples": {flag: triples.select((pl.col("flag") == flag).sum()).item() for flag in FLAGS},
         "changes": dict(sorted(triples.drop_nulls("change").group_by("change").len().iter_rows())),
         "groups": {"all": _groups(triples), "changed": _groups(changed)},
@@ -138,7 +140,10 @@ def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.D
         return clean_triples(side, bucket, comparison.steps, comparison.relations)
 
 
-def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> pl.DataFrame:
+def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The old triples of a bucket with redirects followed, and of `follow` which these are."""
+    if not comparison.redirects:
+        return old, follow(old.clear(), {})[1]
     own = old.filter(~pl.col("subject").is_in(list(comparison.redirects)))
     moved = pl.read_parquet(comparison.work / "moved.parquet")
     here = [bucket_of(comparison.redirects[s], comparison.buckets) == bucket for s in moved["subject"]]

@@ -18,7 +18,7 @@ OLD_COLUMNS = ("old_statement_id", "old_rank", "old_start", "old_end", "old_poin
 DIFF_COLUMNS = (*GROUP, "flag", "change", *(c for c in KEPT if c not in GROUP), *OLD_COLUMNS)
 
 
-def align(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+def align(old: pl.DataFrame, new: pl.DataFrame, doubles: pl.DataFrame | None = None) -> pl.DataFrame:
     """The triples of both (`anachron.updates.triples.KEPT`), as `DIFF_COLUMNS`.
 
     ``flag``: old, new or both. Two are the same when subject, relation and value are: the text, and for a time its
@@ -27,7 +27,10 @@ def align(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     ``change`` of a triple in both: ``rank``, ``qualifiers`` or null; of one in the old or new snapshot only: ``value``
     where the statement, known by its id, has another value on the other side.
 
-    Order: subjects and relations as they come, in a group first what only the old snapshot has.
+    doubles: ``position`` of old triples that say something a second time: so many of those that say it are left out
+    where they have no partner.
+
+    By subject and relation, in a group first what only the old snapshot has, then by their place in the dumps.
     """
     before, after = (
         frame.with_columns(value_key().alias("key")).with_row_index(name) for frame, name in _sides(old, new)
@@ -39,6 +42,8 @@ def align(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.lit("both").alias("flag"), _change().alias("change"))
     )
     only_old = before.join(pairs, on="o", how="anti")
+    if doubles is not None:
+        only_old = _without_doubles(only_old, before, doubles)
     only_new = after.join(pairs, on="n", how="anti")
     ids = {
         name: frame.select("statement_id").drop_nulls().unique().with_columns(pl.lit("value").alias("change"))
@@ -50,18 +55,28 @@ def align(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     added = only_new.join(ids["old"], on="statement_id", how="left").select(*KEPT, "change", flag=pl.lit("new"))
     everything = pl.concat([removed, both, added], how="diagonal_relaxed")
     flags = pl.Enum(["old", "both", "new"])
-    order = pl.when(pl.col("flag") == "old").then(0).otherwise(1)
-    return everything.sort(*GROUP, order, "position").select(DIFF_COLUMNS).with_columns(pl.col("flag").cast(flags))
+    ordered = everything.sort(*GROUP, pl.col("flag") != "old", "position")
+    return ordered.select(DIFF_COLUMNS).with_columns(pl.col("flag").cast(flags))
 
 
 def _sides(old: pl.DataFrame, new: pl.DataFrame) -> Iterable[tuple[pl.DataFrame, str]]:
     return (old, "o"), (new, "n")
 
 
+def _without_doubles(only_old: pl.DataFrame, before: pl.DataFrame, doubles: pl.DataFrame) -> pl.DataFrame:
+    """Old triples without a partner, less one for each double of the same triple, the doubles first."""
+    triple = [*GROUP, "key"]
+    is_double = pl.col("position").is_in(doubles["position"].implode())
+    spare = before.filter(is_double).group_by(triple).agg(pl.len().alias("spare"))
+    ranked = only_old.join(spare, on=triple, how="left").sort(~is_double, "position")
+    return ranked.filter(pl.int_range(pl.len()).over(triple) >= pl.col("spare").fill_null(0)).drop("spare")
+
+
 def value_key() -> pl.Expr:
-    """Text that two values share only when they are equal; how a time was written beside its date does not count."""
+    """Text that two values share only when they are equal; how a time with a date was written does not count."""
     told = {name: pl.col(name).cast(pl.String) for name in VALUE}
-    told["value_extra"] = pl.when(pl.col("value_type") != "time").then(told["value_extra"])
+    dated = (pl.col("value_type") == "time") & pl.col("value").is_not_null()
+    told["value_extra"] = pl.when(~dated).then(told["value_extra"])
     parts = [part.fill_null("") for part in told.values()]
     return pl.concat_str(parts, separator=SEPARATOR)
 

@@ -22,7 +22,7 @@ from anachron.updates.groups import Sieve, scenarios, understood, wordable
 from anachron.updates.judge import label_bucket, missing_from
 from anachron.updates.labels import rule_words
 from anachron.updates.nearest import entity_numbers
-from anachron.updates.redirects import follow
+from anachron.updates.redirects import follow, merged_by
 from anachron.updates.triples import COLUMNS, KEPT, Side, group_stage, relation_types, update_steps
 from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
 from anachron.wikidata.explain import in_words
@@ -82,7 +82,7 @@ def explain_changes(
     if not _ITEM.fullmatch(id):
         raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
     check_pair(old, new)
-    redirects = redirects or {}
+    redirects = merged_by(redirects or {}, missing_from(new, redirects or {}))
     about = [entity_rows(side, [id], ["id", "label", "description", "title", "created"]) for side in (new, old)]
     found = next((rows.row(0, named=True) for rows in about if rows.height), None)
     if found is None:
@@ -104,7 +104,8 @@ def explain_changes(
         alive = {"old": alive["old"].sort(own_first), "new": alive["new"].sort("position")}
         behind = pl.when(pl.col("subject") == id).then("position").otherwise(pl.int_range(pl.len()) + BEHIND)
         alive["old"] = alive["old"].with_columns(behind.alias("position"))  # as `move_triples` does
-        triples = align(follow(alive["old"], redirects), alive["new"])
+        before, followed = follow(alive["old"], redirects)
+        triples = align(before, alive["new"], followed.filter("double"))
         is_new = not alive["old"].height and _is_after(found["created"], old) and bool(alive["new"].height)
         triples = triples.join(
             comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"

@@ -1,6 +1,7 @@
 """Items that were merged into others: their old facts are the other's, so a merge makes nothing obsolete."""
 
 import csv
+import re
 from pathlib import Path
 
 import polars as pl
@@ -9,18 +10,21 @@ from anachron.errors import DataError
 from anachron.updates.diff import value_key
 from anachron.updates.triples import GROUP
 
+_WORD = re.compile(r"[A-Za-z_ ]+")
+
 
 def read_redirects(path: Path) -> dict[str, str]:
-    """Item -> the item it was merged into, in the end, from a .csv or .tsv of two columns (a header is passed over).
+    """Item -> the item it was merged into, from a .csv or .tsv of two columns.
 
-    Raises `DataError` with the line for anything but two item ids, for an item with two targets, and for a circle.
+    A first line of two words is a header. Raises `DataError` with the line for anything but two item ids, for an item
+    with two targets, and for a circle; and for a file that names none.
     """
     direct: dict[str, str] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for number, row in enumerate(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","), 1):
                 cells = [cell.strip() for cell in row]
-                if not any(cells) or (number == 1 and not cells[0].startswith("Q")):
+                if not any(cells) or (number == 1 and len(cells) == 2 and all(map(_WORD.fullmatch, cells))):
                     continue
                 if len(cells) != 2 or not all(c[:1] == "Q" and c[1:].isascii() and c[1:].isdigit() for c in cells):
                     raise DataError(f"{path}, line {number}: {', '.join(row)!r}; write two item ids, as Q1,Q2")
@@ -28,25 +32,41 @@ def read_redirects(path: Path) -> dict[str, str]:
                     raise DataError(f"{path}, line {number}: {cells[0]} has two targets; an item is merged into one")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"cannot read {path}: {error}") from error
-    return {item: _end(item, direct, path) for item in direct}
+    if not direct:
+        raise DataError(f"{path} names no merged items; write two item ids a line, as Q1,Q2")
+    for item in direct:
+        _check_circle(item, direct, path)
+    return direct
 
 
-def _end(item: str, direct: dict[str, str], path: Path) -> str:
+def _check_circle(item: str, direct: dict[str, str], path: Path) -> None:
     seen = [item]
     while (into := direct.get(seen[-1])) is not None:
         if into in seen:
             raise DataError(f"{path}: {' -> '.join([*seen, into])} is a circle; remove one of these lines")
         seen.append(into)
-    return seen[-1]
 
 
-def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> pl.DataFrame:
+def merged_by(direct: dict[str, str], gone: set[str]) -> dict[str, str]:
+    """Item -> the item that stands for it in a snapshot that lacks the items ``gone``.
+
+    One that the snapshot still has was merged later: it is not followed, and what was merged into it ends there.
+    """
+    found = {}
+    for item in gone & direct.keys():
+        into = direct[item]
+        while into in gone and into in direct:
+            into = direct[into]
+        found[item] = into
+    return dict(sorted(found.items()))
+
+
+def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Clean triples of the old snapshot with merged items in the place of those that were merged into them.
 
-    One that so becomes equal to another of its group is left out: it is the same fact twice.
+    Also ``position, double`` of those that this changed: ``double`` is one that so became equal to another of its
+    group. It is the same fact twice, unless the new snapshot says it twice as well (see `anachron.updates.diff.align`).
     """
-    if not redirects:
-        return triples
     subject = pl.col("subject").replace(redirects)
     entity = pl.col("value_type") == "entity"
     value = pl.when(entity).then(pl.col("value").replace(redirects)).otherwise("value")
@@ -54,9 +74,8 @@ def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> pl.DataFrame:
         subject.alias("subject"),
         value.alias("value"),
         ((subject != pl.col("subject")) | (entity & (value != pl.col("value")))).alias("_moved"),
-    )
+    ).sort("position")
     own = [*GROUP, "_key"]
     keyed = renamed.with_columns(value_key().alias("_key"))
-    still, moved = keyed.filter(~pl.col("_moved")), keyed.filter("_moved")
-    fresh = moved.join(still.select(own).unique(), on=own, how="anti").unique(own, keep="first", maintain_order=True)
-    return pl.concat([still, fresh]).sort("position").drop("_moved", "_key")
+    told = keyed.sort("_moved", "position").with_columns(double=pl.int_range(pl.len()).over(own) > 0)
+    return renamed.drop("_moved"), told.filter("_moved").select("position", "double")

@@ -74,14 +74,14 @@ def clean_triples(
 def group_stage(alive: pl.DataFrame, relations: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Verdicts on the values of each functional relation; needs ``position``. Returns all rows in their order.
 
-    Where points in time tell values apart and one is stated, the latest stays (of several the first in the dump). Of
-    what then is left, the one preferred statement stays, where exactly one is.
+    Where points in time tell values apart and one is stated, the latest stays (of several the preferred, else the
+    first in the dump). Of what then is left, the one preferred statement stays, where exactly one is.
     """
     rows = alive.join(relations.filter("functional"), on="property", how="inner")
     dated = rows.filter(pl.col("by_point")).with_columns(first_days(pl.col("point")).alias("day"))
     latest = (
         dated.drop_nulls("day")
-        .sort("day", "position", descending=[True, False])
+        .sort("day", pl.col("rank") == "preferred", "position", descending=[True, True, False])
         .unique(GROUP, keep="first", maintain_order=True)
         .select(*GROUP, latest="position")
     )
