@@ -45,7 +45,6 @@ bench: .venv/installed-dev  ## measured claims, as JSON
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/wikidata.py
 	$(BIN)/python benchmarks/updates.py
-	$(BIN)/python benchmarks/nearest.py
 
 docs: .venv/installed-docs  ## the site, into site/, after the pages made from the code
 	$(BIN)/python tools/make_reference.py

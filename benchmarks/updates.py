@@ -3,7 +3,7 @@
 Run: python benchmarks/updates.py [--subjects 1000000] [--repeat 1]. Makes pairs of synthetic snapshots (ten statements
 a subject, 5 % of them changed) of a quarter, a half and all of the subjects, compares each pair in a process of its
 own, and prints JSON: seconds, statements a second, peak memory, the growth from size to size, and a plain Python loop
-over a sample of the same subjects for comparison.
+over a sample of the same subjects for comparison; then what ``benchmarks/nearest.py`` says of the search of neighbours.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-BUCKETS = 32
+BUCKET = 8_000  # subjects of a bucket: memory follows it, not the size of the snapshots
 STATEMENTS = 10  # of each subject
 CHANGED = 0.05
 BOUNDARY = pl.Struct(
@@ -115,6 +115,7 @@ def changed(old: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def write(folder: Path, date: str, tables: dict[int, tuple[pl.DataFrame, pl.DataFrame]]) -> None:
+    """Write a snapshot folder of these entities and statements, by bucket."""
     for name in ("entities", "statements"):
         (folder / name).mkdir(parents=True)
     for bucket, (entities, rows) in tables.items():
@@ -134,7 +135,7 @@ def write(folder: Path, date: str, tables: dict[int, tuple[pl.DataFrame, pl.Data
     properties.write_parquet(folder / "properties.parquet")
     pl.DataFrame(schema={"child": text, "parent": text}).write_parquet(folder / "classes.parquet")
     counts = {"statements": sum(rows.height for _, rows in tables.values())}
-    options = {"wiki": "enwiki", "language": "en", "limit": None, "entities": None, "buckets": BUCKETS}
+    options = {"wiki": "enwiki", "language": "en", "limit": None, "entities": None, "buckets": len(tables)}
     manifest = {"format": 1, "command": "wikidata ingest", "dump": {"name": date}, "date": date, "options": options}
     (folder / "manifest.json").write_text(json.dumps(manifest | {"counts": counts}))
 
@@ -142,9 +143,10 @@ def write(folder: Path, date: str, tables: dict[int, tuple[pl.DataFrame, pl.Data
 def make(folder: Path, subjects: int) -> None:
     """Write ``old`` and ``new`` with that many subjects."""
     ids = np.arange(1, subjects + 1)
-    bucket = np.array([zlib.crc32(f"Q{i}".encode()) % BUCKETS for i in ids])
+    buckets = max(1, subjects // BUCKET)
+    bucket = np.array([zlib.crc32(f"Q{i}".encode()) % buckets for i in ids])
     old_tables, new_tables = {}, {}
-    for number in range(BUCKETS):
+    for number in range(buckets):
         rng = np.random.default_rng(number)
         own = ids[bucket == number]
         entities = pl.DataFrame({"id": pl.Series(own).cast(pl.String)}).select(
@@ -262,7 +264,10 @@ def main() -> None:
                 runs.append(json.loads(output))
             results[size] = min(runs, key=lambda run: run["seconds"])
         loop = plain_loop(folder / str(sizes[-1]))
-        print(json.dumps(report(results, loop, options.workers), indent=2))
+        found = report(results, loop, options.workers)
+        nearest = [sys.executable, str(Path(__file__).with_name("nearest.py")), "--repeat", "3"]
+        found["neighbours"] = json.loads(subprocess.run(nearest, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        print(json.dumps(found, indent=2))
 
 
 def report(results: dict[int, dict[str, Any]], loop: dict[str, float], workers: int) -> dict[str, Any]:
@@ -279,7 +284,7 @@ def report(results: dict[int, dict[str, Any]], loop: dict[str, float], workers: 
         },
         "time_of_twice_the_subjects": growth,
         "plain_loop_statements_per_s": round(loop["statements_per_s"]),
-        "times_the_plain_loop_on_one_core": round(results[sizes[-1]]["statements_per_s"] / loop["statements_per_s"], 1),
+        "ratio_to_the_plain_loop": round(results[sizes[-1]]["statements_per_s"] / loop["statements_per_s"], 1),
     }
 
 

@@ -76,7 +76,10 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     for _ in map_in_order(write_features, ((search, b) for b in buckets), spread.workers, spread.ray):
         pass
     _write_queries(search, kept)
-    parts = list(map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray))
+    parts = []
+    for part in map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray):
+        parts.append(part)
+        spread.progress(len(parts), len(buckets))
     found = pl.concat(parts)
     order = found.with_columns(entity_numbers(found["subject"]).alias("number"))
     ranked = order.sort("group", "similarity", "number", descending=[False, True, False]).drop("number")
