@@ -9,22 +9,19 @@ over a sample of the same subjects for comparison; then what ``benchmarks/neares
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from watched import watched_memory
 
 BUCKET = 8_000  # subjects of a bucket: memory follows it, not the size of the snapshots
 STATEMENTS = 10  # of each subject
@@ -162,7 +159,7 @@ def make(folder: Path, subjects: int) -> None:
 
 
 def measure(folder: Path, workers: int) -> dict[str, Any]:
-    """Compare and label; peak memory is that of all processes together, looked at ten times a second."""
+    """Compare and label; peak memory is that of all processes together, looked at twenty times a second."""
     from anachron.updates.build import Settings, compare, open_comparison
     from anachron.wikidata.select import Spread
     from anachron.wikidata.snapshot import open_snapshot
@@ -175,39 +172,9 @@ def measure(folder: Path, workers: int) -> dict[str, Any]:
         _, triples, counts = compare(comparison, Spread(workers))
         seconds = time.perf_counter() - started
     return {
-        "statements": rows, "seconds": seconds, "statements_per_s": rows / seconds, "peak_gb": peak[0],
+        "statements": rows, "seconds": seconds, "statements_per_s": rows / seconds, "peak_gb": peak.together / 1e9,
         "groups": counts.groups, "kept_triples": triples.height,
     }  # fmt: skip
-
-
-@contextmanager
-def watched_memory() -> Iterator[list[float]]:
-    """The most gigabytes that this process and its descendants had resident together."""
-    peak, stop = [0.0], threading.Event()
-
-    def processes() -> list[int]:
-        found = [os.getpid()]
-        for pid in found:
-            with suppress(OSError):
-                for task in Path(f"/proc/{pid}/task").iterdir():
-                    found += map(int, (task / "children").read_text().split())
-        return found
-
-    def watch() -> None:
-        while not stop.wait(0.1):
-            pages = 0
-            for pid in processes():
-                with suppress(OSError):
-                    pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            peak[0] = max(peak[0], pages * resource.getpagesize() / 1e9)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield peak
-    finally:
-        stop.set()
-        watcher.join()
 
 
 def plain_loop(folder: Path) -> dict[str, float]:

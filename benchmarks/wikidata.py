@@ -12,18 +12,17 @@ import json
 import os
 import platform
 import random
-import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from watched import watched_memory
 
 DISTINCT = 3000  # entities that are made; then they come again under other ids (compressors do not look back so far)
 LOOP_MB = 130
@@ -321,41 +320,12 @@ def measure(case: str, path: Path) -> dict[str, Any]:
         done = work()
         seconds = time.perf_counter() - started
         used = cpu_seconds() - before
-    return {"mb_per_s": done / 1e6 / seconds, "mb_per_cpu_s": done / 1e6 / used, "peak_mb": peak[0] / 1e6}
+    return {"mb_per_s": done / 1e6 / seconds, "mb_per_cpu_s": done / 1e6 / used, "peak_mb": peak.largest / 1e6}
 
 
 def cpu_seconds() -> float:
     """Of this process, its threads, and its children that have ended."""
     return sum(os.times()[:4])
-
-
-@contextmanager
-def watched_memory() -> Iterator[list[float]]:
-    """The most bytes that one process, this one or a child, had resident; looked at twenty times a second."""
-    peak, stop = [0.0], threading.Event()
-
-    def processes() -> list[int]:
-        found = [os.getpid()]
-        for pid in found:
-            with suppress(OSError):
-                for task in Path(f"/proc/{pid}/task").iterdir():
-                    found += map(int, (task / "children").read_text().split())
-        return found
-
-    def watch() -> None:
-        while not stop.wait(0.05):
-            for pid in processes():
-                with suppress(OSError):
-                    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-                    peak[0] = max(peak[0], float(pages * resource.getpagesize()))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield peak
-    finally:
-        stop.set()
-        watcher.join()
 
 
 def main() -> None:
