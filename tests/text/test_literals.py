@@ -44,7 +44,7 @@ from anachron.wikidata.times import GREGORIAN, first_year, read_time
     ],
 )
 def test_a_quantity(value: str, unit: str | None, words: str) -> None:
-    assert literal_in_words("quantity", value, extra="Q11573", unit=unit) == words
+    assert literal_in_words("quantity", value, unit=unit) == words
 
 
 @pytest.mark.parametrize("style", ["french", "german", "spanish"])
@@ -156,7 +156,7 @@ def test_a_date_is_the_opening_without_its_preposition(day, style: str, precisio
 
 @pytest.mark.parametrize("kind", ["text", "monolingual"])
 def test_strings_are_one_line_with_single_spaces(kind: str) -> None:
-    assert literal_in_words(kind, "  La \t Marseillaise\n", extra="fr") == "La Marseillaise"
+    assert literal_in_words(kind, "  La \t Marseillaise\n") == "La Marseillaise"
     assert literal_in_words(kind, " \n ") is None
     assert literal_in_words(kind, None) is None
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.options import JsonFlag, Ray, Workers
+from anachron.cli.options import JsonFlag, Ray, Workers, split_commas
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def selection(preset: str, popularity: bool, **given: Any) -> "Selection":
 
     for name in ("relations", "banned", "barred_words"):
         if given.get(name) is not None:
-            given[name] = tuple(part.strip() for part in given[name].split(",") if part.strip())
+            given[name] = split_commas(given[name])
     return with_thresholds(settings_of(preset), popularity=None if popularity else False, **given)
 
 

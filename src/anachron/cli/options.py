@@ -29,3 +29,8 @@ Present = Annotated[int, typer.Option(help="Year that distances from the present
 Seed = Annotated[int, typer.Option(help="Of the bootstrap.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")]
 Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
+
+
+def split_commas(text: str) -> tuple[str, ...]:
+    """The parts of an option that is a list with commas between."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())

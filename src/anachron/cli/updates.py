@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.build import SnapshotArgument
-from anachron.cli.options import JsonFlag, Ray, Workers
+from anachron.cli.options import JsonFlag, Ray, Workers, split_commas
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 from anachron.cli.verbalize import (
     ApiKeyEnv,
@@ -19,12 +19,12 @@ from anachron.cli.verbalize import (
     Temperature,
     Timeout,
     Tries,
-)  # fmt: skip
+    ask_model,
+)
 
 if TYPE_CHECKING:
     from anachron.text.cloze import Cloze
     from anachron.text.cloze_llm import SentenceTriple, Unfit
-    from anachron.text.llm import LlmSettings, Usage
     from anachron.updates.build import Settings
 
 OldSnapshot = Annotated[Path, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
@@ -169,34 +169,37 @@ def cloze(
     """
     from dataclasses import asdict
 
-    from anachron.cli.verbalize import writer
-    from anachron.errors import ConfigError
+    from anachron.errors import ConfigError, DataError
     from anachron.io import file_fingerprint, write_json, write_manifest
-    from anachron.text.cloze_llm import Unfit, best_templates, count_unfit
-    from anachron.text.llm import public_url
+    from anachron.text.cloze_llm import SENTENCES_SCHEMA, Unfit, best_templates, count_unfit, sentences_prompt
+    from anachron.text.dates import wording_of
+    from anachron.text.llm import LlmSettings, public_url
+    from anachron.text.verbalize import example_for
     from anachron.updates.sample import sample_triples
     from anachron.wikidata.select import Spread
     from anachron.wikidata.snapshot import open_snapshot
 
     if out.suffix != ".json":
         raise ConfigError(f"{out}: templates are written as .json")
-    settings = writer(
-        llm, False, style, base_url=base_url, api_key_env=api_key_env, temperature=temperature, max_tokens=max_tokens,
+    language = wording_of(style).language
+    settings = LlmSettings(
+        llm, base_url=base_url, api_key_env=api_key_env, temperature=temperature, max_tokens=max_tokens,
         concurrency=concurrency, tries=tries, timeout=timeout, pause=pause,
     )  # fmt: skip
-    assert settings is not None  # there is a model
-    chosen = tuple(part.strip() for part in (relations or "").split(",") if part.strip())
+    chosen = split_commas(relations or "")
     opened = open_snapshot(snapshot)
     with progress_bar("buckets") as progress:
         drawn = sample_triples(
             opened, chosen, triples, most_popular, style=style, seed=seed, spread=Spread(workers, ray, progress)
         )
-    asked = [(triple, _example(own, n)) for own in drawn.values() for n, triple in enumerate(own)]
-    outcomes, usage = _sentences(asked, settings, cache, style)
-    sentences = [(t.relation_id, o) for (t, _), own in zip(asked, outcomes, strict=True) for o in own]
+    asked = [triple for own in drawn.values() for triple in own]
+    prompts = [sentences_prompt(triple, example_for(triple, drawn), language) for triple in asked]
+    replies, usage = ask_model(prompts, settings, cache, SENTENCES_SCHEMA)
+    sentences = [(t.relation_id, o) for t, reply in zip(asked, replies, strict=True) for o in _templates_in(t, reply)]
     best = best_templates((relation, o) for relation, o in sentences if not isinstance(o, Unfit))
     if not best:
-        raise ConfigError(f"no sentence of {llm} gave a template: {count_unfit(o for _, o in sentences)}")
+        dropped = "; ".join(f"{n:,}: {why}" for why, n in count_unfit(o for _, o in sentences).items())
+        raise DataError(f"no sentence of {llm} gave a template ({dropped}); ask another model")
     labels = {own[0].relation_id: own[0].relation for own in drawn.values()}
     content = [
         {"id": relation, "label": labels[relation], "templates": [template for template, _ in own]}
@@ -228,37 +231,13 @@ def cloze(
     say(f"templates of {len(best):,} relations written to {out}")
 
 
-def _example(own: "list[SentenceTriple]", place: int) -> "SentenceTriple | None":
-    """Another drawn triple of the relation, which shares neither subject nor object with this one."""
-    triple = own[place]
-    ends = {triple.subject, triple.object}
-    return next((other for other in own if not ends & {other.subject, other.object}), None)
+def _templates_in(triple: "SentenceTriple", reply: Any) -> "list[str | Unfit]":
+    """What the sentences of a model's reply about a triple give."""
+    from anachron.text.cloze_llm import Unfit, templates_from
+    from anachron.text.llm import unusable
 
-
-def _sentences(
-    asked: "list[tuple[SentenceTriple, SentenceTriple | None]]", settings: "LlmSettings", cache: Path | None, style: str
-) -> "tuple[list[list[str | Unfit]], Usage]":
-    """What the model's sentences about each triple give, and what that took."""
-    from anachron.text.answers import AnswerCache, default_cache
-    from anachron.text.cloze_llm import SENTENCES_SCHEMA, Unfit, sentences_prompt, templates_from
-    from anachron.text.dates import wording_of
-    from anachron.text.llm import NoAnswer, ask_all
-
-    language = wording_of(style).language
-    prompts = [sentences_prompt(triple, example, language) for triple, example in asked]
-    kept = AnswerCache(cache if cache is not None else default_cache())
-    with progress_bar("asking") as progress:
-        answers, usage = ask_all(prompts, settings, kept, schema=SENTENCES_SCHEMA, progress=progress, notice=say)
-    found: list[list[str | Unfit]] = []
-    for (triple, _), reply in zip(asked, answers, strict=True):
-        if isinstance(reply, NoAnswer):
-            found.append([Unfit(reply.reason, reply.detail)])
-        elif reply.refusal or reply.cut_off:
-            reason = "refused by the model" if reply.refusal else "answer cut off"
-            found.append([Unfit(reason, reply.refusal or "raise --max-tokens or the server's limit")])
-        else:
-            found.append(templates_from(triple, reply.text))
-    return found, usage
+    no_use = unusable(reply)
+    return templates_from(triple, reply.text) if no_use is None else [Unfit(no_use.reason, no_use.detail)]
 
 
 def label(

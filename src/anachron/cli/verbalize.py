@@ -196,15 +196,12 @@ def _ask(
 
     examples: of the whole table, so that the first facts are asked in the same words when the rest follows.
     """
-    from anachron.text.answers import AnswerCache, default_cache
-    from anachron.text.llm import NoAnswer, ask_all
+    from anachron.text.llm import unusable
     from anachron.text.verbalize import QUESTIONS_SCHEMA, Failed, by_answer, prompt_of
 
     prompts = [prompt_of(fact, examples, style) for fact in asked]
     good = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
-    kept = AnswerCache(cache if cache is not None else default_cache())
-    with progress_bar("asking") as progress:
-        answers, usage = ask_all(good, settings, kept, schema=QUESTIONS_SCHEMA, progress=progress, notice=say)
+    answers, usage = ask_model(good, settings, cache, QUESTIONS_SCHEMA)
     outcomes: list[Outcome] = []
     replies = iter(answers)
     for fact, prompt in zip(asked, prompts, strict=True):
@@ -212,15 +209,23 @@ def _ask(
             outcomes.append(prompt)
             continue
         reply = next(replies)
-        if isinstance(reply, NoAnswer):
-            outcomes.append(Failed(fact.fact_id, reply.reason, reply.detail))
-        elif reply.refusal or reply.finish == "content_filter":
-            outcomes.append(Failed(fact.fact_id, "refused by the model", reply.refusal or "content filter"))
-        elif reply.cut_off:
-            outcomes.append(Failed(fact.fact_id, "answer cut off", "raise --max-tokens or the server's limit"))
+        if (no_use := unusable(reply)) is not None:
+            outcomes.append(Failed(fact.fact_id, no_use.reason, no_use.detail))
         else:
             outcomes.append(by_answer(fact, reply.text, seed, style))
     return outcomes, usage
+
+
+def ask_model(
+    prompts: list[str], settings: "LlmSettings", cache: Path | None, schema: dict[str, Any]
+) -> "tuple[list[Any], Usage]":
+    """Replies of a model to prompts, kept in the cache that was chosen, with a bar; and what that took."""
+    from anachron.text.answers import AnswerCache, default_cache
+    from anachron.text.llm import ask_all
+
+    kept = AnswerCache(cache if cache is not None else default_cache())
+    with progress_bar("asking") as progress:
+        return ask_all(prompts, settings, kept, schema=schema, progress=progress, notice=say)
 
 
 def _sample(questions: Path, size: int | None, sample_out: Path | None, seed: int) -> None:

@@ -159,14 +159,20 @@ def changes_table(entity: Mapping[str, Any], is_new: bool, changes: Sequence[Map
     for name in ("property", "value", "in", "dates", "label", "outcome"):
         table.add_column(name, overflow="fold")
     for row in changes:
-        dates = [f"{side} {row[side]}" for side in ("start", "end", "point") if row[side] is not None]
-        value = row["value"] if row["value_id"] in (None, row["value"]) else f"{row['value']} ({row['value_id']})"
+        property_, value, dates = _statement_cells(row)
         label = "" if row["label"] is None else f"{row['label']} by rule {row['rule']}: {row['words']}"
         outcome = f"dropped at {row['dropped']}" if row["dropped"] else row["outcome"]
         side = row["side"] + (f", other {row['change']}" if row["change"] else "")
-        property_ = f"{row['property_label'] or ''} ({row['property_id']})".strip()
-        table.add_row(escape(property_), escape(value), side, "\n".join(dates), label, escape(outcome))
+        table.add_row(property_, value, side, dates, label, escape(outcome))
     return table
+
+
+def _statement_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Property, value and dates of an explained statement."""
+    dates = [f"{side} {row[side]}" for side in ("start", "end", "point") if row[side] is not None]
+    value = row["value"] if row["value_id"] in (None, row["value"]) else f"{row['value']} ({row['value_id']})"
+    property_ = f"{row['property_label'] or ''} ({row['property_id']})".strip()
+    return escape(property_), escape(value), "\n".join(dates)
 
 
 def explanation_table(entity: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> Table:
@@ -176,12 +182,10 @@ def explanation_table(entity: Mapping[str, Any], verdicts: Sequence[Mapping[str,
     for name in ("property", "value", "dates", "rank", "verdict"):
         table.add_column(name, overflow="fold")
     for row in verdicts:
-        dates = [f"{side} {row[side]}" for side in ("start", "end", "point") if row[side] is not None]
+        property_, value, dates = _statement_cells(row)
         kept = f"kept as fact {row['fact_id']}"
         if row["popularity"] is not None:
             kept += f", popularity {row['popularity']:,.0f}"
         verdict = kept if row["step"] is None else f"dropped at {row['step']}: {row['reason']}"
-        value = row["value"] if row["value_id"] in (None, row["value"]) else f"{row['value']} ({row['value_id']})"
-        property_ = f"{row['property_label'] or ''} ({row['property_id']})".strip()
-        table.add_row(escape(property_), escape(value), "\n".join(dates), row["rank"], escape(verdict))
+        table.add_row(property_, value, dates, row["rank"], escape(verdict))
     return table

@@ -14,7 +14,7 @@ from typing import Any
 
 from anachron.errors import DataError
 from anachron.text.cloze import OBJECT_SLOT, cloze_fault
-from anachron.text.json_answers import object_in, quoted, shown
+from anachron.text.json_answers import by_frequency, example_line, fact_lines, object_in, shown
 from anachron.text.questions import SUBJECT_SLOT
 
 SENTENCES = 10
@@ -82,17 +82,14 @@ def sentences_prompt(triple: SentenceTriple, example: SentenceTriple | None = No
         ("object", triple.object, triple.object_description),
     )
     lines = [INSTRUCTIONS, "", "The fact:"]
-    for name, label, description in parts:
+    for name, label, _ in parts:
         if not label.strip():
             raise DataError(f"a triple of {triple.relation_id} has no label for its {name}; leave it out")
-        lines.append(f"- {name}: {quoted(label)}" + (f", meaning {quoted(description)}" if description else ""))
+    lines += fact_lines(parts)
     if language != "English":
         lines.append(f"Write the sentences in {language}, with the subject and the object as they are written above.")
     if example is not None:
-        lines.append(
-            f"To show what the relation means, another fact with it: subject {quoted(example.subject)}, "
-            f"relation {quoted(triple.relation)}, object {quoted(example.object)}."
-        )
+        lines.append(example_line(example.subject, triple.relation, example.object))
     return "\n".join(lines)
 
 
@@ -190,5 +187,4 @@ def best_templates(found: Iterable[tuple[str, str]], most: int = MOST_TEMPLATES)
 
 def count_unfit(outcomes: Iterable[str | Unfit]) -> dict[str, int]:
     """Reason -> how many sentences (or unreadable answers) were dropped for it, the most frequent first."""
-    reasons = Counter(outcome.reason for outcome in outcomes if isinstance(outcome, Unfit))
-    return dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
+    return by_frequency(outcome.reason for outcome in outcomes if isinstance(outcome, Unfit))

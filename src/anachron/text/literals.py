@@ -70,18 +70,16 @@ def literal_in_words(
     kind: str,
     value: str | None,
     *,
-    extra: str | None = None,
     precision: int | None = None,
     unit: str | None = None,
     style: str = "american",
 ) -> str | None:
     """A value as a sentence can end with it, or None where nothing readable can be said.
 
-    kind, value, extra, precision: ``value_type``, ``value``, ``value_extra`` and ``value_precision`` of a snapshot's
-    statement. extra is read by no kind: the raw time, whose date is in the value; the id of a unit, whose label is
-    `unit`; the language of a monolingual text. unit: None for a number without unit. style: one of
-    `anachron.text.dates`. None for coordinates, for other kinds, for an empty text, for a time without a date or
-    coarser than a millennium, and for an amount that is no decimal number.
+    kind, value, precision: ``value_type``, ``value`` and ``value_precision`` of a snapshot's statement. unit: the label
+    of a quantity's unit, None for a number without one. style: one of `anachron.text.dates`.
+    None for coordinates, for other kinds, for an empty text, for a time without a date or coarser than a millennium,
+    and for an amount that is no decimal number.
     Raises `DataError` for a kind that no snapshot has and for entities, and for a date that is none; `ConfigError` for
     an unknown style.
     """

@@ -66,6 +66,17 @@ class NoAnswer:
     detail: str
 
 
+def unusable(reply: Answer | NoAnswer) -> NoAnswer | None:
+    """Why there is no use in a reply: it was refused, or cut off, or never came. None for one that can be read."""
+    if isinstance(reply, NoAnswer):
+        return reply
+    if reply.refusal or reply.finish == "content_filter":
+        return NoAnswer("refused by the model", reply.refusal or "content filter")
+    if reply.cut_off:
+        return NoAnswer("answer cut off", "raise --max-tokens or the server's limit")
+    return None
+
+
 @dataclass(slots=True)
 class Usage:
     """What a run of requests took. Tokens are those of this run; ``kept_*`` those of answers it found on disk."""

@@ -1,13 +1,13 @@
 """Tables of facts and questions, and samples of them for a person to judge."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from anachron.errors import DataError
+from anachron.text.json_answers import by_frequency
 from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, FactToWord, Failed, Outcome, Verbalised, fact_to_word
 
 NUMBERS: dict[str, type[pl.DataType]] = {
@@ -86,8 +86,7 @@ def failures_table(outcomes: Iterable[Outcome]) -> pl.DataFrame:
 
 def count_reasons(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """How many facts failed for each reason, the most frequent first."""
-    found = Counter(o.reason for o in outcomes if isinstance(o, Failed))
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    return by_frequency(o.reason for o in outcomes if isinstance(o, Failed))
 
 
 def draw_sample(questions: pl.DataFrame, size: int, seed: int = 0) -> pl.DataFrame:

@@ -10,13 +10,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
 from anachron.text.dates import date_in_words, wording_of
-from anachron.text.json_answers import object_in, quoted, shown
+from anachron.text.json_answers import example_line, fact_lines, object_in, quoted, shown
 from anachron.text.questions import (
     PARAPHRASES,
     draw_question,
@@ -126,7 +126,21 @@ def relation_examples(facts: Iterable[FactToWord]) -> dict[str, list[FactToWord]
     return found
 
 
-def example_for(fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]]) -> FactToWord | None:
+class Triple(Protocol):
+    """A fact by its relation and the labels of its ends."""
+
+    @property
+    def relation_id(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def object(self) -> str: ...
+
+
+AnyTriple = TypeVar("AnyTriple", bound=Triple)
+
+
+def example_for(fact: AnyTriple, examples: Mapping[str, Sequence[AnyTriple]]) -> AnyTriple | None:
     """The first example of the relation that shares neither subject nor object with the fact, either way round."""
     ends = {fact.subject, fact.object}
     return next((e for e in examples.get(fact.relation_id, ()) if not ends & {e.subject, e.object}), None)
@@ -166,16 +180,12 @@ def fact_prompt(fact: FactToWord, opening: str, example: FactToWord | None = Non
         ("object", fact.object, fact.object_description),
     )
     lines = [INSTRUCTIONS, "", "The fact:"]
-    for name, label, description in parts:
-        lines.append(f"- {name}: {quoted(label)}" + (f", meaning {quoted(description)}" if description else ""))
+    lines += fact_lines(parts)
     lines.append(f"The date phrase: {quoted(opening)}")
     if language != "English":
         lines.append(f"Write the questions in {language}, with the subject and the answer as they are written above.")
     if example is not None:
-        lines.append(
-            f"To show what the relation means, another fact with it: subject {quoted(example.subject)}, "
-            f"relation {quoted(fact.relation)}, object {quoted(example.object)}."
-        )
+        lines.append(example_line(example.subject, fact.relation, example.object))
     return "\n".join(lines)
 
 

@@ -24,19 +24,19 @@ from anachron.io import (
 from anachron.text.cloze import Cloze, cloze_templates
 from anachron.text.dates import wording_of
 from anachron.updates.card import card
-from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples, read_tally
+from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples
 from anachron.updates.groups import GroupCounts, Sieve, scenarios, wordable
-from anachron.updates.judge import kept_triples, missing_from
+from anachron.updates.judge import kept_triples
 from anachron.updates.neighbours import find_neighbours
 from anachron.updates.popularity import find_levels, log_popularity
 from anachron.updates.redirects import merged_by
 from anachron.updates.statistics import replacements, statistics
 from anachron.updates.table import updates_table
-from anachron.updates.triples import Side, relation_types, update_steps
-from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
-from anachron.wikidata.lookups import all_barred, find_lookups
+from anachron.updates.triples import open_side, relation_types, update_steps
+from anachron.updates.words import put_in_words
+from anachron.wikidata.lookups import missing_from
 from anachron.wikidata.rules import Selection, Steps
-from anachron.wikidata.select import Spread, check_tables, wiki_of
+from anachron.wikidata.select import Spread, wiki_of
 from anachron.wikidata.snapshot import Snapshot
 from anachron.wikidata.tally import Tally, count_steps
 
@@ -115,16 +115,12 @@ def open_comparison(
 ) -> Comparison:
     """What the buckets of two snapshots are compared by. Raises `ConfigError` for a pair that cannot be compared."""
     check_pair(old, new)
-
-    def side(name: str, snapshot: Snapshot) -> Side:
-        check_tables(snapshot)
-        barred = work / f"barred-{name}.parquet"
-        if not barred.is_file():
-            write_table(barred, all_barred(snapshot, settings.barred_words))
-        return Side(snapshot, find_lookups(snapshot, settings.class_depth), barred)
-
+    old_side, new_side = (
+        open_side(snapshot, work / f"barred-{name}.parquet", settings.barred_words, settings.class_depth)
+        for name, snapshot in (("old", old), ("new", new))
+    )
     return Comparison(
-        side("old", old), side("new", new), update_steps(wiki_of(new)),
+        old_side, new_side, update_steps(wiki_of(new)),
         relation_types(old.properties(), new.properties()), work, settings.label_unchanged, redirects or {},
     )  # fmt: skip
 
@@ -235,9 +231,7 @@ def _worded(
 ) -> pl.DataFrame:
     """The triples with words and ``scenario``, without the groups that cannot be worded; counts go on."""
     old, new = comparison.old.snapshot, comparison.new.snapshot
-    told = with_words(kept, entities_in_words(old, new, mentioned(kept)), style)
-    told = told.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
-    sieve = Sieve(told)
+    sieve = Sieve(put_in_words(kept, old, new, style))
     wordable(sieve, templates)
     left = sieve.done()
     counts.go_on(sieve.counts)
@@ -252,7 +246,7 @@ def _reasons(counts: GroupCounts) -> str:
 def _steps(buckets: list[Json], side: str, steps: Steps) -> list[Json]:
     total = Tally()
     for bucket in buckets:
-        total.add(read_tally(bucket[side]))
+        total.add(Tally.from_json(bucket[side]))
     return count_steps(total, steps)
 
 
@@ -263,7 +257,7 @@ def _all_counts(buckets: list[Json], groups: GroupCounts) -> Json:
         names = {key for bucket in buckets for key in bucket[name]}
         total[name] = {key: sum(bucket[name].get(key, 0) for bucket in buckets) for key in sorted(names)}
     total["created"] = sum(bucket["created"] for bucket in buckets)
-    return total | {"judged": groups.as_json()}
+    return total | {"judged": asdict(groups)}
 
 
 def _write(out: Path, built: Built, old: Snapshot, new: Snapshot, settings: Settings, sources: Iterable[Path]) -> None:

@@ -4,11 +4,9 @@ A bucket is read whole by one worker and leaves files in the work folder; ``coun
 that they are complete, so an interrupted comparison goes on with the buckets that lack it.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -17,13 +15,13 @@ from anachron.io import Json, read_json, write_json, write_table
 from anachron.updates.diff import align, changed_groups
 from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
-from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, days_of, first_days
+from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days
 from anachron.wikidata.rules import Steps
 from anachron.wikidata.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.tally import Tally
 
 FLAGS = ("old", "both", "new")
-BEHIND = 1 << 60  # a position behind all of a dump
+_BEHIND = 1 << 60  # a position behind all of a dump
 CREATED = {
     "id": pl.String, "label": pl.String, "description": pl.String, "created": pl.String, "created_property": pl.String,
 }  # fmt: skip
@@ -66,25 +64,24 @@ def day_of(snapshot: Snapshot) -> int:
 
 
 def move_triples(comparison: Comparison) -> None:
-    """Put the old triples of subjects that were merged into others where the buckets of those find them.
-
-    They come behind the triples of those, by the number of their item: so the order is the same with any buckets.
-    """
-    old, sources = comparison.old.snapshot, comparison.redirects
-    by_bucket: dict[int, list[str]] = {}
-    for item in sources:
+    """Put the old triples of subjects that were merged into others where the buckets of those find them."""
+    old, by_bucket = comparison.old.snapshot, dict[int, list[str]]()
+    for item in comparison.redirects:
         by_bucket.setdefault(old.bucket_of(item), []).append(item)
-    parts = [_no_triples(comparison)]
-    for bucket, own in sorted(by_bucket.items()):
-        parts.append(clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, own)[1])
-    moved = pl.concat(parts)
-    ordered = moved.with_columns(entity_numbers(moved["subject"]).alias("number")).sort("number", "position")
-    last = pl.int_range(pl.len()) + BEHIND
-    write_table(comparison.work / "moved.parquet", ordered.with_columns(last.alias("position")).drop("number"))
+    parts = [
+        clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, own)[1]
+        for bucket, own in sorted(by_bucket.items())
+    ]
+    write_table(comparison.work / "moved.parquet", put_behind(pl.concat(parts)))
 
 
-def _no_triples(comparison: Comparison) -> pl.DataFrame:
-    return clean_triples(comparison.old, 0, comparison.steps, comparison.relations, ())[1]
+def put_behind(moved: pl.DataFrame) -> pl.DataFrame:
+    """Triples of merged subjects, to come behind those of the items that these were merged into.
+
+    By the number of their subject: so the order is the same with any buckets.
+    """
+    numbered = moved.with_columns(entity_numbers(moved["subject"]).alias("number")).sort("number", "position")
+    return numbered.with_columns((pl.int_range(pl.len()) + _BEHIND).alias("position")).drop("number")
 
 
 def compare_bucket(task: tuple[Comparison, int]) -> Json:
@@ -117,8 +114,8 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     fresh_items = subjects["new"].join(told_of, on="subject", how="anti").join(_items(new), on="subject", how="left")
     write_table(comparison.file("fresh", bucket), fresh_items)
     counts = {
-        "old": _tally_json(old_tally),
-        "new": _tally_json(new_tally),
+        "old": old_tally.as_json(),
+        "new": new_tally.as_json(),
         "redirected": {
             "triples": followed.height,
             "left out as doubles": whole - triples.filter(pl.col("flag") != "new").height,
@@ -161,7 +158,7 @@ def _created(comparison: Comparison, bucket: int, fresh: pl.DataFrame) -> pl.Dat
 
 
 def _items(triples: pl.DataFrame) -> pl.DataFrame:
-    return triples.filter(pl.col("value_type") == "entity").select(*GROUP, "value")
+    return triples.filter(ITEM).select(*GROUP, "value")
 
 
 def _for_neighbours(old: pl.DataFrame) -> pl.DataFrame:
@@ -171,18 +168,6 @@ def _for_neighbours(old: pl.DataFrame) -> pl.DataFrame:
 
 def _groups(triples: pl.DataFrame) -> int:
     return triples.select(GROUP).unique().height
-
-
-def _tally_json(tally: Tally) -> Json:
-    def pairs(counter: Counter[Any]) -> list[list[Any]]:
-        return sorted(([key, number] for key, number in counter.items()), key=str)
-
-    return {"statements": pairs(tally.statements), "subjects": pairs(tally.subjects)}
-
-
-def read_tally(value: Json) -> Tally:
-    """The counts of one side of a bucket."""
-    return Tally(Counter(dict(value["statements"])), Counter(dict(value["subjects"])))
 
 
 def created_of(comparison: Comparison) -> pl.DataFrame:

@@ -4,16 +4,16 @@ Source: paper 003, section A.1 (difference), with the duplicates rule of the pub
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
-from anachron.updates.triples import GROUP, KEPT, VALUE
+from anachron.updates.triples import GROUP, ITEM, KEPT, VALUE
 
 DATES = ("start", "end", "point")
 SEPARATOR = "\x1f"
 OLD_COLUMNS = ("old_statement_id", "old_rank", "old_start", "old_end", "old_point", "old_qualifiers")
+_AS_OLD = {name: pl.col(name.removeprefix("old_")) for name in OLD_COLUMNS}
 # What a difference holds of each triple; the columns of KEPT are those of the new snapshot where it has the triple.
 DIFF_COLUMNS = (*GROUP, "flag", "change", *(c for c in KEPT if c not in GROUP), *OLD_COLUMNS)
 
@@ -33,11 +33,11 @@ def align(old: pl.DataFrame, new: pl.DataFrame, doubles: pl.DataFrame | None = N
     By subject and relation, in a group first what only the old snapshot has, then by their place in the dumps.
     """
     before, after = (
-        frame.with_columns(value_key().alias("key")).with_row_index(name) for frame, name in _sides(old, new)
+        frame.with_columns(value_key().alias("key")).with_row_index(name) for frame, name in ((old, "o"), (new, "n"))
     )
     pairs = _pairs(before, after)
     both = (
-        pairs.join(before.select("o", **_as_old(before)), on="o")
+        pairs.join(before.select("o", **_AS_OLD), on="o")
         .join(after.select("n", *KEPT), on="n")
         .with_columns(pl.lit("both").alias("flag"), _change().alias("change"))
     )
@@ -50,17 +50,13 @@ def align(old: pl.DataFrame, new: pl.DataFrame, doubles: pl.DataFrame | None = N
         for name, frame in (("old", only_old), ("new", only_new))
     }
     removed = only_old.join(ids["new"], on="statement_id", how="left").select(
-        *GROUP, *VALUE, "change", "position", flag=pl.lit("old"), **_as_old(only_old)
+        *GROUP, *VALUE, "change", "position", flag=pl.lit("old"), **_AS_OLD
     )
     added = only_new.join(ids["old"], on="statement_id", how="left").select(*KEPT, "change", flag=pl.lit("new"))
     everything = pl.concat([removed, both, added], how="diagonal_relaxed")
     flags = pl.Enum(["old", "both", "new"])
     ordered = everything.sort(*GROUP, pl.col("flag") != "old", "position")
     return ordered.select(DIFF_COLUMNS).with_columns(pl.col("flag").cast(flags))
-
-
-def _sides(old: pl.DataFrame, new: pl.DataFrame) -> Iterable[tuple[pl.DataFrame, str]]:
-    return (old, "o"), (new, "n")
 
 
 def _without_doubles(only_old: pl.DataFrame, before: pl.DataFrame, doubles: pl.DataFrame) -> pl.DataFrame:
@@ -81,17 +77,10 @@ def value_key() -> pl.Expr:
     return pl.concat_str(parts, separator=SEPARATOR)
 
 
-def _as_old(frame: pl.DataFrame) -> dict[str, pl.Expr]:
-    return {name: pl.col(name.removeprefix("old_")) for name in OLD_COLUMNS}
-
-
 def _change() -> pl.Expr:
-    same = pl.all_horizontal(
-        *(pl.col(name).eq_missing(pl.col(f"old_{name}")) for name in (*DATES, "qualifiers"))
-    )  # fmt: skip
-    return (
-        pl.when(~same).then(pl.lit("qualifiers")).when(pl.col("rank") != pl.col("old_rank")).then(pl.lit("rank"))
-    )  # else null
+    same = pl.all_horizontal(*(pl.col(name).eq_missing(pl.col(f"old_{name}")) for name in (*DATES, "qualifiers")))
+    other_rank = pl.col("rank") != pl.col("old_rank")
+    return pl.when(~same).then(pl.lit("qualifiers")).when(other_rank).then(pl.lit("rank"))  # else null
 
 
 def _pairs(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
@@ -151,9 +140,7 @@ def merge_candidates(triples: pl.DataFrame) -> pl.DataFrame:
 
     If the old item is not in the new snapshot it was merged into the other one, and nothing changed in the world.
     """
-    rows = triples.with_row_index("place").filter(
-        (pl.col("change") == "value") & (pl.col("value_type") == "entity")
-    )  # fmt: skip
+    rows = triples.with_row_index("place").filter((pl.col("change") == "value") & ITEM)
     old = rows.filter(pl.col("flag") == "old").select(*GROUP, id="old_statement_id", old_row="place", gone="value")
     new = rows.filter(pl.col("flag") == "new").select(*GROUP, id="statement_id", new_row="place", into="value")
     return old.join(new, on=[*GROUP, "id"], how="inner").select("old_row", "new_row", "gone", "into")
@@ -164,7 +151,7 @@ def join_merged(triples: pl.DataFrame, merged: pl.DataFrame) -> pl.DataFrame:
     if not merged.height:
         return triples
     rows = triples.with_row_index("place")
-    before = rows.select(old_row="place", **{name: pl.col(name) for name in OLD_COLUMNS})
+    before = rows.select(pl.col("place").alias("old_row"), *OLD_COLUMNS)
     told = merged.select("old_row", place="new_row").join(before, on="old_row").drop("old_row")
     joined = rows.drop(OLD_COLUMNS).join(told, on="place", how="inner")
     joined = joined.with_columns(pl.lit("both").cast(rows.schema["flag"]).alias("flag"), _change().alias("change"))

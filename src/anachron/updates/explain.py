@@ -3,7 +3,6 @@
 The verdicts are those of the code that ``build updates`` runs: nothing is decided here.
 """
 
-import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,25 +12,22 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import Date
-from anachron.errors import ConfigError, DataError
+from anachron.errors import DataError
 from anachron.io import write_table
 from anachron.updates.build import Settings, check_pair
-from anachron.updates.compare import BEHIND, Comparison, day_of
+from anachron.updates.compare import Comparison, day_of, put_behind
 from anachron.updates.diff import align, merge_candidates
 from anachron.updates.groups import Sieve, scenarios, understood, wordable
-from anachron.updates.judge import label_bucket, missing_from
+from anachron.updates.judge import label_bucket
 from anachron.updates.labels import rule_words
-from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow, merged_by
-from anachron.updates.triples import COLUMNS, KEPT, Side, group_stage, relation_types, update_steps
-from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
-from anachron.wikidata.explain import in_words
-from anachron.wikidata.lookups import barred_among, entity_rows, find_lookups
+from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, relation_types, update_steps
+from anachron.updates.words import put_in_words
+from anachron.wikidata.explain import check_item, in_words
+from anachron.wikidata.lookups import Lookups, barred_among, entity_rows, find_lookups, missing_from
 from anachron.wikidata.rows import judge_rows, scan_statements
 from anachron.wikidata.select import check_tables, wiki_of
 from anachron.wikidata.snapshot import Snapshot, readable
-
-_ITEM = re.compile(r"Q[1-9]\d*")
 
 
 @dataclass(frozen=True)
@@ -79,9 +75,10 @@ def explain_changes(
     Raises `ConfigError` for an id that is none and for snapshots that cannot be compared; `DataError` for an entity
     that neither has.
     """
-    if not _ITEM.fullmatch(id):
-        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+    check_item(id)
     check_pair(old, new)
+    for snapshot in (old, new):
+        check_tables(snapshot)
     redirects = merged_by(redirects or {}, missing_from(new, redirects or {}))
     about = [entity_rows(side, [id], ["id", "label", "description", "title", "created"]) for side in (new, old)]
     found = next((rows.row(0, named=True) for rows in about if rows.height), None)
@@ -90,8 +87,10 @@ def explain_changes(
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         subjects = [id, *(item for item, into in redirects.items() if into == id)]
+        lookups = [find_lookups(snapshot, settings.class_depth) for snapshot in (old, new)]
         comparison = Comparison(
-            _side(old, subjects, settings, work / "old.parquet"), _side(new, subjects, settings, work / "new.parquet"),
+            _side(old, subjects, settings, lookups[0], work / "old.parquet"),
+            _side(new, [id], settings, lookups[1], work / "new.parquet"),
             update_steps(wiki_of(new)), relation_types(old.properties(), new.properties()), work,
             settings.label_unchanged, redirects,
         )  # fmt: skip
@@ -99,14 +98,12 @@ def explain_changes(
             "old": _judged(comparison.old, subjects, comparison),
             "new": _judged(comparison.new, [id], comparison),
         }
-        alive = {name: rows.filter(pl.col("dropped").is_null()).select(KEPT) for name, rows in judged.items()}
-        own_first = (pl.col("subject") != id, entity_numbers(alive["old"]["subject"]), "position")
-        alive = {"old": alive["old"].sort(own_first), "new": alive["new"].sort("position")}
-        behind = pl.when(pl.col("subject") == id).then("position").otherwise(pl.int_range(pl.len()) + BEHIND)
-        alive["old"] = alive["old"].with_columns(behind.alias("position"))  # as `move_triples` does
+        alive = {name: _alive(rows) for name, rows in judged.items()}
+        own = pl.col("subject") == id
+        alive["old"] = pl.concat([alive["old"].filter(own), put_behind(alive["old"].filter(~own))])
         before, followed = follow(alive["old"], redirects)
         triples = align(before, alive["new"], followed.filter("double"))
-        is_new = not alive["old"].height and _is_after(found["created"], old) and bool(alive["new"].height)
+        is_new = not alive["old"].height and bool(alive["new"].height) and _is_after(found["created"], old)
         triples = triples.join(
             comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
         ).with_columns(
@@ -137,18 +134,18 @@ def _is_after(created: str | None, old: Snapshot) -> bool:
     return created is not None and Date.parse(created).first_day > day_of(old)
 
 
-def _side(snapshot: Snapshot, subjects: list[str], settings: Settings, barred: Path) -> Side:
+def _side(snapshot: Snapshot, subjects: list[str], settings: Settings, lookups: Lookups, barred: Path) -> Side:
     """A side that knows the pages among the subjects and their objects only."""
-    check_tables(snapshot)
     ids = set(subjects)
     for subject in subjects:
         part = snapshot.part("statements", snapshot.bucket_of(subject))
         with readable(part):
-            own = pl.scan_parquet(part).filter((pl.col("subject") == subject) & (pl.col("value_type") == "entity"))
-            ids |= set(own.select("value").collect()["value"])
+            ids |= set(
+                pl.scan_parquet(part).filter((pl.col("subject") == subject) & ITEM).select("value").collect()["value"]
+            )
     about = entity_rows(snapshot, ids, ["id", "classes"])
     write_table(barred, barred_among(about, snapshot, settings.barred_words))
-    return Side(snapshot, find_lookups(snapshot, settings.class_depth), barred)
+    return Side(snapshot, lookups, barred)
 
 
 def _judged(side: Side, subjects: list[str], comparison: Comparison) -> pl.DataFrame:
@@ -168,25 +165,22 @@ def _judged(side: Side, subjects: list[str], comparison: Comparison) -> pl.DataF
     return pl.concat(parts)
 
 
+def _alive(judged: pl.DataFrame) -> pl.DataFrame:
+    """The clean triples in the order of the dump."""
+    return judged.filter(pl.col("dropped").is_null()).select(KEPT).sort("position")
+
+
 def _new_objects(comparison: Comparison, triples: pl.DataFrame, settings: Settings) -> list[str]:
-    """Those objects of the new triples that are new entities."""
-    old, new = comparison.old.snapshot, comparison.new.snapshot
-    ids = set(triples.filter(pl.col("value_type") == "entity")["value"])
-    created = entity_rows(new, ids, ["id", "created"]).drop_nulls("created")
-    after = [id for id, date in created.iter_rows() if _is_after(date, old)]
-    found = []
-    for id in after:
-        with tempfile.TemporaryDirectory() as folder:
-            sides = [
-                (_side(side, [id], settings, Path(folder) / f"{name}.parquet"), name)
-                for side, name in ((old, "old"), (new, "new"))
-            ]
-            alive = {
-                name: _judged(side, [id], comparison).filter(pl.col("dropped").is_null()).height for side, name in sides
-            }
-        if alive["new"] and not alive["old"]:
-            found.append(id)
-    return found
+    """Those objects of the new triples that are new entities: created since, and no subjects of the old snapshot."""
+    ids = set(triples.filter(ITEM)["value"])
+    created = entity_rows(comparison.new.snapshot, ids, ["id", "created"])
+    after = [id for id, date in created.iter_rows() if _is_after(date, comparison.old.snapshot)]
+    subjects = []
+    for number, side in enumerate((comparison.old, comparison.new)):
+        barred = comparison.work / f"objects-{number}.parquet"
+        known = _side(side.snapshot, after, settings, side.lookups, barred)
+        subjects.append(set(_alive(_judged(known, after, comparison))["subject"]) if after else set())
+    return sorted(subjects[1] - subjects[0])
 
 
 def _outcomes(
@@ -201,9 +195,7 @@ def _outcomes(
 
     placed = labelled.with_row_index("place")
     left = understood(placed, told).done()
-    worded = with_words(left, entities_in_words(old, new, mentioned(left)), style)
-    worded = worded.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
-    sieve = Sieve(worded, told)
+    sieve = Sieve(put_in_words(left, old, new, style), told)
     wordable(sieve, list(relations))
     kept = sieve.done()
     named = kept.join(scenarios(kept), on="group", how="left", maintain_order="left")
@@ -226,10 +218,8 @@ def _unchanged(triples: pl.DataFrame, labelled: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changes(rows: pl.DataFrame, comparison: Comparison, old: Snapshot, new: Snapshot, style: str) -> list[Change]:
-    names = relations_in_words(old, new).select("property", relation_label="relation_label")
-    told = with_words(rows, entities_in_words(old, new, mentioned(rows)), style)
-    told = told.join(names, on="property", how="left", maintain_order="left")
     words = rule_words(day_of(old), day_of(new))
+    told = put_in_words(rows, old, new, style)
     return [_change(row, comparison, words) for row in told.iter_rows(named=True)]
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from anachron.io import Json
-
 SCENARIOS = ("ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
 UNKNOWN = "a triple is not understood"
 NO_CHANGE = "nothing became true or false"
@@ -42,10 +40,7 @@ class GroupCounts:
     def add(self, other: "GroupCounts") -> None:
         self.groups += other.groups
         self.triples += other.triples
-        for reason, (groups, triples) in other.dropped.items():
-            self.drop(reason, groups, triples)
-        for reason, number in other.left_out.items():
-            self.left_out[reason] = self.left_out.get(reason, 0) + number
+        self._take(other)
         self.kept_groups += other.kept_groups
         self.kept_triples += other.kept_triples
 
@@ -53,22 +48,19 @@ class GroupCounts:
         """Put what became of the groups that were kept in the place of those."""
         if (later.groups, later.triples) != (self.kept_groups, self.kept_triples):
             raise AssertionError(f"{self.kept_groups} groups were kept, {later.groups} went on")
-        for reason, (groups, triples) in later.dropped.items():
-            self.drop(reason, groups, triples)
-        for reason, number in later.left_out.items():
-            self.left_out[reason] = self.left_out.get(reason, 0) + number
+        self._take(later)
         self.kept_groups, self.kept_triples = later.kept_groups, later.kept_triples
         self.check()
+
+    def _take(self, other: "GroupCounts") -> None:
+        for reason, (groups, triples) in other.dropped.items():
+            self.drop(reason, groups, triples)
+        for reason, number in other.left_out.items():
+            self.left_out[reason] = self.left_out.get(reason, 0) + number
 
     def drop(self, reason: str, groups: int, triples: int) -> None:
         before = self.dropped.get(reason, [0, 0])
         self.dropped[reason] = [before[0] + groups, before[1] + triples]
-
-    def as_json(self) -> Json:
-        return {
-            "groups": self.groups, "triples": self.triples, "dropped": self.dropped, "left_out": self.left_out,
-            "kept_groups": self.kept_groups, "kept_triples": self.kept_triples,
-        }  # fmt: skip
 
 
 class Sieve:

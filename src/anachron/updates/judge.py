@@ -1,29 +1,20 @@
 """Labels for the triples of a comparison: merged items joined, days filled in, groups that are understood kept."""
 
-from collections.abc import Iterable
-
 import polars as pl
 
 from anachron.updates.compare import Comparison, created_of, day_of, triples_of
 from anachron.updates.diff import changed_groups, join_merged, merge_candidates
 from anachron.updates.groups import MERGED, SAME, GroupCounts, understood
 from anachron.updates.labels import label_triples
-from anachron.updates.triples import GROUP, first_days
-from anachron.wikidata.lookups import entity_rows
+from anachron.updates.triples import GROUP, ITEM, first_days
+from anachron.wikidata.lookups import missing_from
 from anachron.wikidata.rows import compact
-from anachron.wikidata.snapshot import Snapshot
 
 
 def merged_items(comparison: Comparison) -> set[str]:
     """Items that statements pointed to in the old snapshot, point away from in the new, and that it does not have."""
     gone = {item for triples in triples_of(comparison) for item in merge_candidates(triples)["gone"]}
     return missing_from(comparison.new.snapshot, gone)
-
-
-def missing_from(snapshot: Snapshot, items: Iterable[str]) -> set[str]:
-    """Those of the items that the snapshot does not have at all."""
-    wanted = set(items)
-    return wanted - set(entity_rows(snapshot, wanted, ["id"])["id"])
 
 
 def label_bucket(
@@ -37,21 +28,18 @@ def label_bucket(
     joined = join_merged(triples, pairs)
     if not comparison.label_unchanged:
         joined = changed_groups(joined)
-    entity = pl.col("value_type") == "entity"
     dated = joined.with_columns(
         pl.struct(GROUP).rle_id().alias("group"),
-        (entity & pl.col("value").is_in(created["id"].implode())).alias("object_is_new"),
-        pl.when(pl.col("value_type") == "time").then("value").alias("value_date"),
+        (ITEM & pl.col("value").is_in(created["id"].implode())).alias("object_is_new"),
     )
-    days = {"value_day": pl.struct(date="value_date"), **{n: pl.col(n) for n in ("start", "end", "point", "old_end")}}
+    value_date = pl.struct(date=pl.when(pl.col("value_type") == "time").then("value"))
+    days = {"value_day": value_date} | {name: pl.col(name) for name in ("start", "end", "point", "old_end")}
     inner = dated.select(
-        *GROUP, "group", "functional", "flag", "subject_is_new", "subject_only_in_old", "object_is_new",
+        "property", "group", "functional", "flag", "subject_is_new", "subject_only_in_old", "object_is_new",
         *(first_days(boundary).alias(name) for name, boundary in days.items()),
     )  # fmt: skip
     labelled = label_triples(inner, day_of(comparison.old.snapshot), day_of(comparison.new.snapshot))
-    return dated.drop("value_date", "object_is_new").with_columns(
-        labelled["object_is_new"], labelled["label"], labelled["rule"]
-    )
+    return dated.with_columns(labelled["label"], labelled["rule"])
 
 
 def kept_triples(comparison: Comparison) -> tuple[pl.DataFrame, GroupCounts]:

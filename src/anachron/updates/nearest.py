@@ -22,6 +22,7 @@ weights alone, so neither threads nor the way candidates are split into blocks c
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -285,12 +286,14 @@ def nearest(
 
 
 def merge_nearest(parts: Iterable[pl.DataFrame], count: int) -> pl.DataFrame:
-    """The `nearest` of several blocks of candidates as if they had been one: ``query, id, similarity``.
+    """The `nearest` of several blocks of candidates as if they had been one: ``query, id, similarity`` and any more.
 
-    parts: each with ``query, id, similarity``, the same queries and at least ``count`` a query; a candidate is in one
-    block only. Can be a generator: what is kept at any time is a few times the result and one part.
+    parts: each with the same columns, the same queries and at least ``count`` a query; a candidate is in one block
+    only. Can be a generator: what is kept at any time is a few times the result and one part.
     """
+    blocks = (part.drop("candidate", strict=False) for part in parts)  # rows of a block, which tell nothing here
     nothing = pl.DataFrame(schema={"query": pl.UInt32, "id": pl.String, "similarity": pl.Float64})
+    first = next(blocks, nothing)
 
     def best(lists: pl.DataFrame) -> pl.DataFrame:
         return (
@@ -300,7 +303,7 @@ def merge_nearest(parts: Iterable[pl.DataFrame], count: int) -> pl.DataFrame:
             .drop("number")
         )
 
-    return _folded((part.select("query", "id", "similarity") for part in parts), nothing, best)
+    return _folded(chain([first], blocks), first.clear(), best)
 
 
 @dataclass(frozen=True)

@@ -20,28 +20,21 @@ from anachron.updates.nearest import (
     Weights,
     columns_of,
     document_frequencies,
-    entity_numbers,
     features_of,
+    merge_nearest,
     nearest,
     vectors,
 )
-from anachron.updates.triples import GROUP
+from anachron.updates.triples import GROUP, ITEM
 from anachron.updates.words import entities_in_words, mentioned, with_words
 from anachron.wikidata.select import Spread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-ITEM = pl.col("value_type") == "entity"
 FACT = [
-    "subject",
-    "property",
-    "subject_label",
-    "subject_description",
-    "object_id",
-    "object_label",
-    "object_description",
-]
+    "subject", "property", "subject_label", "subject_description", "object_id", "object_label", "object_description"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,14 +69,14 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     for _ in map_in_order(write_features, ((search, b) for b in buckets), spread.workers, spread.ray):
         pass
     _write_queries(search, kept)
-    parts = []
-    for part in map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray):
-        parts.append(part)
-        spread.progress(len(parts), len(buckets))
-    found = pl.concat(parts)
-    order = found.with_columns(entity_numbers(found["subject"]).alias("number"))
-    ranked = order.sort("group", "similarity", "number", descending=[False, True, False]).drop("number")
-    return ranked.filter(pl.int_range(pl.len()).over("group") < count)
+
+    def parts() -> Iterator[pl.DataFrame]:
+        found = map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray)
+        for done, part in enumerate(found, 1):
+            spread.progress(done, len(buckets))
+            yield part.rename({"group": "query", "subject": "id"})
+
+    return merge_nearest(parts(), count).rename({"query": "group", "id": "subject"})
 
 
 def write_features(task: tuple[Search, int]) -> None:
@@ -126,9 +119,7 @@ def _write_queries(search: Search, kept: pl.DataFrame) -> None:
 def _facts(search: Search, bucket: int, relations: pl.Series) -> pl.DataFrame:
     """Old triples of these relations that held at the old date, in the order of the dump."""
     day = day_of(search.comparison.old.snapshot)
-    held = ~(
-        (pl.col("end_day") < day).fill_null(False) | (pl.col("start_day") > day).fill_null(False)
-    )  # fmt: skip
+    held = ~((pl.col("end_day") < day).fill_null(False) | (pl.col("start_day") > day).fill_null(False))
     rows = pl.scan_parquet(search.comparison.file("old", bucket))
     return rows.filter(pl.col("property").is_in(relations.implode()) & held).sort("position").collect()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from anachron.wikidata.lookups import entity_rows, read_popularity
+from anachron.wikidata.lookups import entity_rows, read_popularity, scan_popularity
 from anachron.wikidata.snapshot import Snapshot, readable
 
 
@@ -26,8 +26,7 @@ def find_levels(snapshot: Snapshot) -> Levels:
 
     Raises `DataError` for a snapshot without page views.
     """
-    read_popularity(snapshot, ())
-    views = pl.scan_parquet(snapshot.folder / "popularity.parquet").select("id", "popularity")
+    views = scan_popularity(snapshot)
     sums = []
     for bucket in range(snapshot.buckets):
         part = snapshot.part("entities", bucket)

@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.errors import DataError
 from anachron.updates.diff import value_key
-from anachron.updates.triples import GROUP
+from anachron.updates.triples import GROUP, ITEM
 
 _WORD = re.compile(r"[A-Za-z_ ]+")
 
@@ -68,12 +68,11 @@ def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFra
     group. It is the same fact twice, unless the new snapshot says it twice as well (see `anachron.updates.diff.align`).
     """
     subject = pl.col("subject").replace(redirects)
-    entity = pl.col("value_type") == "entity"
-    value = pl.when(entity).then(pl.col("value").replace(redirects)).otherwise("value")
+    value = pl.when(ITEM).then(pl.col("value").replace(redirects)).otherwise("value")
     renamed = triples.with_columns(
         subject.alias("subject"),
         value.alias("value"),
-        ((subject != pl.col("subject")) | (entity & (value != pl.col("value")))).alias("_moved"),
+        ((subject != pl.col("subject")) | (ITEM & (value != pl.col("value")))).alias("_moved"),
     ).sort("position")
     own = [*GROUP, "_key"]
     keyed = renamed.with_columns(value_key().alias("_key"))

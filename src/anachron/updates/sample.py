@@ -9,13 +9,12 @@ import polars as pl
 
 from anachron.cluster import map_in_order
 from anachron.errors import DataError
-from anachron.io import write_table
 from anachron.text.cloze_llm import SentenceTriple
-from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, relation_types, update_steps
-from anachron.updates.words import entities_in_words, mentioned, relations_in_words, with_words
-from anachron.wikidata.lookups import all_barred, find_lookups, read_popularity
+from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, open_side, relation_types, update_steps
+from anachron.updates.words import put_in_words
+from anachron.wikidata.lookups import scan_popularity
 from anachron.wikidata.rules import Selection, Steps
-from anachron.wikidata.select import Spread, check_tables, wiki_of
+from anachron.wikidata.select import Spread, wiki_of
 from anachron.wikidata.snapshot import Snapshot
 
 _MOST_TRIED = 3  # times as many are drawn as are wanted, for some have no words
@@ -31,18 +30,16 @@ def sample_triples(
     found.
     """
     spread = spread or Spread()
-    check_tables(snapshot)
-    read_popularity(snapshot, ())
-    popular = pl.scan_parquet(snapshot.folder / "popularity.parquet").select("id", "popularity")
-    subjects = popular.sort("popularity", "id", descending=[True, False]).head(most_popular).collect()["id"].to_list()
+    subjects = (
+        scan_popularity(snapshot).sort("popularity", "id", descending=[True, False]).head(most_popular).collect()["id"]
+    )
     by_bucket: dict[int, list[str]] = {}
     for subject in subjects:
         by_bucket.setdefault(snapshot.bucket_of(subject), []).append(subject)
     types, steps = relation_types(snapshot.properties(), snapshot.properties()), update_steps(wiki_of(snapshot))
     with tempfile.TemporaryDirectory() as folder:
-        barred = Path(folder) / "barred.parquet"
-        write_table(barred, all_barred(snapshot, Selection().barred_words))
-        side = Side(snapshot, find_lookups(snapshot, Selection().class_depth), barred)
+        usual = Selection()
+        side = open_side(snapshot, Path(folder) / "barred.parquet", usual.barred_words, usual.class_depth)
         tasks = (
             (side, bucket, steps, types, own, relations, _MOST_TRIED * of_each, seed)
             for bucket, own in sorted(by_bucket.items())
@@ -51,8 +48,7 @@ def sample_triples(
     if not parts or not any(part.height for part in parts):
         raise DataError(f"{snapshot.folder} has no triple of these relations whose subject has page views")
     drawn = _lowest(pl.concat(parts), _MOST_TRIED * of_each)
-    words = with_words(drawn, entities_in_words(snapshot, snapshot, mentioned(drawn)), style)
-    words = words.join(relations_in_words(snapshot, snapshot), on="property", how="left", maintain_order="left")
+    words = put_in_words(drawn, snapshot, snapshot, style)
     found: dict[str, list[SentenceTriple]] = {}
     for triple in _triples(words):
         kept = found.setdefault(triple.relation_id, [])

@@ -4,17 +4,19 @@ The first steps are those of `build facts` (`anachron.wikidata.rules.cleaning_st
 which looks at all values of one subject and relation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from anachron.core.dates import Date
-from anachron.wikidata.lookups import Lookups
+from anachron.io import write_table
+from anachron.wikidata.lookups import Lookups, all_barred, find_lookups
 from anachron.wikidata.rows import alive_rows, scan_statements
 from anachron.wikidata.rules import Steps, cleaning_steps
+from anachron.wikidata.select import check_tables
 from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.stages import date_table
 from anachron.wikidata.tally import Tally, tally_of
 
 COLUMNS = (
@@ -24,6 +26,7 @@ COLUMNS = (
 VALUE = ("value_type", "value", "value_extra", "value_precision", "value_calendar")
 KEPT = ("position", "subject", "property", "statement_id", "rank", *VALUE, "start", "end", "point", "qualifiers")
 GROUP = ["subject", "property"]
+ITEM = pl.col("value_type") == "entity"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,17 @@ class Side:
     snapshot: Snapshot
     lookups: Lookups
     barred: Path
+
+
+def open_side(snapshot: Snapshot, barred: Path, words: Sequence[str], depth: int) -> Side:
+    """A snapshot to be judged; its pages and templates are written to ``barred`` where that is not there yet.
+
+    words, depth: ``barred_words`` and ``class_depth`` of `anachron.wikidata.rules.Selection`.
+    """
+    check_tables(snapshot)
+    if not barred.is_file():
+        write_table(barred, all_barred(snapshot, words))
+    return Side(snapshot, find_lookups(snapshot, depth), barred)
 
 
 def update_steps(wiki: str) -> Steps:
@@ -106,8 +120,6 @@ def first_days(boundary: pl.Expr) -> pl.Expr:
 
 
 def days_of(texts: pl.Series) -> pl.Series:
-    """Day numbers of date texts, each distinct one read once by `anachron.core.dates`."""
-    distinct = texts.unique().drop_nulls()
-    days = [Date.parse(text).first_day for text in distinct]
-    table = pl.DataFrame({"text": distinct, "day": pl.Series(days, dtype=pl.Int64)})
-    return pl.DataFrame({"text": texts}).join(table, on="text", how="left", maintain_order="left")["day"]
+    """Day numbers of the first days of date texts."""
+    known = date_table(texts)
+    return pl.DataFrame({"text": texts}).join(known, on="text", how="left", maintain_order="left")["first"]

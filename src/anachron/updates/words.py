@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from anachron.text.literals import literal_in_words, literal_type
-from anachron.updates.triples import VALUE
+from anachron.updates.triples import ITEM, VALUE
 from anachron.wikidata.lookups import entity_rows
 from anachron.wikidata.snapshot import Snapshot
 
@@ -27,11 +27,16 @@ def relations_in_words(old: Snapshot, new: Snapshot) -> pl.DataFrame:
     return first.select(property="id", relation_label="label", relation_description="description")
 
 
+def put_in_words(triples: pl.DataFrame, old: Snapshot, new: Snapshot, style: str) -> pl.DataFrame:
+    """Triples with the words of `with_words` and of `relations_in_words`, looked up in the snapshots."""
+    told = with_words(triples, entities_in_words(old, new, mentioned(triples)), style)
+    return told.join(relations_in_words(old, new), on="property", how="left", maintain_order="left")
+
+
 def mentioned(triples: pl.DataFrame) -> set[str]:
     """Entities that wording the triples needs: subjects, objects, units of quantities."""
-    kind = pl.col("value_type")
-    units = triples.filter(kind == "quantity")["value_extra"].drop_nulls()
-    return {*triples["subject"], *triples.filter(kind == "entity")["value"], *units}
+    units = triples.filter(pl.col("value_type") == "quantity")["value_extra"].drop_nulls()
+    return {*triples["subject"], *triples.filter(ITEM)["value"], *units}
 
 
 def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.DataFrame:
@@ -59,8 +64,7 @@ def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.
         .join(own, on="subject", how="left", maintain_order="left")
         .join(objects, on=["value", "value_type"], how="left", maintain_order="left")
     )
-    entity = pl.col("value_type") == "entity"
     return told.with_columns(
-        pl.when(entity).then("object_description").otherwise("object_type").alias("object_description"),
-        pl.when(entity).then("value").alias("object_id"),
+        pl.when(ITEM).then("object_description").otherwise("object_type").alias("object_description"),
+        pl.when(ITEM).then("value").alias("object_id"),
     ).drop("object_type")

@@ -72,6 +72,12 @@ class Explanation:
     verdicts: list[Verdict]
 
 
+def check_item(id: str) -> None:
+    """Raise `ConfigError` for what is no id of an item."""
+    if not _ENTITY.fullmatch(id):
+        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+
+
 def explain_entity(
     snapshot: Snapshot,
     id: str,
@@ -89,8 +95,7 @@ def explain_entity(
     Raises `ConfigError` for an id that is none and `DataError` for an entity that the snapshot lacks, and for
     tables that are damaged.
     """
-    if not _ENTITY.fullmatch(id):
-        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+    check_item(id)
     check_tables(snapshot)
     found = entity_rows(snapshot, [id], ABOUT)
     if not found.height:

@@ -83,6 +83,12 @@ def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) 
     return pl.concat(found).sort("id")
 
 
+def missing_from(snapshot: Snapshot, items: Iterable[str]) -> set[str]:
+    """Those of the items that the snapshot does not have at all."""
+    wanted = set(items)
+    return wanted - set(entity_rows(snapshot, wanted, ["id"])["id"])
+
+
 def barred_classes(labels: pl.DataFrame, words: Sequence[str]) -> set[str]:
     """Classes (``id, label``) whose label contains one of the words, as written."""
     contains = pl.any_horizontal(pl.lit(False), *(pl.col("label").str.contains(w, literal=True) for w in words))
@@ -116,20 +122,24 @@ def _has_class(barred: Iterable[str]) -> pl.Expr:
     return pl.col("classes").list.eval(pl.element().is_in(sorted(barred))).list.any().fill_null(False)
 
 
-def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
-    """``id, popularity`` of these entities.
+_REPEAT = "repeat `anachron wikidata pageviews`"
 
-    Raises `DataError` for a snapshot without page views or with broken ones.
-    """
+
+def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
+    """``id, popularity`` of all entities with views. Raises `DataError` for a snapshot without them or broken ones."""
     path = snapshot.folder / "popularity.parquet"
     if not path.is_file():
         raise DataError(
             f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
             "--no-popularity"
         )
-    repeat = "repeat `anachron wikidata pageviews`"
-    check_table(path, ("id", "popularity"), repeat)
+    check_table(path, ("id", "popularity"), _REPEAT)
+    return pl.scan_parquet(path).select("id", "popularity")
+
+
+def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
+    """``id, popularity`` of these entities. Raises `DataError` as `scan_popularity`."""
+    views = scan_popularity(snapshot)
     wanted = pl.LazyFrame({"id": sorted(set(ids))}, schema={"id": pl.String})
-    with readable(path, repeat):
-        views = pl.scan_parquet(path).select("id", "popularity")
+    with readable(snapshot.folder / "popularity.parquet", _REPEAT):
         return views.join(wanted, on="id", how="semi").collect(engine="streaming")

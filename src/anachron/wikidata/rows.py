@@ -25,7 +25,7 @@ def alive_rows(
     snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Path, lookups: Lookups, steps: Steps,
     leave_out: Sequence[str] = (),
 ) -> tuple[Tally, pl.DataFrame]:  # fmt: skip
-    """Counts of the first stage, and the rows that it leaves, without the columns to leave out."""
+    """Counts of the first stage, and the rows that it leaves, in any order, without the columns to leave out."""
     total = statements.select(pl.len()).collect().item()
     counts, rows = [], []
     for offset in range(0, max(total, 1), SLICE):

@@ -101,18 +101,8 @@ def _boundary_key(side: str) -> pl.Expr:
 
 
 def _with_days(frame: pl.DataFrame) -> pl.DataFrame:
-    """Day numbers and years of the dates, each distinct text read once by `anachron.core.dates`."""
-    texts = pl.concat([frame["start_date"], frame["end_date"]]).drop_nulls().unique().to_list()
-    dates = [Date.parse(text) for text in texts]
-    days = pl.DataFrame(
-        {
-            "text": pl.Series(texts, dtype=pl.String),
-            "date": pl.Series([str(d) for d in dates], dtype=pl.String),  # as fact ids are made of it
-            "first": pl.Series([d.first_day for d in dates], dtype=pl.Int64),
-            "last": pl.Series([d.last_day for d in dates], dtype=pl.Int64),
-            "year": pl.Series([d.year for d in dates], dtype=pl.Int64),
-        }
-    )
+    """Day numbers and years of the dates."""
+    days = date_table(pl.concat([frame["start_date"], frame["end_date"]]))
     start = days.select(start_text="text", start_date="date", first_day="first", start_year="year")
     end = days.select(end_text="text", end_date="date", last_day="last", end_year="year")
     return (
@@ -120,6 +110,21 @@ def _with_days(frame: pl.DataFrame) -> pl.DataFrame:
         .join(start, on="start_text", how="left", maintain_order="left")
         .join(end, on="end_text", how="left", maintain_order="left")
         .drop("start_text", "end_text")
+    )
+
+
+def date_table(texts: pl.Series) -> pl.DataFrame:
+    """``text, date (as facts' ids are made of it), first, last (day numbers), year`` of each distinct date text."""
+    distinct = texts.drop_nulls().unique().to_list()
+    dates = [Date.parse(text) for text in distinct]
+    return pl.DataFrame(
+        {
+            "text": pl.Series(distinct, dtype=pl.String),
+            "date": pl.Series([str(d) for d in dates], dtype=pl.String),
+            "first": pl.Series([d.first_day for d in dates], dtype=pl.Int64),
+            "last": pl.Series([d.last_day for d in dates], dtype=pl.Int64),
+            "year": pl.Series([d.year for d in dates], dtype=pl.Int64),
+        }
     )
 
 

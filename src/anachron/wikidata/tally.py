@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -25,6 +26,16 @@ class Tally:
     def add(self, other: "Tally") -> None:
         self.statements.update(other.statements)
         self.subjects.update(other.subjects)
+
+    def as_json(self) -> Json:
+        """Pairs of key and number, for JSON has no null as a key."""
+        counters: list[Counter[Any]] = [self.statements, self.subjects]
+        statements, subjects = ([list(pair) for pair in sorted(counter.items(), key=str)] for counter in counters)
+        return {"statements": statements, "subjects": subjects}
+
+    @classmethod
+    def from_json(cls, value: Json) -> "Tally":
+        return cls(Counter(dict(value["statements"])), Counter(dict(value["subjects"])))
 
 
 def tally_of(judged: pl.DataFrame, rules: Steps) -> Tally:
