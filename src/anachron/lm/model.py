@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ class LanguageModel:
     """A causal model with its tokenizer.
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
-    ``dtype`` the dtype of the weights.
+    ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it puts
+    before every prompt and ``edit_of`` the fingerprint of the model without it.
     """
 
     model: Any
@@ -44,6 +45,8 @@ class LanguageModel:
     revision: str | None = None
     dtype: str = "float32"
     counters: Counters = field(default_factory=Counters)
+    prefix: str = ""
+    edit_of: str | None = None
 
     @property
     def vocabulary(self) -> int:
@@ -69,7 +72,8 @@ class LanguageModel:
 
     def encode(self, pairs: Sequence[tuple[str, str, str | None]], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
-        located, add_special_tokens = locate(self.tokenizer, pairs, style)
+        style = style or Format()
+        located, add_special_tokens = locate(self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix))
         encoded = encode(self.tokenizer, located, add_special_tokens=add_special_tokens)
         known = self.model.get_input_embeddings().weight.shape[0]
         largest = max((max(item.ids) for item in encoded), default=0)

@@ -41,7 +41,7 @@ def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = 
     columns = torch.tensor([t - 1 for item in batch for t in item.targets])
     wanted = torch.tensor([item.ids[t] for item in batch for t in item.targets])
     with torch.inference_mode():
-        logits = _answer_logits(model, ids, rows, columns)
+        logits = answer_logits(model, ids, rows, columns)
         tokens = _log_softmax_at(logits, wanted.to(logits.device), native_softmax).double().cpu().numpy()
     starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
     return np.add.reduceat(tokens, starts)
@@ -57,8 +57,8 @@ def input_device(model: Any) -> torch.device:
     return next((w.device for w in weights if w.device.type != "meta"), torch.device("cpu"))
 
 
-def _answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Logits of the chosen (row, column) positions, shape (positions, vocabulary)."""
+def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Logits of the chosen (row, column) positions, shape (positions, vocabulary); only these go through the head."""
     head = model.get_output_embeddings()
     if head is None:
         logits = model(input_ids=ids, use_cache=False).logits

@@ -141,6 +141,7 @@ def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tupl
         "format": settings.format,
         "prefix": prefix_name,
         "prefix_text": prefix,
+        "edit_prefix": lm.prefix or None,
         "all_occurrences": settings.all_occurrences,
         "answer_in_user_turn": settings.answer_in_user_turn,
         "native_softmax": settings.native_softmax,

@@ -1,0 +1,72 @@
+"""AlphaEdit: changes only where the corpus has next to nothing (Fang and others, ICLR 2025).
+
+P projects on the eigenvectors of C whose eigenvalue is small. What a layer does to keys without a part in there
+(P k = 0) stays exactly as it was; other keys are protected as far as their part in there is small.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from anachron.edit.base import Edit, LowRank
+from anachron.edit.covariance import SecondMoment
+from anachron.edit.memit import MemitSettings, spread
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import Sites
+from anachron.errors import ConfigError, DataError
+from anachron.lm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class AlphaEditSettings(MemitSettings):
+    """threshold: largest eigenvalue of C that counts as empty. ridge: weight of |dW|^2."""
+
+    threshold: float = 2e-2
+    ridge: float = 10.0
+
+
+def alphaedit(
+    lm: LanguageModel,
+    requests: Sequence[EditRequest],
+    settings: AlphaEditSettings,
+    sites: Sites,
+    covariance: Mapping[str, SecondMoment] | None,
+    earlier: Edit | None = None,
+) -> Edit:
+    """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R'; Kp: keys of the edits made before, ``earlier``.
+
+    Raises `ConfigError` without a covariance, `DataError` where no eigenvalue is below the threshold.
+    """
+
+    def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
+        if covariance is None or module not in covariance:
+            raise ConfigError(f"AlphaEdit needs the covariance of {module}; collect it with anachron covariance")
+        values, vectors = covariance[module].eigen()
+        empty = vectors[:, values < settings.threshold].to(keys)
+        if not empty.shape[1]:
+            raise DataError(
+                f"{module}: no eigenvalue of the covariance is below {settings.threshold} (the least is "
+                f"{float(values[0]):.3g}); raise the threshold"
+            )
+        before = earlier.keys.get(module) if earlier is not None else None
+        return null_space_change(keys, residual, empty, settings.ridge, before)
+
+    return spread(lm, requests, settings, settings.layers, sites, solve)
+
+
+def null_space_change(
+    keys: torch.Tensor, residual: torch.Tensor, empty: torch.Tensor, ridge: float, earlier: torch.Tensor | None = None
+) -> LowRank:
+    """The change of a weight, of rank n: keys (inputs, n), residual (outputs, n), empty (inputs, m) orthonormal.
+
+    earlier: keys (n', inputs) of the edits made before. With M all keys and P = E E': (P M M' + r I)^-1 P M =
+    P M (M' P M + r I)^-1, a solve of the number of keys.
+    """
+    count = keys.shape[1]
+    everything = keys if earlier is None else torch.cat([keys, earlier.to(keys).T], 1)
+    inside = empty.T @ everything  # (m, all keys)
+    small = inside.T @ inside + ridge * torch.eye(everything.shape[1], dtype=keys.dtype, device=keys.device)
+    chosen = torch.eye(everything.shape[1], dtype=keys.dtype, device=keys.device)[:, :count]
+    right = empty @ (inside @ torch.linalg.solve(small, chosen))  # (inputs, n)
+    return LowRank(residual, right.T)

@@ -1,0 +1,205 @@
+"""What an edit is: changes to weights, or a text in front of every prompt; put onto a model and taken off again.
+
+An `Edit` is independent of the model object: deltas by the names of modules, in the orientation (outputs, inputs). It
+adds up (`+`), scales (`*`), and can be saved. `edited` puts it onto a model for as long as a block lasts.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from anachron.edit.sites import as_stored, is_plain, weight_of
+from anachron.errors import ConfigError, ModelError
+from anachron.lm.model import LanguageModel
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """A change of a weight, ``left @ right``: left (outputs, rank), right (rank, inputs)."""
+
+    left: torch.Tensor
+    right: torch.Tensor
+
+    def dense(self) -> torch.Tensor:
+        return self.left @ self.right
+
+    def scaled(self, factor: float) -> "LowRank":
+        return LowRank(self.left * factor, self.right)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A change of a weight (outputs, inputs), and of the bias where the method trains it."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None = None
+
+    def dense(self) -> torch.Tensor:
+        return self.weight
+
+    def scaled(self, factor: float) -> "Dense":
+        return Dense(self.weight * factor, None if self.bias is None else self.bias * factor)
+
+
+Delta = LowRank | Dense
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a method returns.
+
+    deltas: module name -> change of its weight. prefix: text to put before every prompt (method PROMPT).
+    model: fingerprint of the unedited model that it belongs to. about: method, settings and what else made it.
+    keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
+    """
+
+    deltas: Mapping[str, Delta] = field(default_factory=dict)
+    prefix: str = ""
+    model: str | None = None
+    about: Json = field(default_factory=dict)
+    keys: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    def __add__(self, other: "Edit") -> "Edit":
+        """Both together: changes of one weight add up, prefixes follow each other."""
+        if self.model is not None and other.model is not None and self.model != other.model:
+            raise ModelError(
+                f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
+            )
+        keys = {name: torch.cat([e.keys[name] for e in (self, other) if name in e.keys]) for name in
+                (*self.keys, *other.keys)}  # fmt: skip
+        names = dict.fromkeys((*self.deltas, *other.deltas))
+        deltas = {name: _sum(self.deltas.get(name), other.deltas.get(name)) for name in names}
+        made = {**self.about, "edits": self.count + other.count} if self.about else dict(other.about)
+        return Edit(deltas, self.prefix + other.prefix, self.model or other.model, made, keys)
+
+    def __mul__(self, factor: float) -> "Edit":
+        """The edit ``factor`` times as strong; ``-1`` undoes it. Raises `ConfigError` for an edit that is a prefix."""
+        if self.prefix and factor != 1:
+            raise ConfigError(f"a prefix cannot be taken {factor} times; only changes of weights can be scaled")
+        return replace(self, deltas={name: delta.scaled(factor) for name, delta in self.deltas.items()})
+
+    __rmul__ = __mul__
+
+    @property
+    def count(self) -> int:
+        """How many edits were added up in it."""
+        return int(self.about.get("edits", 1 if self.deltas or self.prefix else 0))
+
+
+def _sum(a: Delta | None, b: Delta | None) -> Delta:
+    if a is None or b is None:
+        assert a is not None or b is not None
+        return a if a is not None else b  # type: ignore[return-value]
+    if isinstance(a, LowRank) and isinstance(b, LowRank):
+        return LowRank(torch.cat([a.left, b.left], 1), torch.cat([a.right, b.right]))
+    biases = [d.bias for d in (a, b) if isinstance(d, Dense) and d.bias is not None]
+    return Dense(a.dense() + b.dense(), sum(biases[1:], biases[0]) if biases else None)
+
+
+def fingerprint(lm: LanguageModel) -> str:
+    """Fingerprint of the model as it is without any edit that is in force."""
+    return lm.edit_of or lm.fingerprint()
+
+
+@contextmanager
+def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Iterator[LanguageModel]:
+    """The model with an edit in force, as long as the block lasts; afterwards it is what it was, bit for bit.
+
+    Also when the block ends with an exception or an interrupt: the original tensors are put back, not recomputed.
+    Blocks can be nested. check: compare fingerprints, which reads all weights; leave it out only for an edit just made.
+
+    Raises `ModelError` for an edit that belongs to another model, or whose modules cannot take it.
+    """
+    if check and edit.model is not None and edit.model != fingerprint(lm):
+        raise ModelError(
+            f"the edit was made for the model with fingerprint {edit.model[:12]}, and {lm.name} has "
+            f"{fingerprint(lm)[:12]}; load the model it was made on"
+        )
+    tensors, hooks = _changes(lm, edit)
+    belongs, prefix = lm.edit_of, lm.prefix
+    with ExitStack() as undo:
+        undo.callback(_restore, lm, [(parameter, parameter.data) for parameter, _ in tensors], belongs, prefix)
+        for module, delta in hooks:
+            undo.enter_context(_added(lm.model, module, delta))
+        lm.edit_of = belongs or edit.model
+        lm.prefix = prefix + edit.prefix
+        for parameter, data in tensors:
+            parameter.data = data
+        yield lm
+
+
+def _restore(
+    lm: LanguageModel, before: list[tuple[torch.nn.Parameter, torch.Tensor]], belongs: str | None, prefix: str
+) -> None:
+    """Put everything back; an interrupt that comes meanwhile is raised when all of it is done."""
+    interrupted: KeyboardInterrupt | None = None
+    while True:
+        try:
+            for parameter, data in before:
+                parameter.data = data
+            lm.edit_of, lm.prefix = belongs, prefix
+            break
+        except KeyboardInterrupt as error:
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
+
+
+Tensors = list[tuple[torch.nn.Parameter, torch.Tensor]]
+
+
+def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[str, LowRank]]]:
+    """Parameters with what they become, and the low-rank changes of modules whose weights cannot be written.
+
+    Sums are taken in float32 or finer and rounded once. A quantised module gets its low-rank change beside it.
+    """
+    tensors: Tensors = []
+    hooks: list[tuple[str, LowRank]] = []
+    for name, delta in edit.deltas.items():
+        owner = _owner(lm, name)
+        shape = tuple(delta.weight.shape) if isinstance(delta, Dense) else (len(delta.left), delta.right.shape[1])
+        if isinstance(delta, LowRank) and not is_plain(owner):
+            hooks.append((name, delta))
+            continue
+        weight = weight_of(lm.model, name)
+        if shape != tuple(weight.shape):
+            raise ModelError(f"{name}: the edit is for a weight of shape {shape}, the model's is {tuple(weight.shape)}")
+        tensors.append((owner.weight, as_stored(owner, _sum_in(weight, delta.dense()))))
+        if isinstance(delta, Dense) and delta.bias is not None:
+            if owner.bias is None:
+                raise ModelError(f"{name}: the edit changes a bias, and the model's module has none")
+            tensors.append((owner.bias, _sum_in(owner.bias, delta.bias)))
+    return tensors, hooks
+
+
+def _sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    return (weight.detach().to(wide) + delta.to(weight.device, wide)).to(weight.dtype)
+
+
+@contextmanager
+def _added(model: Any, module: str, delta: LowRank) -> Iterator[None]:
+    """Add a low-rank change to what a module gives out, where its weight cannot be written."""
+
+    def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        wide = given[0].to(delta.right.dtype)
+        change = wide @ delta.right.T.to(wide.device) @ delta.left.T.to(wide.device)
+        return output + change.to(output.dtype)
+
+    handle = model.get_submodule(module).register_forward_hook(add)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _owner(lm: LanguageModel, name: str) -> Any:
+    try:
+        return lm.model.get_submodule(name)
+    except AttributeError as error:
+        raise ModelError(f"{lm.name} has no module {name}, which the edit changes; is it for another model?") from error

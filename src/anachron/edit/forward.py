@@ -1,0 +1,124 @@
+"""Passes through a model that read or shift single positions inside it.
+
+Texts are padded on the right without a mask, as in `anachron.lm.scoring`: in a causal model nothing real attends to
+padding.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from anachron.edit.requests import Marked
+from anachron.lm.scoring import input_device
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A batch of texts: ids (batch, time) and, for each text, the position of its subject's last token."""
+
+    ids: torch.Tensor
+    subjects: torch.Tensor
+
+
+def batch(model: Any, marked: Sequence[Marked], *, feed_last: bool = False) -> Texts:
+    """Texts padded on the right; the last token is fed only where something is read there."""
+    kept = [m.ids if feed_last else m.ids[:-1] for m in marked]
+    width = max(map(len, kept))
+    device = input_device(model)
+    ids = torch.tensor([list(k) + [k[-1]] * (width - len(k)) for k in kept], device=device)
+    return Texts(ids, torch.tensor([m.subject for m in marked], device=device))
+
+
+def run(model: Any, texts: Texts) -> torch.Tensor:
+    """Logits of a batch, (batch, time, vocabulary)."""
+    return model(input_ids=texts.ids, use_cache=False).logits
+
+
+def at_least_float32(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def picked(values: torch.Tensor, texts: Texts, columns: torch.Tensor) -> torch.Tensor:
+    """One position a text of a module's input or output, (batch, width); OPT flattens batch and time into one."""
+    rows = torch.arange(len(columns), device=values.device)
+    return values.reshape(*texts.ids.shape, values.shape[-1])[rows, columns.to(values.device)]
+
+
+@contextmanager
+def hooked(model: Any, module: str, hook: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
+    """Let a function see, and replace if it returns something, what a module gives out (its first part, of a tuple)."""
+
+    def on_output(_: Any, __: Any, output: Any) -> Any:
+        first = output[0] if isinstance(output, tuple) else output
+        changed = hook(first)
+        if changed is None:
+            return None
+        return (changed, *output[1:]) if isinstance(output, tuple) else changed
+
+    handle = model.get_submodule(module).register_forward_hook(on_output)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def inputs_seen(model: Any, module: str, see: Callable[[torch.Tensor], None]) -> Iterator[None]:
+    """Let a function see what goes into a module."""
+    handle = model.get_submodule(module).register_forward_pre_hook(lambda _, given: see(given[0]))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Iterator[None]:
+    """Add delta, (batch, width), to a module's output at the subject's last token of each text."""
+
+    def add(output: torch.Tensor) -> torch.Tensor:
+        shaped = output.reshape(*texts.ids.shape, output.shape[-1])
+        at_subject = torch.zeros(shaped.shape[:2], dtype=torch.bool, device=shaped.device)
+        at_subject[torch.arange(len(texts.subjects)), texts.subjects.to(shaped.device)] = True
+        moved = torch.where(at_subject[..., None], shaped + delta.to(shaped)[:, None, :], shaped)
+        return moved.reshape(output.shape)
+
+    with hooked(model, module, add):
+        yield
+
+
+def values_at_subject(model: Any, texts: Texts, *, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> dict:
+    """Inputs and outputs of modules at the subject's last token, in float32 or finer, without gradient.
+
+    Returns {("in" | "out", module): (batch, width)}.
+    """
+    found: dict[tuple[str, str], torch.Tensor] = {}
+
+    def keep(side: str, module: str) -> Callable[[torch.Tensor], None]:
+        def see(values: torch.Tensor) -> None:
+            found[side, module] = at_least_float32(picked(values, texts, texts.subjects).detach())
+
+        return see
+
+    with torch.no_grad(), ExitStack() as stack:
+        for module in inputs:
+            stack.enter_context(inputs_seen(model, module, keep("in", module)))
+        for module in outputs:
+            stack.enter_context(hooked(model, module, keep("out", module)))
+        head = model.get_output_embeddings()
+        if head is not None:  # nothing is read from the logits, so the head is given a single position
+            stack.enter_context(_short_head(head))
+        run(model, texts)
+    return found
+
+
+@contextmanager
+def _short_head(head: torch.nn.Module) -> Iterator[None]:
+    handle = head.register_forward_pre_hook(lambda _, given: (given[0][:1, :1], *given[1:]) if given else None)
+    try:
+        yield
+    finally:
+        handle.remove()

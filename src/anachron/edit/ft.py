@@ -1,0 +1,98 @@
+"""Fine-tuning of one layer's MLP projection, free (FT) or inside a box around the old weights (FT+L).
+
+FT+L is the constrained fine-tuning of Zhu and others (2020): after each step every weight is clamped to W0 +- eps.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from anachron.edit.base import Dense, Edit, fingerprint
+from anachron.edit.forward import at_least_float32, batch
+from anachron.edit.requests import EditRequest, Marked, mark
+from anachron.edit.sites import Sites, weight_of
+from anachron.edit.value import frozen
+from anachron.errors import DataError
+from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import answer_logits
+
+
+@dataclass(frozen=True)
+class FtSettings:
+    """layer: whose MLP projection (weights and bias) is trained. steps, rate: of Adam. stop_below: loss in nats.
+
+    eps: half the width of the box of FT+L; None for FT. last_position_loss: as the published code, read every target
+    token's probability off the last position of the prompt, instead of after the tokens before it.
+    """
+
+    layer: int = 21
+    steps: int = 25
+    rate: float = 5e-4
+    stop_below: float = 1e-2
+    eps: float | None = None
+    last_position_loss: bool = False
+
+
+def ft(lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites) -> Edit:
+    """Train on all requests together: the mean over requests of the mean over their target tokens.
+
+    The trained copy is float32 or finer whatever the model's dtype: in bfloat16 nearly half of the weights cannot move
+    by 5e-5. The model itself is never written to.
+    """
+    module = sites.mlp_out(settings.layer)
+    weight = weight_of(lm.model, module)
+    owner = lm.model.get_submodule(module)
+    start = [at_least_float32(t.detach()) for t in (weight, owner.bias) if t is not None]
+    trained = [t.clone().requires_grad_(True) for t in start]
+    optimiser = torch.optim.Adam(trained, lr=settings.rate, weight_decay=0)
+    marked = mark(lm.tokenizer, requests)
+    with frozen(lm.model), torch.enable_grad():
+        for _ in range(settings.steps):
+            loss = _loss(lm, marked, settings, owner, trained)
+            if not torch.isfinite(loss):
+                raise DataError(f"the loss of FT is {loss.item()}; use a lower rate or dtype float32")
+            if loss.item() < settings.stop_below:
+                break
+            for tensor, grad in zip(trained, torch.autograd.grad(loss, trained), strict=True):
+                tensor.grad = grad
+            optimiser.step()
+            if settings.eps is not None:
+                with torch.no_grad():
+                    for tensor, old in zip(trained, start, strict=True):
+                        tensor.copy_(torch.clamp(tensor, old - settings.eps, old + settings.eps))
+    changes = [(new - old).detach() for new, old in zip(trained, start, strict=True)]
+    return Edit({module: Dense(*changes)}, model=fingerprint(lm))
+
+
+def _loss(
+    lm: LanguageModel, marked: Sequence[Marked], settings: FtSettings, owner: torch.nn.Module,
+    trained: Sequence[torch.Tensor],
+) -> torch.Tensor:  # fmt: skip
+    texts = batch(lm.model, marked)
+    rows = torch.tensor([r for r, m in enumerate(marked) for _ in m.targets])
+    columns = torch.tensor(
+        [(m.targets[0] if settings.last_position_loss else t) - 1 for m in marked for t in m.targets]
+    )
+    wanted = torch.tensor([m.ids[t] for m in marked for t in m.targets])
+    share = torch.tensor([1 / (len(m.targets) * len(marked)) for m in marked for _ in m.targets])
+    with _weights_of(owner, trained):
+        logits = answer_logits(lm.model, texts.ids, rows, columns)
+    logp = torch.log_softmax(at_least_float32(logits), -1)
+    return -(logp.gather(1, wanted.to(logp.device)[:, None])[:, 0] * share.to(logp)).sum()
+
+
+@contextmanager
+def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Let a linear module compute with other weights (outputs, inputs), through which gradients flow."""
+
+    def compute(_: Any, given: tuple[torch.Tensor, ...], __: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(given[0], *(t.to(given[0].dtype) for t in trained))
+
+    handle = owner.register_forward_hook(compute)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,20 @@
+"""PROMPT: the new fact's sentence in front of every prompt (Si and others, 2023; paper 003, section 5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anachron.edit.base import Edit, fingerprint
+from anachron.edit.requests import EditRequest
+from anachron.lm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class PromptSettings:
+    """end: what stands behind each sentence."""
+
+    end: str = ". "
+
+
+def prompt(lm: LanguageModel, requests: Sequence[EditRequest], settings: PromptSettings) -> Edit:
+    """No weight changes: the sentences of all requests, in their order, become the prefix."""
+    return Edit(prefix="".join(request.sentence + settings.end for request in requests), model=fingerprint(lm))

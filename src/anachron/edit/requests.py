@@ -1,0 +1,120 @@
+"""Edit requests, and the token positions that editing needs in their texts."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anachron.errors import DataError
+from anachron.lm.formats import check_pair, separator_for
+from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise, whole_characters
+
+SLOT = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class EditRequest:
+    """Make ``target`` what follows ``prompt``: the prompt is a text with the slot ``{}`` where its subject stands.
+
+    Raises `DataError` for a prompt without exactly one slot, and for an empty subject or target.
+    """
+
+    prompt: str
+    subject: str
+    target: str
+
+    def __post_init__(self) -> None:
+        if self.prompt.count(SLOT) != 1:
+            raise DataError(f"prompt {self.prompt!r} must hold the slot {SLOT} for its subject exactly once")
+        if not self.subject or self.subject != self.subject.strip():
+            raise DataError(f"subject {self.subject!r} is empty or has white space around it")
+        check_pair(self.text, self.target)
+
+    @classmethod
+    def of(cls, prompt: str, subject: str, target: str) -> "EditRequest":
+        """From a prompt with a slot, or one that names its subject: its last mention as a whole word is the slot.
+
+        Raises `DataError` where the prompt holds neither.
+        """
+        if SLOT in prompt:
+            return cls(prompt, subject, target)
+        found = list(re.finditer(f"(?={re.escape(subject)})", prompt)) if subject else []
+        whole = [m.start() for m in found if _is_whole(prompt, m.start(), m.start() + len(subject))]
+        if not whole:
+            raise DataError(
+                f"the subject {subject!r} is not in the prompt {prompt!r}; an edit works at the subject's last token, "
+                "so the prompt must name it as it is written in the update"
+            )
+        start = whole[-1]
+        return cls(prompt[:start] + SLOT + prompt[start + len(subject) :], subject, target)
+
+    @property
+    def text(self) -> str:
+        """The prompt with its subject."""
+        return self.prompt.replace(SLOT, self.subject)
+
+    @property
+    def sentence(self) -> str:
+        """The prompt completed by the target, without full stop."""
+        return self.text + separator_for(self.text) + self.target
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no letter or digit goes on from the span on either side."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    return not (before.isalnum() and text[start].isalnum()) and not (after.isalnum() and text[end - 1].isalnum())
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text's tokens: what is fed, the positions of the target's tokens, and of the subject's last token."""
+
+    ids: tuple[int, ...]
+    targets: tuple[int, ...]
+    subject: int
+
+
+def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "") -> list[Marked]:
+    """Each request's prompt and target behind a context, tokenised as one text. One `Marked` a request.
+
+    The subject's last token is the one that holds its last character. Raises `DataError` where a target has no token of
+    its own or the subject ends inside the target's first token.
+    """
+    texts = [context + request.sentence for request in requests]
+    marked = []
+    for request, text, (ids, offsets) in zip(
+        requests, texts, tokenise(tokenizer, texts, add_special_tokens=True), strict=True
+    ):
+        located = Located(text, ((len(text) - len(request.target), len(text)),))
+        kept: Encoded = cut(located, ids, offsets)
+        start = len(context) + request.prompt.index(SLOT)
+        last = _last_token(text, offsets, start, start + len(request.subject))
+        if last >= kept.targets[0]:
+            raise DataError(f"the subject {request.subject!r} ends in the same token as the target begins in {text!r}")
+        marked.append(Marked(kept.ids, kept.targets, last))
+    return marked
+
+
+def mark_prompts(tokenizer: Any, prompts: Sequence[tuple[str, str]]) -> list[Marked]:
+    """(text with a slot, subject) pairs without a target: all tokens, and the subject's last one."""
+    texts = [prompt.replace(SLOT, subject) for prompt, subject in prompts]
+    marked = []
+    for (prompt, subject), text, (ids, offsets) in zip(
+        prompts, texts, tokenise(tokenizer, texts, add_special_tokens=True), strict=True
+    ):
+        start = prompt.index(SLOT)
+        last = _last_token(text, offsets, start, start + len(subject))
+        marked.append(Marked(tuple(ids[: _last_real(offsets) + 1]), (), last))
+    return marked
+
+
+def _last_token(text: str, offsets: Sequence[tuple[int, int]], start: int, end: int) -> int:
+    run = covering_run(offsets, *whole_characters(text, start, end))
+    if not run:
+        raise DataError(f"the subject {text[start:end]!r} has no token in {text!r}")
+    return run[-1]
+
+
+def _last_real(offsets: Sequence[tuple[int, int]]) -> int:
+    """The last token that stands for text: what the tokenizer puts behind (an end-of-text mark) is not fed."""
+    return max(i for i, (first, last) in enumerate(offsets) if last > first)

@@ -1,0 +1,61 @@
+"""ROME: one fact as a rank-one change of one layer's MLP projection (Meng and others, NeurIPS 2022).
+
+As published, the key is averaged over contexts for the direction u and taken from the bare prompt for the size; where
+k . u is tiny the change is huge and the model collapses. r-ROME (Gupta and others, 2024), the default, uses the
+averaged key in both places.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from anachron.edit.base import Edit, LowRank, edited, fingerprint
+from anachron.edit.covariance import SecondMoment
+from anachron.edit.keys import inverse_times, keys_and_outputs
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import Sites, weight_of
+from anachron.edit.value import ValueSettings, contexts_of, optimise_values
+from anachron.lm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class RomeSettings(ValueSettings):
+    """layer: whose MLP projection is changed. averaged_key: r-ROME; off is ROME as published."""
+
+    layer: int = 5
+    averaged_key: bool = True
+
+
+def rome(
+    lm: LanguageModel,
+    requests: Sequence[EditRequest],
+    settings: RomeSettings,
+    sites: Sites,
+    covariance: Mapping[str, SecondMoment] | None,
+) -> Edit:
+    """dW = (h0 + delta - W k) / (k . u) u', u = C^-1 k / |C^-1 k|; several requests one on top of the other."""
+    module = sites.mlp_out(settings.layer)
+    weight_of(lm.model, module)
+    contexts = contexts_of(lm, settings)
+    total = Edit(model=fingerprint(lm))
+    for request in requests:
+        with edited(lm, total, check=False):
+            total = total + Edit({module: _change(lm, request, settings, module, contexts, covariance)})
+    return total
+
+
+def _change(
+    lm: LanguageModel,
+    request: EditRequest,
+    settings: RomeSettings,
+    module: str,
+    contexts: Sequence[str],
+    covariance: Mapping[str, SecondMoment] | None,
+) -> LowRank:
+    values = optimise_values(lm, [request], module, contexts, settings)
+    keys, outputs = keys_and_outputs(lm, [request], module, contexts)  # (1 + contexts, width)
+    mean_key, mean_output = keys.mean(0), outputs.mean(0)
+    u = inverse_times(covariance, module, mean_key[:, None])[:, 0]
+    u = u / u.norm()
+    key, output = (mean_key, mean_output) if settings.averaged_key else (keys[0], outputs[0])
+    residual = values.wanted[0].double() - output
+    return LowRank((residual / (key @ u))[:, None], u[None, :])

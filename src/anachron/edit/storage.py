@@ -1,0 +1,93 @@
+"""Edits as files: one safetensors file that carries its manifest, and models with an edit saved whole."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
+from anachron.errors import ConfigError, DataError
+from anachron.io import atomic, versions, write_json, write_manifest
+from anachron.lm.model import LanguageModel
+
+FORMAT = "anachron edit 1"
+
+
+def save_edit(edit: Edit, path: Path | str) -> None:
+    """Write an edit, whole or not at all; its manifest is in the file and beside it."""
+    tensors: dict[str, torch.Tensor] = {}
+    for name, delta in edit.deltas.items():
+        parts = (
+            {"left": delta.left, "right": delta.right}
+            if isinstance(delta, LowRank)
+            else {"weight": delta.weight, "bias": delta.bias}
+        )
+        tensors |= {f"{name}/{part}": t for part, t in parts.items() if t is not None}
+    tensors |= {f"{name}/keys": keys for name, keys in edit.keys.items()}
+    about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
+    with atomic(path) as temporary:
+        plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+        save_file(plain, temporary, {"anachron": json.dumps(about, ensure_ascii=False, sort_keys=True)})
+    write_manifest(
+        path,
+        command="edit",
+        parameters=edit.about,
+        inputs={"model": edit.model},
+        counts={"modules": len(edit.deltas), "edits": edit.count},
+    )
+
+
+def load_edit(path: Path | str) -> Edit:
+    """Read what `save_edit` wrote. Raises `DataError` for any other file."""
+    try:
+        with safe_open(path, "pt") as held:
+            about = json.loads((held.metadata() or {}).get("anachron", "null"))
+            tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118  not a dict
+    except (OSError, SafetensorError, ValueError) as error:
+        raise DataError(f"cannot read {path} as an edit: {error}") from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise DataError(f"{path} is no edit of Anachron (no {FORMAT!r} in its metadata); give the file of edit --out")
+    parts: dict[str, dict[str, torch.Tensor]] = {}
+    for name, tensor in tensors.items():
+        module, _, part = name.rpartition("/")
+        parts.setdefault(module, {})[part] = tensor
+    keys = {module: held.pop("keys") for module, held in parts.items() if "keys" in held}
+    deltas: dict[str, Delta] = {
+        module: LowRank(held["left"], held["right"]) if "left" in held else Dense(held["weight"], held.get("bias"))
+        for module, held in parts.items()
+        if held
+    }
+    return Edit(deltas, about["prefix"], about["model"], about["about"], keys)
+
+
+def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None:
+    """Write the model with the edit in its weights as a Hugging Face folder, whole or not at all.
+
+    Raises `ConfigError` for an edit that is no change of weights, and for a folder that is there already.
+    """
+    target = Path(folder)
+    if edit.prefix:
+        raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")
+    if target.exists():
+        raise ConfigError(f"{target} is there already; choose another folder for the edited model")
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        with edited(lm, edit):
+            lm.model.save_pretrained(temporary)
+        lm.tokenizer.save_pretrained(temporary)
+        about = {"model": edit.model, "name": lm.name, "about": edit.about, "versions": versions()}
+        write_json(temporary / "anachron_edit.json", about)
+        temporary.replace(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def describe(edit: Edit) -> dict[str, Any]:
+    """What an edit changes, for people: modules with the rank or ``dense``, and the size in bytes."""
+    kinds = {name: "dense" if isinstance(d, Dense) else f"rank {d.right.shape[0]}" for name, d in edit.deltas.items()}
+    return {"method": edit.about.get("method"), "modules": kinds, "prefix": edit.prefix, "edits": edit.count}

@@ -1,0 +1,152 @@
+"""The optimised value that ROME, MEMIT, AlphaEdit and EMMET share.
+
+A vector is added to a module's output at the subject's last token and optimised until the model says the target
+(ROME, section 3.1; MEMIT, section 4.1; the published code where the papers are silent).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from anachron.edit.contexts import sampled_contexts
+from anachron.edit.forward import Texts, at_least_float32, batch, shifted, values_at_subject
+from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
+from anachron.errors import DataError
+from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import answer_logits
+
+ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
+
+
+@dataclass(frozen=True)
+class ValueSettings:
+    """How a value is optimised.
+
+    steps: of Adam, the last of which only looks (as published: n steps move the value n - 1 times). rate: of Adam.
+    stop_below: loss (nats) at which an update is finished. decay: weight of |delta| / |h0|^2. kl: weight of the
+    divergence at "{subject} is a". clamp: largest |delta| as a multiple of |h0|. contexts: texts put before the prompt;
+    None samples them from the model by ``context_lengths`` ((tokens, texts) pairs) and ``seed``; the prompt without a
+    context is always among the inputs.
+    """
+
+    steps: int = 20
+    rate: float = 0.5
+    stop_below: float = 0.05
+    decay: float = 0.5
+    kl: float = 0.0625
+    clamp: float = 4.0
+    contexts: tuple[str, ...] | None = None
+    context_lengths: tuple[tuple[int, int], ...] = ((5, 10), (10, 10))
+    seed: int = 0
+
+
+def contexts_of(lm: LanguageModel, settings: ValueSettings) -> tuple[str, ...]:
+    """The contexts given, or sampled from the model."""
+    if settings.contexts is not None:
+        return settings.contexts
+    return sampled_contexts(lm, settings.context_lengths, settings.seed)
+
+
+@dataclass(frozen=True)
+class Values:
+    """A module's output at the subject, what is added to it, both (requests, width), and the last losses."""
+
+    clean: torch.Tensor
+    delta: torch.Tensor
+    losses: torch.Tensor
+
+    @property
+    def wanted(self) -> torch.Tensor:
+        return self.clean + self.delta
+
+
+@contextmanager
+def frozen(model: Any) -> Iterator[None]:
+    """No weight takes part in gradients as long as the block lasts."""
+    before = [(p, p.requires_grad) for p in model.parameters()]
+    try:
+        for parameter, _ in before:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter, needed in before:
+            parameter.requires_grad_(needed)
+
+
+def optimise_values(
+    lm: LanguageModel, requests: Sequence[EditRequest], module: str, contexts: Sequence[str], settings: ValueSettings
+) -> Values:
+    """The value of ``module`` at each request's subject under which the model says its target.
+
+    All requests together, each with a loss, a step size and an end of its own, so that the result does not depend on
+    the company. Raises `DataError` where the optimisation meets a number that is none.
+    """
+    group = _Group(lm, requests, contexts)
+    clean = values_at_subject(lm.model, group.bare, outputs=[module])["out", module]
+    norms = clean.norm(dim=1)
+    delta = torch.zeros_like(clean, requires_grad=True)
+    optimiser = torch.optim.Adam([delta], lr=settings.rate)
+    essence: torch.Tensor | None = None
+    losses = torch.full_like(norms, torch.inf)
+    active = torch.ones_like(norms, dtype=torch.bool)
+    with frozen(lm.model), torch.enable_grad():
+        for step in range(settings.steps):
+            with shifted(lm.model, module, group.texts, delta[group.owners.to(delta.device)]):
+                nll, logp = group.look()
+            if essence is None:
+                essence = logp.detach()
+            divergence = (logp.exp() * (logp - essence)).sum(-1)
+            loss = nll + settings.kl * divergence + settings.decay * delta.norm(dim=1) / norms**2
+            losses = torch.where(active, loss.detach(), losses)
+            active = active & (loss.detach() >= settings.stop_below)
+            if not active.any() or step == settings.steps - 1:
+                break
+            (delta.grad,) = torch.autograd.grad(loss[active].sum(), [delta])
+            before = delta.detach().clone()
+            optimiser.step()
+            with torch.no_grad():
+                size = delta.norm(dim=1)
+                delta.mul_(torch.clamp(settings.clamp * norms / size.clamp_min(1e-30), max=1.0)[:, None])
+                delta.copy_(torch.where(active[:, None], delta, before))
+    if not torch.isfinite(losses).all():
+        bad = requests[int((~torch.isfinite(losses)).nonzero()[0])]
+        raise DataError(f"the loss of the update {bad.sentence!r} is not a number; use a lower rate or dtype float32")
+    return Values(clean, delta.detach(), losses)
+
+
+class _Group:
+    """The texts of some requests, row by row: each context with prompt and target, then "{subject} is a"."""
+
+    def __init__(self, lm: LanguageModel, requests: Sequence[EditRequest], contexts: Sequence[str]) -> None:
+        self.lm, self.count = lm, len(requests)
+        bare = mark(lm.tokenizer, requests)
+        marked: list[Marked] = list(bare)
+        for context in contexts:
+            marked += mark(lm.tokenizer, requests, context)
+        self.copies = 1 + len(contexts)
+        essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
+        self.bare = batch(lm.model, bare)
+        self.texts: Texts = batch(lm.model, [*marked, *essence])
+        device = self.texts.ids.device
+        self.owners = torch.arange(self.count, device=device).repeat(self.copies + 1)
+        self.rows = torch.tensor([r for r, m in enumerate(marked) for _ in m.targets])
+        self.columns = torch.tensor([t - 1 for m in marked for t in m.targets])
+        self.wanted = torch.tensor([m.ids[t] for m in marked for t in m.targets])
+        lengths = torch.tensor([len(m.targets) for m in marked])
+        self.share = (1.0 / (lengths * self.copies))[self.rows]  # a token's part in the mean over tokens and contexts
+        self.essence_rows = torch.arange(len(marked), len(marked) + self.count)
+        self.essence_columns = torch.tensor([m.subject for m in essence])
+
+    def look(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Negative log-likelihood of the target a request, and log-probabilities at the subject of the essence."""
+        rows, columns = torch.cat([self.rows, self.essence_rows]), torch.cat([self.columns, self.essence_columns])
+        logits = answer_logits(self.lm.model, self.texts.ids, rows, columns)
+        logp = torch.log_softmax(at_least_float32(logits), -1)
+        scored = logp[: len(self.rows)].gather(1, self.wanted.to(logp.device)[:, None])[:, 0]
+        nll = torch.zeros(self.count, dtype=logp.dtype, device=logp.device)
+        owners = self.owners.to(logp.device)[self.rows.to(logp.device)]
+        nll = nll.index_add(0, owners, -scored * self.share.to(scored))
+        return nll, logp[len(self.rows) :]
