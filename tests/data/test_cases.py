@@ -167,10 +167,10 @@ def test_wikifactdiff_with_our_columns(load):
     assert case.nearest[0].popularity == 3.0
     assert case.random == (NeighbourFact("The capital of Peru is", ("Lima",), None, None, "Peru"),)
     assert (case.start, case.end, case.precision, case.old_start) == ("2017-05-14", None, "day", "2012-05")
-    dated = {"start": "2017-05", "end": "2027", "precision": "month", "question_templates": ["who led France?"]}
+    dated = {"start": "2017-05", "end": "2027", "precision": "month", "question_templates": ["who led [SUBJ]?"]}
     (case,) = load(record | dated).cases
     assert (case.start, case.end, case.precision) == ("2017-05", "2027", "month")
-    assert case.question_templates == ("who led France?",)
+    assert case.question_templates == ("who led [SUBJ]?",)
 
 
 def test_a_count_holds_from_its_point_in_time(load):
@@ -495,7 +495,7 @@ def test_a_published_file_of_counterfact_cases():
 
 
 def test_the_bundled_set(monkeypatch):
-    dated = {"start": "2017-05", "end": None, "precision": "month", "question_templates": ["who led France?"]}
+    dated = {"start": "2017-05", "end": None, "precision": "month", "question_templates": ["who led [SUBJ]?"]}
     table = pl.DataFrame([update(case_id=1, random_neighborhood=[]) | dated])
     module = types.ModuleType("mini_updates")
     module.mini_updates = lambda: table  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ class EditCase:
     popularity: of the subject.
     start, end: first and last date on which the new object is true; precision: year, month or day, of the start.
     old_start: first date on which the old object was true. Dates as in `anachron.core.dates.Date`.
-    question_templates: questions about the subject, to be asked with dates.
+    question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
     """
 
     case_id: str
