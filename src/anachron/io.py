@@ -94,9 +94,8 @@ def read_json(path: Path | str) -> Any:
         raise DataError(f"cannot read {path} as JSON: {error}") from error
 
 
-def read_jsonl(path: Path | str) -> list[Json]:
-    """Rows of a JSON-lines file; a broken line is named by its number."""
-    rows: list[Json] = []
+def iterate_jsonl(path: Path | str) -> Iterator[Json]:
+    """Rows of a JSON-lines file, one after the other; a broken line is named by its number."""
     try:
         with Path(path).open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -107,10 +106,14 @@ def read_jsonl(path: Path | str) -> list[Json]:
                         raise DataError(f"{path}, line {number}: not valid JSON ({error})") from None
                     if not isinstance(row, dict):
                         raise DataError(f"{path}, line {number}: expected an object, found {type(row).__name__}")
-                    rows.append(row)
+                    yield row
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
-    return rows
+
+
+def read_jsonl(path: Path | str) -> list[Json]:
+    """All rows of a JSON-lines file; see `iterate_jsonl`."""
+    return list(iterate_jsonl(path))
 
 
 WRITERS: dict[str, Callable[[pl.DataFrame, BytesIO], Any]] = {

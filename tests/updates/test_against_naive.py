@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from anachron.core.scenarios import SCENARIOS
 from anachron.text.cloze import Cloze
 from anachron.updates.build import Built, Settings, build_updates
 from anachron.updates.explain import explain_changes
-from anachron.updates.groups import CLASH, MERGED, NO_CHANGE, SAME, SCENARIOS, UNKNOWN
+from anachron.updates.groups import CLASH, MERGED, NO_CHANGE, SAME, UNKNOWN
 from anachron.updates.redirects import read_redirects
 from anachron.updates.statistics import statistics
 from anachron.wikidata.select import Spread

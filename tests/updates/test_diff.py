@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
+from anachron.core.scenarios import SCENARIOS, scenario_of
 from anachron.errors import DataError
 from anachron.updates.diff import align, similarity
-from anachron.updates.groups import SCENARIOS, Sieve, scenarios, understood, without_duplicates
+from anachron.updates.groups import Sieve, scenarios, understood, without_duplicates
 from anachron.updates.redirects import follow, merged_by, read_redirects
 from anachron.updates.triples import KEPT, days_of
 from wikidata.made import STATEMENTS, boundary, statement
@@ -229,8 +230,9 @@ def test_scenarios_by_their_definitions():
         elif new and not obsolete:
             expected = "AddObject" if static else "AddRelation"
         else:
-            expected = "Other" if obsolete or new else None
-        assert expected is None or found[number] == expected, (new, obsolete, static)
+            expected = "Other"
+        assert (expected == "Other" and not new + obsolete) or found[number] == expected, (new, obsolete, static)
+        assert scenario_of([label for label, _ in groups[number][1]], fresh) == expected
     assert set(found.values()) <= set(SCENARIOS)
 
 

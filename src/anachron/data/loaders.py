@@ -74,7 +74,11 @@ def load_dataset(
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
         return Dataset(name, BUNDLED[name].statements(), "released")
     path = Path(name)
-    raw = read_table(path) if path.is_file() or path.suffix in READERS else _from_hub(name, split, revision)
+    raw = (
+        read_table(path)
+        if path.is_file() or path.suffix in READERS
+        else read_hub(name, split, revision, tuple(BUNDLED))
+    )
     try:
         table, convention = from_published(raw, boundaries)
     except DataError as error:
@@ -82,7 +86,12 @@ def load_dataset(
     return Dataset(name, table, convention)
 
 
-def _from_hub(name: str, split: str | None, revision: str | None) -> pl.DataFrame:
+def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[str, ...]) -> pl.DataFrame:
+    """A data set of the Hugging Face hub, or a folder of data files, as one table.
+
+    bundled: the names that would have meant one of ours, for the errors: `ConfigError` without the extra or a needed
+    split, `DataError` where the hub has no such data set.
+    """
     folder = Path(name)
     if folder.is_dir() and not any(p.suffix in _DATA_ENDINGS for depth in ("*", "*/*") for p in folder.glob(depth)):
         raise ConfigError(
@@ -92,7 +101,7 @@ def _from_hub(name: str, split: str | None, revision: str | None) -> pl.DataFram
         import datasets
     except ImportError as error:
         raise ConfigError(
-            f"{name!r} is neither a file nor a bundled data set ({', '.join(BUNDLED)}); to read it from the hub, "
+            f"{name!r} is neither a file nor a bundled data set ({', '.join(bundled)}); to read it from the hub, "
             "install the extra: pip install 'anachron[hub]'"
         ) from error
     try:
@@ -100,7 +109,7 @@ def _from_hub(name: str, split: str | None, revision: str | None) -> pl.DataFram
     except Exception as error:  # datasets raises many classes here; all mean the same to a user
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
-            f"{name!r} is no file and no bundled data set ({', '.join(BUNDLED)}), and the hub says: {reason}"
+            f"{name!r} is no file and no bundled data set ({', '.join(bundled)}), and the hub says: {reason}"
         ) from error
     if isinstance(loaded, dict):
         if len(loaded) != 1:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-SCENARIOS = ("ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
 UNKNOWN = "a triple is not understood"
 NO_CHANGE = "nothing became true or false"
 MERGED = "only items that were merged differ"
@@ -151,11 +150,7 @@ def without_duplicates(sieve: Sieve) -> None:
 
 
 def scenarios(triples: pl.DataFrame) -> pl.DataFrame:
-    """``group, scenario`` of each group (``group, label, subject_is_new``), by the definitions of paper 003, section 3.
-
-    AddEntity: the subject is new. ReplaceObject: one new and one obsolete. Archive: all obsolete. AddRelation: all new.
-    AddObject: new and static ones, none obsolete. Other: the rest.
-    """
+    """``group, scenario`` of each group (``group, label, subject_is_new``): `anachron.core.scenarios.scenario_of`."""
     label = pl.col("label")
     sizes = triples.group_by("group", maintain_order=True).agg(
         pl.col("subject_is_new").any().alias("fresh"),

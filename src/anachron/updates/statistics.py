@@ -4,7 +4,7 @@ import zlib
 
 import polars as pl
 
-from anachron.updates.groups import SCENARIOS
+from anachron.core.scenarios import SCENARIOS
 
 POPULATION, ONE_IN = "P1082", 14  # the replacement subset keeps one in so many of these, for the sake of the others
 # Paper 003, table 2.

@@ -1,0 +1,103 @@
+"""Updates in the formats of editing benchmarks: CounterFact, zsRE, and EasyEdit's flat records of either.
+
+CounterFact (ROME, appendix D): ``requested_rewrite {prompt with {}, subject, target_new {str}, target_true {str},
+relation_id}, paraphrase_prompts, neighborhood_prompts``; neighbours are other subjects with the object
+``target_true``. `anachron export counterfact` writes it too, with ``date_of_change`` and ``periods`` besides.
+
+zsRE, as MEND and ROME evaluate it: ``subject, src, rephrase, alt, answers, loc, loc_ans``; ``src`` is the question,
+``alt`` the object to be made true (as MEND and EasyEdit use it; ROME's own evaluation teaches the first of ``answers``
+instead), the first of ``answers`` the one that was true before, ``loc`` a question of Natural Questions without its
+question mark.
+
+Flat (EasyEdit): ``prompt, subject, target_new`` and maybe ``ground_truth, rephrase_prompt, locality_prompt,
+locality_ground_truth``, each a text or a list of texts.
+"""
+
+from anachron.data.case_records import SLOT, EditCase, NeighbourFact, Part, granularity_of, whole_prompt
+
+NQ = "nq question:"  # what MEND puts before a question of Natural Questions
+
+
+def counterfact_case(record: Part, case_id: str) -> EditCase:
+    asked = record.get("requested_rewrite")
+    prompt = asked.get("prompt").prompt()
+    if prompt.count(SLOT) != 1:
+        raise asked.get("prompt").wrong(f"it must hold {SLOT} once, where the subject stands")
+    target = {name: asked.get(name) for name in ("target_new", "target_true")}
+    new, old = (None if part.value is None else part.get("str").label() for part in target.values())
+    neighbours = record.get("neighborhood_prompts")
+    alike = neighbours.prompts()
+    if alike and not old:
+        raise neighbours.wrong("its facts have the object requested_rewrite.target_true, which is missing; give it")
+    periods = record.get("periods")
+    held = {name: [] if periods.value is None else periods.get(name).items() for name in target}
+    start = record.get("date_of_change").date()
+    return EditCase(
+        case_id=case_id,
+        subject=asked.get("subject").some_label(),
+        prompt=prompt,
+        new=new,
+        old=old or None,
+        generalization=record.get("paraphrase_prompts").prompts(),
+        nearest=tuple(NeighbourFact(text, (old,), None, None, None) for text in alike if old),
+        relation=asked.get("relation_id").label() or record.get("relation_label").label() or None,
+        objects=_objects(new, old),
+        start=start,
+        end=held["target_new"][-1].date() if held["target_new"] else None,
+        precision=granularity_of(start),
+        old_start=held["target_true"][0].date() if held["target_true"] else None,
+    )
+
+
+def zsre_case(record: Part, case_id: str) -> EditCase:
+    return _case(record, case_id, "src", "alt", "answers", "rephrase", ("loc", "loc_ans"))
+
+
+def flat_case(record: Part, case_id: str) -> EditCase:
+    located = ("locality_prompt", "locality_ground_truth")
+    return _case(record, case_id, "prompt", "target_new", "ground_truth", "rephrase_prompt", located)
+
+
+def _case(
+    record: Part, case_id: str, prompt: str, new: str, old: str, other: str, located: tuple[str, str]
+) -> EditCase:
+    """From a record with these names for its prompt, its objects, its other prompt, and a neighbour and its object."""
+    target = record.get(new).label()
+    before = next(iter(record.get(old).labels()), None)
+    return EditCase(
+        case_id=case_id,
+        subject=record.get("subject").some_label(),
+        prompt=whole_prompt(record.get(prompt)),
+        new=target,
+        old=before,
+        generalization=record.get(other).prompts(),
+        nearest=_located(record.get(located[0]), record.get(located[1])),
+        objects=_objects(target, before),
+    )
+
+
+def _located(prompts: Part, answers: Part) -> tuple[NeighbourFact, ...]:
+    """A neighbour with its one or several true objects, or as many neighbours as objects."""
+    asked = tuple(_as_question(prompt) for prompt in prompts.prompts())
+    true = answers.labels()
+    if not isinstance(prompts.value, list) and asked and true:
+        return (NeighbourFact(asked[0], true, None, None, None),)
+    if len(asked) != len(true):
+        raise answers.wrong(f"it must hold one true object for each of {prompts.path}, of which there are {len(asked)}")
+    return tuple(NeighbourFact(p, (o,), None, None, None) for p, o in zip(asked, true, strict=True))
+
+
+def _as_question(prompt: str) -> str:
+    """With the mark that MEND leaves off; ROME's evaluation puts it back as well."""
+    return f"{prompt}?" if prompt.startswith(NQ) and not prompt.endswith("?") else prompt
+
+
+def _objects(new: str | None, old: str | None) -> tuple[tuple[str, str], ...]:
+    pairs = ((new, "new"), (old, "obsolete"))
+    return tuple((label, decision) for label, decision in pairs if label)
+
+
+def is_nq(record: Part) -> bool | None:
+    """Whether a flat record's neighbours are questions of Natural Questions, as in zsRE; None where it has none."""
+    prompts = record.get("locality_prompt").prompts()
+    return all(prompt.startswith(NQ) for prompt in prompts) if prompts else None

@@ -1,0 +1,98 @@
+"""Updates in the published columns of WikiFactDiff, with the columns that this package adds to them.
+
+``case_id, subject {id, label, description}, relation {id, label, description}, update_prompt, generalization_prompts,
+subject_is_ph_new, relation_is_temp_func, is_replace, subject_popularity, objects [{id, label, description, decision}],
+neighborhood [{subject, dist, objects [{object, prompt}]}]``; every prompt ends in a blank, ``____``. Ours besides:
+``scenario``, ``random_neighborhood``, ``popularity`` of a neighbour, ``start``, ``end`` and ``point_in_time`` of an
+object, and ``start, end, precision, question_templates`` of an update.
+"""
+
+from dataclasses import dataclass
+
+from anachron.core.dates import GRANULARITIES
+from anachron.core.scenarios import DECISIONS, SCENARIOS, scenario_of
+from anachron.data.case_records import EditCase, NeighbourFact, Part, granularity_of, whole_prompt
+
+BLANK = "____"
+REQUIRED = ("subject", "relation", "update_prompt", "generalization_prompts", "objects", "neighborhood")
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    label: str
+    decision: str
+    start: str | None
+    end: str | None
+
+
+def update_scenario(record: Part) -> str:
+    """As the record says; where it does not, as the decisions on its objects say (published files say neither)."""
+    if record.get("scenario").value is not None:
+        return record.get("scenario").one_of(SCENARIOS)
+    if record.get("is_replace").flag():
+        return "ReplaceObject"
+    decisions = [_decision(item) for item in record.get("objects").items()]
+    return scenario_of(decisions, bool(record.get("subject_is_ph_new").flag()))
+
+
+def update_case(record: Part, case_id: str) -> EditCase:
+    """One update. Its random facts are empty where the record has no ``random_neighborhood``."""
+    objects = [_object(item) for item in record.get("objects").items()]
+    new = next((o for o in objects if o.decision == "new"), None)
+    old = next((o for o in objects if o.decision == "obsolete"), None)
+    relation = record.get("relation")
+    start = record.get("start").date() or (new.start if new else None)
+    given = record.get("precision")
+    return EditCase(
+        case_id=case_id,
+        subject=record.get("subject").get("label").some_label(),
+        prompt=whole_prompt(without_blank(record.get("update_prompt"))),
+        new=new.label if new else None,
+        old=old.label if old else None,
+        generalization=tuple(without_blank(p).prompt() for p in record.get("generalization_prompts").items()),
+        nearest=_neighbours(record.get("neighborhood")),
+        random=_neighbours(record.get("random_neighborhood")),
+        relation=relation.get("id").label() or relation.get("label").label() or None,
+        scenario=update_scenario(record),
+        objects=tuple((o.label, o.decision) for o in objects),
+        popularity=record.get("subject_popularity").number(),
+        start=start,
+        end=record.get("end").date() or (new.end if new else None),
+        precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
+        old_start=old.start if old else None,
+        question_templates=record.get("question_templates").labels(),
+    )
+
+
+def without_blank(part: Part) -> Part:
+    """A prompt without the blank at its end. Raises `DataError` for one without a blank, or with one elsewhere."""
+    text = part.prompt()
+    bare = text.removesuffix(BLANK)
+    if bare == text or BLANK in bare:
+        raise part.wrong(f"a prompt must end in its one blank, {BLANK!r}, which stands for the object")
+    return Part(bare.rstrip(), part.where, part.path)
+
+
+def _decision(item: Part) -> str:
+    return item.get("decision").one_of(DECISIONS)
+
+
+def _object(item: Part) -> _Object:
+    """A count or measure that is true at a point in time is taken to be true from then on."""
+    start = item.get("start").date() or item.get("point_in_time").date()
+    return _Object(item.get("label").label() or "", _decision(item), start, item.get("end").date())
+
+
+def _neighbours(part: Part) -> tuple[NeighbourFact, ...]:
+    """One fact a prompt: the objects that a neighbour asks for with one prompt are its true objects together."""
+    facts = []
+    for neighbour in part.items():
+        asked: dict[str, list[str]] = {}
+        for item in neighbour.get("objects").items():
+            prompt = without_blank(item.get("prompt")).prompt()
+            asked.setdefault(prompt, []).append(item.get("object").get("label").some_label())
+        named = neighbour.get("subject")
+        subject = None if named.value is None else named.get("label").label() or None
+        dist, popularity = neighbour.get("dist").number(), neighbour.get("popularity").number()
+        facts += [NeighbourFact(prompt, tuple(o), dist, popularity, subject) for prompt, o in asked.items()]
+    return tuple(facts)

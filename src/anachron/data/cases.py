@@ -1,0 +1,257 @@
+"""Update data sets, read into plain records: WikiFactDiff, CounterFact and zsRE, from files, the hub or the package.
+
+The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
+is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
+empty) is kept, for a judge to say so.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+
+import polars as pl
+
+from anachron.core.scenarios import SCENARIOS
+from anachron.data.case_records import EditCase, NeighbourFact, Part
+from anachron.data.case_requests import counterfact_case, flat_case, is_nq, zsre_case
+from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario
+from anachron.data.loaders import read_hub
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json, iterate_jsonl, read_json, read_table, rows_fingerprint
+
+MINI_UPDATES = "mini-updates"
+ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
+DRAWN = 10  # random facts of a case, where the file brings none
+BEYOND_LIMIT = "beyond the limit"  # a reason to be left out
+_SLICE = 1000  # rows of a table that are Python objects at a time
+
+
+@dataclass(frozen=True)
+class CaseSet:
+    """The updates of a data set, in its order, and how many were left out and why."""
+
+    name: str
+    format: str  # wikifactdiff, counterfact or zsre
+    cases: tuple[EditCase, ...]
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the updates themselves: the same for the same content in any file format."""
+        return rows_fingerprint(_row(case) for case in self.cases)
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A shape of records: the field that none of the others has, and all that every record must have."""
+
+    name: str
+    about: str
+    mark: str
+    required: tuple[str, ...]
+    case: Callable[[Part, str], EditCase]
+
+
+_WIKIFACTDIFF = _Format("wikifactdiff", "WikiFactDiff", "update_prompt", REQUIRED, update_case)
+_COUNTERFACT = _Format(
+    "counterfact", "CounterFact", "requested_rewrite",
+    ("requested_rewrite", "paraphrase_prompts", "neighborhood_prompts"), counterfact_case,
+)  # fmt: skip
+_ZSRE = _Format("zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case)
+_FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
+_FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT)
+
+
+def load_cases(
+    name: str, *, split: str | None = None, revision: str | None = None, scenario: str | None = "ReplaceObject",
+    limit: int | None = None, seed: int = 0,
+) -> CaseSet:  # fmt: skip
+    """Load and check the updates of a data set.
+
+    name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact or zsRE; the
+        bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
+    split, revision: of a hub data set.
+    scenario: keep the updates of this one (`anachron.core.scenarios.SCENARIOS`); None keeps all. CounterFact and zsRE
+        know replacements only.
+    limit: keep the first so many of these.
+    seed: of the random facts, for WikiFactDiff files without ``random_neighborhood``, as the published ones are: up to
+        `DRAWN` a case, uniformly from the distinct nearest facts of all updates of the scenario, whatever the limit,
+        none about the case's own subject (paper 003, footnote 5).
+
+    Raises `DataError` naming the record, value, rule and fix of the first thing that is wrong.
+    """
+    if scenario is not None and scenario not in SCENARIOS:
+        raise ConfigError(f"unknown scenario {scenario!r}; use one of {', '.join(SCENARIOS)}, or none for all")
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit {limit}: at least one update must be kept; give 1 or more, or leave it out")
+    found = _Reading(name, scenario)
+    for number, row in enumerate(_records(name, split, revision), 1):
+        try:
+            found.add(number, row)
+        except DataError as error:
+            raise DataError(f"{name}, {error}") from None
+    cases = found.finished()
+    kept = cases[:limit]
+    if found.form is _WIKIFACTDIFF and not found.drawn:
+        kept = [replace(case, random=facts) for case, facts in zip(kept, draw_random(cases, limit, seed), strict=True)]
+    left_out = {f"scenario {other}": count for other, count in found.others.items()}
+    if len(kept) < len(cases):
+        left_out[BEYOND_LIMIT] = len(cases) - len(kept)
+    return CaseSet(name, found.format, tuple(kept), left_out)
+
+
+class _Reading:
+    """What has been read of a file so far: each record must agree with those before it."""
+
+    def __init__(self, name: str, scenario: str | None) -> None:
+        self.name, self.scenario = name, scenario
+        self.form: _Format | None = None
+        self.drawn: bool | None = None  # whether the file brings random facts
+        self.nq: bool | None = None
+        self.cases: list[EditCase] = []
+        self.others: Counter[str] = Counter()
+        self.ids: dict[str, int] = {}
+        self.given: bool | None = None  # whether the file numbers its records
+
+    def add(self, number: int, row: object) -> None:
+        record = Part(row, f"record {number}")
+        form = _recognised(record)
+        self.form = self.form or form
+        if form is not self.form:
+            raise DataError(
+                f"record {number} is {form.about} ({form.mark}), the first record {self.form.about} "
+                f"({self.form.mark}); a file holds one format, so split it"
+            )
+        id = self._id(number, record)
+        record = Part(row, f"record {number} (case_id {id})")
+        scenario = update_scenario(record) if form is _WIKIFACTDIFF else "ReplaceObject"
+        if self.scenario not in (None, scenario):
+            self.others[scenario] += 1
+            return
+        self._agree(record)
+        self.cases.append(form.case(record, id))
+
+    def _id(self, number: int, record: Part) -> str:
+        """As given; else the place counted from 0, as the published code counts."""
+        part = record.get("case_id")
+        given = part.value is not None
+        if self.given not in (None, given):
+            raise part.wrong("give every record a case_id, or none")
+        self.given = given
+        if not isinstance(part.value, int | str | None) or isinstance(part.value, bool) or part.value == "":
+            raise part.wrong("it must be a whole number or a text")
+        id = str(part.value) if given else str(number - 1)
+        if id in self.ids:
+            raise part.wrong(f"record {self.ids[id]} has it too; give each its own")
+        self.ids[id] = number
+        return id
+
+    def _agree(self, record: Part) -> None:
+        if self.form is _WIKIFACTDIFF:
+            drawn = record.get("random_neighborhood")
+            brings = drawn.value is not None
+            if self.drawn not in (None, brings):
+                raise drawn.wrong("give every update its random facts (an empty list where it has none), or none")
+            self.drawn = brings
+        elif self.form is _FLAT:
+            nq = is_nq(record)
+            if None not in (nq, self.nq) and nq != self.nq:
+                raise record.get("locality_prompt").wrong(
+                    "other records are of CounterFact and these of zsRE, or the other way round; split the file"
+                )
+            self.nq = self.nq if nq is None else nq
+
+    @property
+    def format(self) -> str:
+        """Flat records are of zsRE where their neighbours are questions of Natural Questions, else of CounterFact."""
+        assert self.form is not None
+        return self.form.name if self.form is not _FLAT else ("zsre" if self.nq else "counterfact")
+
+    def finished(self) -> list[EditCase]:
+        if self.form is None:
+            raise DataError(f"{self.name} has no records; give at least one update")
+        if not self.cases:
+            others = ", ".join(f"{name} {count}" for name, count in sorted(self.others.items()))
+            raise DataError(f"{self.name} has no update of the scenario {self.scenario}, only {others}; choose another")
+        return self.cases
+
+
+def _recognised(record: Part) -> _Format:
+    """The one format that a record has the mark of and all fields of."""
+    row = record.record()
+    found = [form for form in _FORMATS if row.get(form.mark) is not None]
+    if len(found) > 1:
+        raise DataError(
+            f"{record.where} has fields of {' and of '.join(f'{form.about} ({form.mark})' for form in found)}; keep one"
+        )
+    if not found:
+        known = "; ".join(f"{form.about}: {', '.join(form.required)}" for form in _FORMATS)
+        raise DataError(
+            f"{record.where} has the fields {', '.join(map(str, row)) or 'of no format'}, which is no update that is "
+            f"known here; give those of one of {known}"
+        )
+    missing = [name for name in found[0].required if name not in row]
+    if missing:
+        raise DataError(
+            f"{record.where} has the field {found[0].mark} of {found[0].about} but lacks {', '.join(missing)}; give "
+            "them all (null where nothing is known)"
+        )
+    return found[0]
+
+
+def draw_random(cases: list[EditCase], limit: int | None, seed: int) -> Iterator[tuple[NeighbourFact, ...]]:
+    """For each of the first ``limit`` cases, up to `DRAWN` of the facts nearest to any case, none about its subject.
+
+    Each distinct fact (subject, prompt and objects) is drawn with the same chance. What a case gets depends on the
+    facts, its id and the seed alone.
+    """
+    distinct: dict[tuple[str | None, str, tuple[str, ...]], NeighbourFact] = {}
+    for case in cases:
+        for fact in case.nearest:
+            distinct.setdefault((fact.subject, fact.prompt, fact.objects), fact)
+    facts = list(distinct.values())
+    of_subject = Counter(fact.subject for fact in facts)
+    for case in cases[:limit]:
+        enough = min(len(facts), DRAWN + of_subject[case.subject])  # that many hold DRAWN about others, if there are
+        places = random.Random(f"{seed}\n{case.case_id}").sample(range(len(facts)), enough)
+        others = [facts[place] for place in places if facts[place].subject != case.subject]
+        yield tuple(replace(fact, dist=None) for fact in others[:DRAWN])
+
+
+def _records(name: str, split: str | None, revision: str | None) -> Iterable[object]:
+    path = Path(name)
+    local = path.is_file() or path.suffix in (*ENDINGS, ".csv")
+    if (local or name == MINI_UPDATES) and (split or revision):
+        raise ConfigError(f"{name} is no hub data set, so it has no split and no revision; leave them out")
+    if name == MINI_UPDATES:
+        return _rows(import_module("anachron.data.mini_updates").mini_updates())  # a large table that few need
+    if not local:
+        return _rows(read_hub(name, split, revision, (MINI_UPDATES,)))
+    if path.suffix not in ENDINGS:
+        raise DataError(f"{name}: updates cannot be read from {path.suffix or 'this'}; use {', '.join(ENDINGS)}")
+    if path.suffix == ".parquet":
+        return _rows(read_table(path))
+    if path.suffix != ".json":
+        return iterate_jsonl(path)
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise DataError(f"{name} holds one {type(content).__name__}, not a list of records; write [record, record]")
+    return content
+
+
+def _rows(table: pl.DataFrame) -> Iterator[Json]:
+    """Row by row: nested rows of a large set are many times larger as Python objects than as a table."""
+    for part in table.iter_slices(_SLICE):
+        yield from part.iter_rows(named=True)
+
+
+def _row(case: EditCase) -> list[object]:
+    row: list[object] = []
+    for name in (item.name for item in fields(case)):
+        value = getattr(case, name)
+        if name in ("nearest", "random"):
+            value = [[fact.prompt, fact.objects, fact.dist, fact.popularity, fact.subject] for fact in value]
+        row.append(value)
+    return row
