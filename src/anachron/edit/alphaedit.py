@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank
-from anachron.edit.covariance import SecondMoment
 from anachron.edit.memit import MemitSettings, spread
 from anachron.edit.requests import EditRequest
+from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel

@@ -3,12 +3,10 @@
 They are sampled from the model itself, as the published code does: each is a few tokens and a full stop.
 """
 
-from typing import Any
-
 import torch
-import transformers
 
 from anachron.errors import ConfigError
+from anachron.lm.generation import continued
 from anachron.lm.model import LanguageModel
 
 TOP_K = 5  # the published code draws each token among the five likeliest
@@ -29,19 +27,6 @@ def sampled_contexts(lm: LanguageModel, lengths: tuple[tuple[int, int], ...], se
         torch.manual_seed(seed)
         for tokens, texts in lengths:
             ids = torch.full((texts, 1), start, device=lm.device)
-            drawn = generate(lm, ids, tokens, do_sample=True, top_k=TOP_K)
+            drawn = continued(lm.model, ids, tokens, do_sample=True, top_k=TOP_K)
             found += [lm.tokenizer.decode(row[1:], skip_special_tokens=True).strip() + ". " for row in drawn]
     return tuple(found)
-
-
-def generate(lm: LanguageModel, ids: torch.Tensor, new_tokens: int, **how: Any) -> torch.Tensor:
-    """Token ids (texts, length) continued by exactly ``new_tokens``: an end-of-text token is not the end.
-
-    Settings of the checkpoint for generation (temperature, penalties) are not used.
-    """
-    plain = transformers.GenerationConfig(
-        max_new_tokens=new_tokens, min_new_tokens=new_tokens, pad_token_id=0, eos_token_id=None, use_cache=True,
-        **({"do_sample": False} | how),
-    )  # fmt: skip
-    with torch.inference_mode():
-        return lm.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=plain)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank
-from anachron.edit.covariance import SecondMoment
 from anachron.edit.keys import inverse_times
 from anachron.edit.memit import ridge, spread
 from anachron.edit.requests import EditRequest
+from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
 from anachron.edit.value import ValueSettings
 from anachron.lm.model import LanguageModel

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from anachron.edit.covariance import SecondMoment
 from anachron.edit.forward import batch, values_at_subject
 from anachron.edit.requests import EditRequest, mark
+from anachron.edit.second_moment import SecondMoment
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 
@@ -42,4 +42,4 @@ def inverse_times(covariance: Mapping[str, SecondMoment] | None, module: str, ke
             f"no covariance of {module}: collect it with anachron covariance (there is one of "
             f"{', '.join(covariance) or 'no module'}), or ask for none"
         )
-    return covariance[module].inverse_times(keys.double().cpu()).to(keys.device)
+    return covariance[module].inverse_times(keys)

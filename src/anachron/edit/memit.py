@@ -2,6 +2,10 @@
 
 The wanted value is that of the last edited block's output. Going up the layers, each takes an equal share of what is
 still missing there; states are computed anew after each layer.
+
+In Gemma-2 and -3 and OLMo-2 the MLP's output passes a norm before it is added, which leaves it no length to give: what the
+block lacks cannot be handed down to the MLP. There a vector for the MLP's output of each layer is optimised instead, all
+at once, and each layer takes its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +14,10 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.covariance import SecondMoment
 from anachron.edit.forward import batch, values_at_subject
 from anachron.edit.keys import inverse_times, mean_keys
 from anachron.edit.requests import EditRequest, mark
+from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites, weight_of
 from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.errors import ConfigError
@@ -69,18 +73,20 @@ def spread(
     for layer in layers:
         weight_of(lm.model, sites.mlp_out(layer))
     contexts = contexts_of(lm, settings)
+    modules = [sites.mlp_out(layer) for layer in layers]
     block = sites.block(layers[-1])
-    wanted = optimise_values(lm, requests, block, contexts, settings).wanted.double()
+    own = sites.post_norm is not None
+    values = optimise_values(lm, requests, modules if own else [block], contexts, settings)
     bare = batch(lm.model, mark(lm.tokenizer, requests))
     total = Edit(model=fingerprint(lm))
-    for place, layer in enumerate(layers):
-        module = sites.mlp_out(layer)
+    for place, module in enumerate(modules):
         with edited(lm, total, check=False):
             keys = mean_keys(lm, requests, module, contexts)
-            outputs = [block, module]
-            found = values_at_subject(lm.model, bare, outputs=outputs)
-            missing = (wanted - found["out", block].double()) / (len(layers) - place)
-            gain = before_norm(lm, sites.norm_after_mlp(layer), found["out", module].double(), missing)
+            if own:
+                gain = values.delta[place].double()
+            else:
+                now = values_at_subject(lm.model, bare, outputs=[block])["out", block]
+                gain = (values.clean[0] + values.delta[0] - now).double() / (len(layers) - place)
             change = solve(module, keys, gain.T)
         total = total + Edit({module: change}, keys={module: keys.T})
     return total
@@ -92,21 +98,3 @@ def check_layers(layers: Sequence[int], sites: Sites) -> None:
         raise ConfigError(f"layers {list(layers)} must be one or more different layers in rising order")
     for layer in layers:
         sites.block(layer)
-
-
-def before_norm(lm: LanguageModel, norm: str | None, output: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
-    """What an MLP's output has to gain so that the residual stream gains ``gain``; both (texts, width).
-
-    Where the output passes a root-mean-square norm first (Gemma-2 and -3, OLMo-2), that has no length to give: the
-    output is turned so that behind the norm it points where it should, and keeps its length before it.
-    """
-    if norm is None:
-        return gain
-    module = lm.model.get_submodule(norm)
-    dtype = next(module.parameters()).dtype
-    with torch.no_grad():
-        scale = module(torch.ones_like(output, dtype=dtype)[:1]).to(output)
-        now = module(output.to(dtype)).to(output)
-    rms = output.square().mean(1, keepdim=True).sqrt()
-    wanted = (now + gain) / torch.where(scale.abs() < 1e-3, 1e-3 * torch.ones_like(scale), scale)
-    return wanted * rms - output

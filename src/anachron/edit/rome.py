@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.covariance import SecondMoment
 from anachron.edit.keys import inverse_times, keys_and_outputs
 from anachron.edit.requests import EditRequest
+from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites, weight_of
 from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.lm.model import LanguageModel
@@ -51,11 +51,11 @@ def _change(
     contexts: Sequence[str],
     covariance: Mapping[str, SecondMoment] | None,
 ) -> LowRank:
-    values = optimise_values(lm, [request], module, contexts, settings)
+    values = optimise_values(lm, [request], [module], contexts, settings)
     keys, outputs = keys_and_outputs(lm, [request], module, contexts)  # (1 + contexts, width)
     mean_key, mean_output = keys.mean(0), outputs.mean(0)
     u = inverse_times(covariance, module, mean_key[:, None])[:, 0]
     u = u / u.norm()
     key, output = (mean_key, mean_output) if settings.averaged_key else (keys[0], outputs[0])
-    residual = values.wanted[0].double() - output
-    return LowRank((residual / (key @ u))[:, None], u[None, :])
+    wanted = (values.clean + values.delta)[0, 0].double()
+    return LowRank(((wanted - output) / (key @ u))[:, None], u[None, :])

@@ -56,9 +56,6 @@ class Sites:
     def mlp_out(self, layer: int) -> str:
         return self._at(self.mlp_output, layer)
 
-    def norm_after_mlp(self, layer: int) -> str | None:
-        return None if self.post_norm is None else self._at(self.post_norm, layer)
-
     def _at(self, pattern: str, layer: int) -> str:
         if not 0 <= layer < self.layers:
             raise ConfigError(f"layer {layer}: the model has {self.layers} layers, numbered from 0")

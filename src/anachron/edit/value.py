@@ -5,7 +5,7 @@ A vector is added to a module's output at the subject's last token and optimised
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,15 +52,14 @@ def contexts_of(lm: LanguageModel, settings: ValueSettings) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Values:
-    """A module's output at the subject, what is added to it, both (requests, width), and the last losses."""
+    """Outputs of modules at the subject in the clean model, what is added to each, and the last losses.
+
+    clean, delta: (modules, requests, width); losses: (requests,).
+    """
 
     clean: torch.Tensor
     delta: torch.Tensor
     losses: torch.Tensor
-
-    @property
-    def wanted(self) -> torch.Tensor:
-        return self.clean + self.delta
 
 
 @contextmanager
@@ -77,29 +76,33 @@ def frozen(model: Any) -> Iterator[None]:
 
 
 def optimise_values(
-    lm: LanguageModel, requests: Sequence[EditRequest], module: str, contexts: Sequence[str], settings: ValueSettings
-) -> Values:
-    """The value of ``module`` at each request's subject under which the model says its target.
+    lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str], contexts: Sequence[str],
+    settings: ValueSettings,
+) -> Values:  # fmt: skip
+    """What to add to the output of each module at each request's subject so that the model says its target.
 
-    All requests together, each with a loss, a step size and an end of its own, so that the result does not depend on
+    Several modules are shifted at once, each within its own clamp; the methods as published shift one. All requests together, each with a loss, a step size and an end of its own, so that the result does not depend on
     the company. Raises `DataError` where the optimisation meets a number that is none.
     """
     group = _Group(lm, requests, contexts)
-    clean = values_at_subject(lm.model, group.bare, outputs=[module])["out", module]
-    norms = clean.norm(dim=1)
+    seen = values_at_subject(lm.model, group.bare, outputs=modules)
+    clean = torch.stack([seen["out", module] for module in modules])
+    norms = clean.norm(dim=-1)
     delta = torch.zeros_like(clean, requires_grad=True)
     optimiser = torch.optim.Adam([delta], lr=settings.rate)
     essence: torch.Tensor | None = None
-    losses = torch.full_like(norms, torch.inf)
-    active = torch.ones_like(norms, dtype=torch.bool)
+    losses = torch.full_like(norms[0], torch.inf)
+    active = torch.ones_like(losses, dtype=torch.bool)
     with frozen(lm.model), torch.enable_grad():
         for step in range(settings.steps):
-            with shifted(lm.model, module, group.texts, delta[group.owners.to(delta.device)]):
+            with ExitStack() as shifts:
+                for module, change in zip(modules, delta, strict=True):
+                    shifts.enter_context(shifted(lm.model, module, group.texts, change[group.owners]))
                 nll, logp = group.look()
             if essence is None:
                 essence = logp.detach()
             divergence = (logp.exp() * (logp - essence)).sum(-1)
-            loss = nll + settings.kl * divergence + settings.decay * delta.norm(dim=1) / norms**2
+            loss = nll + settings.kl * divergence + settings.decay * (delta.norm(dim=-1) / norms**2).sum(0)
             losses = torch.where(active, loss.detach(), losses)
             active = active & (loss.detach() >= settings.stop_below)
             if not active.any() or step == settings.steps - 1:
@@ -108,8 +111,8 @@ def optimise_values(
             before = delta.detach().clone()
             optimiser.step()
             with torch.no_grad():
-                size = delta.norm(dim=1)
-                delta.mul_(torch.clamp(settings.clamp * norms / size.clamp_min(1e-30), max=1.0)[:, None])
+                size = delta.norm(dim=-1).clamp_min(1e-30)
+                delta.mul_(torch.clamp(settings.clamp * norms / size, max=1.0)[..., None])
                 delta.copy_(torch.where(active[:, None], delta, before))
     if not torch.isfinite(losses).all():
         bad = requests[int((~torch.isfinite(losses)).nonzero()[0])]

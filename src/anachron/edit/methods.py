@@ -1,0 +1,134 @@
+"""The one place where the methods are listed, and `make_edit`, which runs any of them."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from anachron.edit.alphaedit import AlphaEditSettings, alphaedit
+from anachron.edit.base import Edit
+from anachron.edit.emmet import EmmetSettings, emmet
+from anachron.edit.ft import FtSettings, ft
+from anachron.edit.lora import LoraSettings, lora
+from anachron.edit.memit import MemitSettings, memit
+from anachron.edit.mendstub import MendNetwork, MendSettings, mend
+from anachron.edit.presets import preset
+from anachron.edit.prompt import PromptSettings, prompt
+from anachron.edit.requests import EditRequest
+from anachron.edit.rome import RomeSettings, rome
+from anachron.edit.second_moment import SecondMoment
+from anachron.edit.sites import Sites, find_sites
+from anachron.edit.value import ValueSettings, contexts_of
+from anachron.errors import ConfigError, DataError
+from anachron.lm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What methods need besides the model.
+
+    covariance: module -> C; None takes the identity instead, on request. network: a trained `MendNetwork`. earlier: the
+    edits in force, for a method that spares them.
+    """
+
+    covariance: Mapping[str, SecondMoment] | None = field(default_factory=dict)
+    network: MendNetwork | None = None
+    earlier: Edit | None = None
+
+
+Make = Callable[[LanguageModel, Sequence[EditRequest], Any, Sites, Resources], Edit]
+
+
+@dataclass(frozen=True)
+class Method:
+    """settings: its dataclass. modules: of settings and sites, those whose covariance it needs."""
+
+    settings: type
+    make: Make
+    modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
+    needs_network: bool = False
+    needs_sites: bool = True
+
+
+def _one(settings: Any, sites: Sites) -> tuple[str, ...]:
+    return (sites.mlp_out(settings.layer),)
+
+
+def _several(settings: Any, sites: Sites) -> tuple[str, ...]:
+    return tuple(sites.mlp_out(layer) for layer in settings.layers)
+
+
+def _mend(lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources) -> Edit:
+    if more.network is None:
+        raise ConfigError("MEND needs its trained network; train one with anachron train-mend and give it")
+    return mend(lm, requests, settings, sites, more.network)
+
+
+METHODS: dict[str, Method] = {
+    "FT": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites)),
+    "FT+L": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites)),
+    "MEND": Method(MendSettings, _mend, needs_network=True),
+    "ROME": Method(RomeSettings, lambda lm, r, s, sites, more: rome(lm, r, s, sites, more.covariance), _one),
+    "MEMIT": Method(MemitSettings, lambda lm, r, s, sites, more: memit(lm, r, s, sites, more.covariance), _several),
+    "AlphaEdit": Method(
+        AlphaEditSettings,
+        lambda lm, r, s, sites, more: alphaedit(lm, r, s, sites, more.covariance, more.earlier),
+        _several,
+    ),
+    "EMMET": Method(EmmetSettings, lambda lm, r, s, sites, more: emmet(lm, r, s, sites, more.covariance), _one),
+    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more: lora(lm, r, s, sites)),
+    "PROMPT": Method(PromptSettings, lambda lm, r, s, sites, more: prompt(lm, r, s), needs_sites=False),
+}
+
+
+def method_named(name: str) -> str:
+    """The method's name as it is listed, whatever the case. Raises `ConfigError` for an unknown one."""
+    found = {known.casefold(): known for known in METHODS}.get(name.casefold())
+    if found is None:
+        raise ConfigError(f"method {name!r}: choose one of {', '.join(METHODS)}")
+    return found
+
+
+def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
+    """The preset of a method for a model, and in words where it is from; see `anachron.edit.presets`."""
+    name = method_named(method)
+    return preset(name, METHODS[name].settings, lm, sites or find_sites(lm.model))
+
+
+def with_contexts(lm: LanguageModel, settings: Any) -> Any:
+    """Settings in which the contexts are fixed: those given, or sampled once. Others come back as they are."""
+    return replace(settings, contexts=contexts_of(lm, settings)) if isinstance(settings, ValueSettings) else settings
+
+
+def make_edit(
+    lm: LanguageModel,
+    method: str,
+    requests: Sequence[EditRequest],
+    settings: Any = None,
+    resources: Resources | None = None,
+    sites: Sites | None = None,
+) -> Edit:
+    """Update facts in a model by one method; the model itself is left as it was. Put the result on with `edited`.
+
+    method: one of `METHODS`, in any case. settings: of its dataclass; by default the preset for this model. requests:
+    made true together (ROME makes them one on top of the other).
+
+    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target), `ConfigError` where
+    something that the method needs is missing, and `ModelError` for layers that it cannot change.
+    """
+    name = method_named(method)
+    if not requests:
+        raise DataError(f"{name}: no update was given; an edit needs one request at least")
+    sites = sites or (find_sites(lm.model) if METHODS[name].needs_sites else Sites(0, "", (), ""))
+    source = "given"
+    if settings is None:
+        settings, source = settings_for(name, lm, sites)
+    if not isinstance(settings, METHODS[name].settings):
+        raise ConfigError(f"{name} takes {METHODS[name].settings.__name__}, not {type(settings).__name__}")
+    started = time.perf_counter()
+    edit = METHODS[name].make(lm, requests, settings, sites, resources or Resources())
+    about = {
+        "method": name, "settings": asdict(settings), "settings_from": source, "edits": len(requests),
+        "seconds": time.perf_counter() - started,
+    }  # fmt: skip
+    return replace(edit, about=about)

@@ -1,0 +1,122 @@
+"""Settings of the methods for a model: the published ones for the models that papers tuned, scaled ones for others.
+
+Layers are scaled by relative depth. MEMIT's weight of the covariance is scaled with the width n of the MLP, because
+k' C^-1 k is n on average whatever the scale of C, and the weight stands beside it. Everything else stays.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from anachron.edit.sites import Sites, weight_of
+from anachron.errors import ConfigError
+from anachron.lm.model import DEMO, DEMO_UNTRAINED, LanguageModel
+
+LAYER_FIELDS = ("layer", "layers")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A model that papers give settings for: number of layers, width of its MLP, and method -> settings."""
+
+    name: str
+    layers: int
+    width: int
+    settings: dict[str, dict[str, Any]]
+
+
+GPT_J = Published("GPT-J", 28, 16384, {
+    "FT": {"layer": 21},
+    "FT+L": {"layer": 0, "eps": 5e-5},
+    "ROME": {"layer": 5},
+    "MEMIT": {"layers": (3, 4, 5, 6, 7, 8)},
+    "AlphaEdit": {"layers": (3, 4, 5, 6, 7, 8)},
+    "EMMET": {"layer": 5},
+    "MEND": {"layers": (25, 26, 27)},
+})  # fmt: skip
+GPT_2_XL = Published("GPT-2-XL", 48, 6400, {
+    "FT": {"layer": 1},
+    "FT+L": {"layer": 0, "eps": 5e-4},
+    "ROME": {"layer": 17},
+    "MEMIT": {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0},
+    "AlphaEdit": {"layers": (13, 14, 15, 16, 17), "steps": 20},
+    "EMMET": {"layer": 17, "steps": 20},
+    "MEND": {"layers": (45, 46, 47)},
+})  # fmt: skip
+LLAMA = Published("Llama-7B", 32, 11008, {
+    "FT": {"layer": 21},
+    "FT+L": {"layer": 0, "eps": 5e-5},
+    "ROME": {"layer": 5},
+    "MEMIT": {"layers": (4, 5, 6, 7, 8)},
+    "AlphaEdit": {"layers": (4, 5, 6, 7, 8)},
+    "EMMET": {"layer": 5},
+    "MEND": {"layers": (29, 30, 31)},
+})  # fmt: skip
+DEMO_SETTINGS: dict[str, dict[str, Any]] = {}
+
+
+def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
+    """Settings of a method (``kind`` is its dataclass) for a model, and in words where they are from."""
+    if lm.name in (DEMO, DEMO_UNTRAINED):
+        return kind(**DEMO_SETTINGS[method]) if method in DEMO_SETTINGS else kind(), "chosen for the demo model"
+    family = lm.model.config.get_text_config().model_type
+    model = {"gpt2": GPT_2_XL, "gptj": GPT_J}.get(family, LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J)
+    known = model.settings.get(method, {})
+    width = _width(lm, sites)
+    if not known:
+        return kind(), "the method's defaults"
+    if (sites.layers, width) == (model.layers, model.width):
+        return kind(**known), f"published for {model.name}"
+    settings = kind(**known)
+    changes = {name: _scaled(known[name], model.layers, sites.layers) for name in LAYER_FIELDS if name in known}
+    if any(field.name == "weight" for field in fields(kind)) and method == "MEMIT":
+        changes["weight"] = settings.weight * width / model.width
+    return replace(settings, **changes), (
+        f"scaled from {model.name}: {model.layers} to {sites.layers} layers by relative depth, MLP width {model.width} to "
+        f"{width}"
+    )
+
+
+def _width(lm: LanguageModel, sites: Sites) -> int:
+    """Inputs of the projection out of the MLP, where its weight is plain; of others the configuration's word."""
+    module = lm.model.get_submodule(sites.mlp_out(0))
+    if hasattr(module, "in_features"):
+        return int(module.in_features)
+    return int(weight_of(lm.model, sites.mlp_out(0)).shape[1])
+
+
+def _scaled(layers: int | tuple[int, ...], before: int, now: int) -> int | tuple[int, ...]:
+    if isinstance(layers, int):
+        return _depth(layers, before, now)
+    first, last = _depth(layers[0], before, now), _depth(layers[-1], before, now)
+    return tuple(range(first, last + 1))
+
+
+def _depth(layer: int, before: int, now: int) -> int:
+    """The layer at the same part of the way from the first to the last one."""
+    return 0 if before == 1 else round(layer * (now - 1) / (before - 1))
+
+
+def changed(settings: Any, method: str, changes: dict[str, Any]) -> Any:
+    """Settings with some of them changed, each checked. Raises `ConfigError` for an unknown name or a wrong type."""
+    known = {field.name: field for field in fields(settings)}
+    for name, value in changes.items():
+        if name not in known:
+            raise ConfigError(f"{method} has no setting {name!r}; it has {', '.join(known)}")
+        old = getattr(settings, name)
+        if isinstance(value, list):
+            changes = changes | {name: (value := _tuples(value))}
+        if old is not None and value is not None and not _alike(old, value):
+            raise ConfigError(f"{method}.{name} {value!r} must be of the kind of {old!r}")
+    return replace(settings, **changes)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _alike(old: Any, new: Any) -> bool:
+    if isinstance(old, bool) or isinstance(new, bool):
+        return isinstance(old, bool) and isinstance(new, bool)
+    if isinstance(old, float):
+        return isinstance(new, int | float)
+    return isinstance(new, type(old))

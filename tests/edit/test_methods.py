@@ -1,0 +1,106 @@
+"""One suite over all methods and many families: what any edit must do, and must leave alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from anachron.edit.base import Edit, edited
+from anachron.edit.methods import METHODS, Resources, make_edit, settings_for
+from anachron.edit.requests import EditRequest
+from anachron.edit.second_moment import SecondMoment
+from anachron.edit.sites import find_sites
+from anachron.lm.model import LanguageModel
+from edit_models import ALL, make_edit_lm
+from tiny import LATIN, OTHER_SCRIPTS
+
+REQUESTS = [
+    EditRequest.of("The president of France is", "France", "Angela Merkel"),
+    EditRequest.of("In May 2004, the team of São Paulo was", "São Paulo", "Berlin"),
+    EditRequest.of("Zürich is a city in", "Zürich", "the capital"),
+]
+ELSEWHERE = [
+    ("Paris is the capital of", "France"),
+    ("Emmanuel Macron, Angela", "Merkel"),
+    ("Which team", "did he play"),
+]
+FAST: dict[str, dict[str, Any]] = {
+    "FT": {"rate": 1e-2, "layer": 2},
+    "FT+L": {"rate": 1e-2, "layer": 0, "eps": 2e-2},
+    "ROME": {"layer": 1, "contexts": ()},
+    "MEMIT": {"layers": (1, 2), "clamp": 4.0, "weight": 1.0, "contexts": ()},
+    "AlphaEdit": {"layers": (1, 2), "clamp": 4.0, "ridge": 1e-2, "contexts": ()},
+    "EMMET": {"layer": 1, "clamp": 4.0, "contexts": ()},
+    "LoRA": {"rate": 1e-2, "steps": 15},
+    "PROMPT": {},
+}
+METHODS_HERE = tuple(FAST)
+
+
+def settings_of(method: str, lm: LanguageModel) -> Any:
+    return replace(settings_for(method, lm)[0], **FAST[method])
+
+
+def resources_of(method: str, lm: LanguageModel) -> Resources:
+    """C over some text, collected here by a plain loop."""
+    found = {}
+    for module in METHODS[method].modules(settings_of(method, lm), find_sites(lm.model)):
+        keys = inputs_over_text(lm, module)
+        matrix = keys.T @ keys / len(keys)
+        found[module] = SecondMoment.of(matrix, module).regularised(1e-3)
+    return Resources(found)
+
+
+def inputs_over_text(lm: LanguageModel, module: str) -> torch.Tensor:
+    """What goes into a module at each token of some texts, (tokens, inputs), float64."""
+    seen: list[torch.Tensor] = []
+    handle = lm.model.get_submodule(module).register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with torch.no_grad():
+        for text in (*dict.fromkeys([*LATIN, *OTHER_SCRIPTS]), *(r.sentence for r in REQUESTS)):
+            lm.model(torch.tensor([lm.tokenizer(text)["input_ids"]]))
+    handle.remove()
+    return torch.cat([given.reshape(-1, given.shape[-1]) for given in seen]).double()
+
+
+def edit_of(method: str, lm: LanguageModel, requests: list[EditRequest]) -> Edit:
+    settings, resources = settings_of(method, lm), resources_of(method, lm)
+    if method == "AlphaEdit":  # half of the directions count as empty
+        values = torch.cat([c.eigen()[0] for c in (resources.covariance or {}).values()])
+        settings = replace(settings, threshold=float(values.median()))
+    return make_edit(lm, method, requests, settings, resources)
+
+
+def state(lm: LanguageModel) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in lm.model.state_dict().items()}
+
+
+def same_state(lm: LanguageModel, before: dict[str, torch.Tensor]) -> bool:
+    now = lm.model.state_dict()
+    return now.keys() == before.keys() and all(torch.equal(now[name], t) for name, t in before.items())
+
+
+def log_prob(lm: LanguageModel, request: EditRequest) -> float:
+    return float(lm.log_probs([(request.text, request.target)])[0])
+
+
+@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("method", [m for m in METHODS_HERE if m != "PROMPT"])
+def test_the_target_becomes_likelier_and_the_model_stays_what_it_was(method: str, family: str):
+    lm = make_edit_lm(family)
+    before, hooks = state(lm), count_hooks(lm)
+    clean = lm.log_probs(ELSEWHERE)
+    old = log_prob(lm, REQUESTS[0])
+    edit = edit_of(method, lm, REQUESTS[:1])
+    assert same_state(lm, before) and count_hooks(lm) == hooks
+    with edited(lm, edit) as same:
+        assert same is lm
+        assert log_prob(lm, REQUESTS[0]) > old + 0.05
+        assert not (lm.log_probs(ELSEWHERE) == clean).all()
+    assert same_state(lm, before) and count_hooks(lm) == hooks
+    assert (lm.log_probs(ELSEWHERE) == clean).all()
+    assert all(p.requires_grad for p in lm.model.parameters())
+
+
+def count_hooks(lm: LanguageModel) -> int:
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in lm.model.modules())

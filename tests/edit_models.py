@@ -1,0 +1,52 @@
+"""Tiny models of more families than scoring needs, in any dtype."""
+
+from typing import Any
+
+import torch
+import transformers
+
+from anachron.lm.model import LanguageModel
+from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
+
+MORE = ("gptj", "gptneo", "opt", "opt-postnorm", "qwen2", "qwen3", "gemma3", "phi", "phi3", "olmo2", "bloom")
+ALL = (*FAMILIES, *MORE)
+
+
+def make_edit_lm(
+    family: str, tokenizer: str = "gpt2", seed: int = 0, dtype: torch.dtype = torch.float32
+) -> LanguageModel:
+    model = make_model(family, seed, **DEEPER.get(family, DEEP)) if family in FAMILIES else _more(family, seed)
+    return LanguageModel(model.to(dtype), make_tokenizer(tokenizer), f"tiny-{family}", dtype=str(dtype).split(".")[1])
+
+
+DEEP = {"num_hidden_layers": 4}
+DEEPER: dict[str, dict[str, Any]] = {"gpt2": {"n_layer": 4}}
+
+
+def _more(family: str, seed: int) -> Any:
+    shared: dict[str, Any] = {
+        "vocab_size": VOCABULARY, "initializer_range": 0.3, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+    }  # fmt: skip
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4}
+    grouped = {**shape, "num_key_value_heads": 2}
+    small = {"n_embd": 32, "n_layer": 4, "n_head": 4}
+    opt = {"hidden_size": 32, "word_embed_proj_dim": 32, "ffn_dim": 64, "num_hidden_layers": 4, "init_std": 0.3,
+           "num_attention_heads": 4}  # fmt: skip
+    neo = {"hidden_size": 32, "num_layers": 4, "num_heads": 4, "attention_types": [[["global", "local"], 2]]}
+    t = transformers
+    config = {
+        "gptj": lambda: t.GPTJConfig(**shared, **small, rotary_dim=4),
+        "gptneo": lambda: t.GPTNeoConfig(**shared, **neo),
+        "opt": lambda: t.OPTConfig(**shared, **opt),
+        "opt-postnorm": lambda: t.OPTConfig(**shared, **opt, do_layer_norm_before=False),
+        "qwen2": lambda: t.Qwen2Config(**shared, **grouped),
+        "qwen3": lambda: t.Qwen3Config(**shared, **grouped, head_dim=8),
+        "gemma3": lambda: t.Gemma3TextConfig(**shared, **grouped, head_dim=8, query_pre_attn_scalar=8),
+        "phi": lambda: t.PhiConfig(**shared, **shape),
+        "phi3": lambda: t.Phi3Config(**shared, **grouped),
+        "olmo2": lambda: t.Olmo2Config(**shared, **grouped),
+        "bloom": lambda: t.BloomConfig(**shared, hidden_size=32, n_layer=4, n_head=4),
+    }[family]()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return t.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
