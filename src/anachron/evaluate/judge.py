@@ -1,0 +1,153 @@
+"""What one update is judged by: probabilities of objects after prompts, and text that the model writes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from anachron.data.case_records import EditCase
+from anachron.edit.requests import EditRequest
+from anachron.errors import DataError
+from anachron.evaluate.fluency import fluency
+from anachron.evaluate.metrics import geometric_mean
+from anachron.lm.generation import greedy_texts
+from anachron.lm.model import LanguageModel
+from anachron.lm.packing import Limits, plan_batches
+from anachron.lm.scoring import score_all
+
+PART_SCHEMA: dict[str, Any] = {
+    "case_id": pl.String(),
+    "status": pl.String(),
+    "reason": pl.String(),
+    "seconds": pl.Float64(),
+    "targets": pl.List(
+        pl.Struct({"kind": pl.String(), "prompt_number": pl.Int64(), "new": pl.Float64(), "old": pl.Float64()})
+    ),
+    "neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()})),
+    "fluency": pl.Float64(),
+    "texts": pl.List(pl.String()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time."""
+
+    fluency_tokens: int = 100
+    batch_tokens: int = 4096
+
+
+@dataclass
+class Verdict:
+    """What came of one update under one model: a row of `PART_SCHEMA`."""
+
+    case_id: str
+    status: str = "done"
+    reason: str | None = None
+    seconds: float | None = None
+    targets: list[dict[str, Any]] = field(default_factory=list)
+    neighbours: list[dict[str, Any]] = field(default_factory=list)
+    fluency: float | None = None
+    texts: list[str] = field(default_factory=list)
+
+
+def failed(case: EditCase, reason: str) -> Verdict:
+    return Verdict(case.case_id, "failed", " ".join(reason.split()))
+
+
+def request_of(case: EditCase) -> EditRequest:
+    """The edit that an update asks for. Raises `DataError` where it cannot be asked for."""
+    if not case.new:
+        raise DataError(f"update {case.case_id} has no new object, so there is nothing to make true")
+    return EditRequest.of(case.prompt, case.subject, case.new)
+
+
+Pair = tuple[str, str]
+
+
+def pairs_of(case: EditCase) -> list[Pair]:
+    """All (prompt, object) pairs that judging an update takes, each once."""
+    objects = [o for o in (case.new, case.old) if o]
+    pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
+    pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
+    return list(dict.fromkeys(pairs))
+
+
+def probabilities(lm: LanguageModel, pairs: Sequence[Pair], judging: Judging) -> dict[Pair, float]:
+    """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
+    encoded = lm.encode([(prompt, answer, None) for prompt, answer in pairs])
+    batches = plan_batches(encoded, lm.vocabulary, Limits(tokens=judging.batch_tokens))
+    scores = score_all(lm.model, encoded, batches, counters=lm.counters)
+    found = zip(pairs, scores, encoded, strict=True)
+    return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in found}
+
+
+def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float | None = None) -> Verdict:
+    """Judge an update under the model as it is now.
+
+    A neighbour fact with several true objects counts with the mean of their probabilities.
+    """
+    p = probabilities(lm, pairs_of(case), judging)
+    result = Verdict(case.case_id, seconds=seconds)
+    for number, prompt in enumerate((case.text, *case.generalization)):
+        kind = "generalization" if number else "update"
+        old = p[prompt, case.old] if case.old else None
+        new = p[prompt, case.new] if case.new else None
+        result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old})
+    for kind, facts in (("nearest", case.nearest), ("random", case.random)):
+        for number, fact in enumerate(facts):
+            mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
+            result.neighbours.append({"kind": kind, "number": number, "p": mean})
+    if judging.fluency_tokens and case.generalization:
+        result.texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
+        result.fluency = fluency(result.texts)
+    return result
+
+
+def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
+    return pl.DataFrame([vars(v) for v in verdicts], schema=PART_SCHEMA)
+
+
+def tables_of(
+    cases: Mapping[str, EditCase], clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The three tables of `anachron.evaluate.results` from the clean model's verdicts and those under each method."""
+    about = pl.DataFrame(
+        [(c.case_id, c.relation, c.popularity) for c in cases.values()],
+        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64}, orient="row",
+    )  # fmt: skip
+    facts = pl.DataFrame(
+        [
+            (c.case_id, kind, number, fact.dist, fact.popularity)
+            for c in cases.values()
+            for kind, known in (("nearest", c.nearest), ("random", c.random))
+            for number, fact in enumerate(known)
+        ],
+        schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "dist": pl.Float64,
+                "popularity": pl.Float64}, orient="row",
+    )  # fmt: skip
+    all_parts = pl.concat(
+        [table.with_columns(pl.lit(name).alias("method"), pl.lit(mode).alias("mode")) for name, table in parts.items()]
+    )
+    targets = _exploded(all_parts, "targets").rename({"new": "new_after", "old": "old_after"}).join(
+        _exploded(clean, "targets").rename({"new": "new_before", "old": "old_before"}),
+        on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
+    )  # fmt: skip
+    neighbours = (
+        _exploded(all_parts, "neighbours").rename({"p": "after"})
+        .join(_exploded(clean, "neighbours").rename({"p": "before"}), on=["case_id", "kind", "number"], how="left",
+              maintain_order="left")
+        .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
+    )  # fmt: skip
+    updates = (
+        all_parts.drop("targets", "neighbours", "texts")
+        .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
+        .join(about, on="case_id", how="left", maintain_order="left")
+    )
+    return targets, neighbours, updates
+
+
+def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:
+    keys = [name for name in ("mode", "method", "case_id") if name in parts.columns]
+    return parts.select(*keys, column).filter(pl.col(column).list.len() > 0).explode(column).unnest(column)
