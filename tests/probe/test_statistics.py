@@ -11,6 +11,7 @@ from anachron.probe.statistics import (
     bootstrap_mean,
     bootstrap_ratio,
     mcnemar,
+    normal_mean,
     paired_bootstrap,
     pearson,
     wilson,
@@ -38,6 +39,15 @@ def corrected_wilson(x, n):
 @pytest.mark.parametrize(("x", "n"), CASES)
 def test_wilson_is_the_closed_formula(x, n):
     assert wilson(x, n, correction=False) == pytest.approx(plain_wilson(x, n), abs=1e-12)
+
+
+def test_normal_interval_of_a_mean_against_scipy():
+    values = [0.5, -1.0, 2.25, 0.0, 0.75]
+    expected = stats.norm.interval(0.95, np.mean(values), stats.sem(values))
+    assert normal_mean(values) == pytest.approx(expected, abs=1e-12)
+    assert normal_mean([0.25, 0.25]) == (0.25, 0.25)
+    for few in ([], [1.0]):
+        assert all(isnan(end) for end in normal_mean(few))
 
 
 @pytest.mark.parametrize(("x", "n"), CASES)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import erfc, nan, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
@@ -34,6 +35,18 @@ def bootstrap_mean(
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def normal_mean(values: Sequence[float] | np.ndarray, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Normal interval of a mean, mean +- z s / sqrt(n) with z = 1.96 for 95 %; (NaN, NaN) of fewer than two values.
+
+    s is the standard deviation with divisor n - 1. The interval is symmetric and may reach beyond what a mean can be.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if data.size < 2:
+        return nan, nan
+    half = NormalDist().inv_cdf((1 + confidence) / 2) * float(data.std(ddof=1)) / sqrt(data.size)
+    return float(data.mean()) - half, float(data.mean()) + half
 
 
 def bootstrap_ratio(

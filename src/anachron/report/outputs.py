@@ -1,6 +1,7 @@
 """The tables of a study as files: Parquet and CSV to compute with, Markdown and LaTeX to print."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,15 +89,22 @@ def markdown(analysis: Analysis, table: pl.DataFrame) -> str:
 
 def latex(analysis: Analysis, table: pl.DataFrame) -> str:
     """A table float with a caption and a label, for LaTeX with the package booktabs."""
+    right = [dtype.is_numeric() for dtype in table.dtypes]
+    return latex_table(analysis.name, analysis.title, table.columns, _printed(table), right)
+
+
+def latex_table(
+    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]
+) -> str:
+    """Cells of text as a table float. right: of each column, whether it is set to the right."""
     from tabulate import tabulate
 
-    numeric = [dtype.is_numeric() for dtype in table.dtypes]
     body = tabulate(
-        _printed(table), table.columns, tablefmt="latex_booktabs", disable_numparse=True,
-        colalign=["right" if n else "left" for n in numeric] if table.height else None,
+        rows, header, tablefmt="latex_booktabs", disable_numparse=True,
+        colalign=["right" if r else "left" for r in right] if rows else None,
     )  # fmt: skip
-    caption = analysis.title.replace("&", r"\&").replace("%", r"\%")
-    label = analysis.name.replace("_", "-")
+    caption = re.sub(r"([&%#$_])", r"\\\1", title)
+    label = name.replace("_", "-")
     return f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n{body}\n\\end{{table}}\n"
 
 

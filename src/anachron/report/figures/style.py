@@ -104,14 +104,14 @@ def sheet(width: float, height: float, rows: int = 1, columns: int = 1, **option
         figure.draw_without_rendering()  # what matplotlib makes late (ticks) is made now, in this style
 
 
-def check(name: str, table: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def check(name: str, table: pl.DataFrame, *columns: str, made_by: str = "anachron metrics") -> pl.DataFrame:
     """The rows that have a finite number in every one of ``columns``.
 
-    Raises `DataError` where a column is missing and where no row is left.
+    made_by: what makes such a table. Raises `DataError` where a column is missing and where no row is left.
     """
     missing = [column for column in columns if column not in table.columns]
     if missing:
-        raise DataError(f"the table for figure {name} lacks {', '.join(missing)}; make it with anachron metrics")
+        raise DataError(f"the table for figure {name} lacks {', '.join(missing)}; make it with {made_by}")
     rows = table.filter(pl.all_horizontal(pl.col(c).cast(pl.Float64).is_finite().fill_null(False) for c in columns))
     if not rows.height:
         raise DataError(

@@ -1,0 +1,214 @@
+"""What an update did to a model: efficacy, generalization, bleedover, fluency, seconds (paper 003, section 5, table 3).
+
+Everything starts from the three tables of `anachron.evaluate.results`. A failed update has no score: it is counted and
+never given the clean model's.
+"""
+
+from math import exp, isnan
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate.results import KEYS, STATUSES, UNEDITED, Results, check_neighbours, check_results
+from anachron.probe.statistics import normal_mean, wilson
+
+METRICS = (
+    "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
+    "bleedover_nearest", "bleedover_random", "bleedover_nearest_absolute", "bleedover_random_absolute",
+    "fluency", "seconds",
+)  # fmt: skip
+SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
+
+
+def geometric_mean(logp: float, tokens: int) -> float:
+    """Probability of a target for its length: exp(logp / tokens), 0 to 1.
+
+    logp: sum of the log-probabilities of its tokens, nats. Raises `DataError` for a target without tokens and for a
+    sum that is above 0 or no number.
+    """
+    if tokens < 1:
+        raise DataError(f"a target of {tokens} tokens has no probability; it needs one token at least")
+    if isnan(logp) or logp > 1e-4 * tokens:  # log-softmax in single precision ends a little above 0 at times
+        raise DataError(f"{logp} is no sum of log-probabilities; it must be 0 or below, so score that target again")
+    return min(1.0, exp(logp / tokens))
+
+
+def update_metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """One row per mode, method and update with its `METRICS`; first of each mode the clean model, as ``unedited``.
+
+    ``efficacy_difference`` is p(new) - p(old) after the edit on the update prompt and ``efficacy_success`` 1 where that
+    is above 0 (a tie is no success), else 0; ``generalization_*`` are the means of both over the update's other
+    prompts. ``bleedover_nearest`` and ``bleedover_random`` are the means over its neighbour facts of the probability
+    that their true object lost, -min(after - before, 0); ``*_absolute`` of abs(after - before), which counts gains too.
+    Probabilities are 0 to 1; ``fluency`` is in bits, ``seconds`` those of the edit alone. A metric is null where
+    nothing tells it: no old object, no neighbours, a failed update. Beside them: status, reason, relation, popularity.
+
+    Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
+    """
+    results = check_results(targets, neighbours, updates)
+    return _in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
+
+
+def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    gap, change = pl.col("new_after") - pl.col("old_after"), pl.col("after") - pl.col("before")
+    pairs = targets.with_columns(gap.alias("difference"), (gap > 0).cast(pl.Float64).alias("success"))
+    losses = neighbours.with_columns((0.0 - change).clip(lower_bound=0.0).alias("loss"), change.abs().alias("absolute"))
+    wide = updates
+    for table, kinds, values in (
+        (pairs, {"update": "efficacy_{}", "generalization": "generalization_{}"}, ("difference", "success")),
+        (losses, {"nearest": "bleedover_nearest_{}", "random": "bleedover_random_{}"}, ("loss", "absolute")),
+    ):
+        means = [
+            pl.col(value).filter(pl.col("kind") == kind).mean().alias(name.format(value).removesuffix("_loss"))
+            for kind, name in kinds.items()
+            for value in values
+        ]
+        wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
+    done = pl.col("status") == "done"
+    return wide.select(
+        *KEYS, "status", "reason", "relation", "popularity", *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS)
+    )
+
+
+def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:
+    """Results of an edit that changes nothing: each score of the clean model once, whatever the number of methods."""
+    prompts = _once(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
+    facts = _once(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
+    cases = updates.group_by("mode", "case_id", maintain_order=True).agg(
+        pl.col("fluency_before", "relation", "popularity").drop_nulls().first()
+    )
+    return (
+        prompts.with_columns(new_after="new_before", old_after="old_before"),
+        facts.with_columns(after="before"),
+        cases.with_columns(
+            method=pl.lit(UNEDITED), status=pl.lit("done"), reason=pl.lit(None, pl.String), fluency="fluency_before",
+            seconds=pl.lit(0.0),
+        ),
+    )  # fmt: skip
+
+
+def _once(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFrame:
+    """One row a key with the clean model's scores, which must be the same whatever the method."""
+    known = [pl.col(score).drop_nulls() for score in scores]
+    spread = pl.max_horizontal((pl.col(score).max() - pl.col(score).min()).fill_null(0.0) for score in scores)
+    found = table.group_by(keys, maintain_order=True).agg(*(score.first() for score in known), spread.alias("spread"))
+    differs = found.filter(pl.col("spread") > SAME)
+    if differs.height:
+        row = differs.row(0, named=True)
+        what = ", ".join(f"{key} {row[key]}" for key in keys)
+        raise DataError(
+            f"{what}: the clean model's probability differs by {row['spread']:.3g} between methods; they must share "
+            f"one model (at most {SAME} apart), so judge the runs of each model on their own"
+        )
+    return found.with_columns(pl.lit(UNEDITED).alias("method"))
+
+
+def _in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
+    """Modes and methods in the order of the run's table, the clean model first in each mode."""
+    places = {}
+    for column, first in (("mode", []), ("method", [UNEDITED])):
+        names = [*first, *run[column].unique(maintain_order=True)]
+        places[column] = pl.col(column).replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+    return rows.sort(places["mode"], places["method"], *then, maintain_order=True)
+
+
+def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
+    """One row per mode and method, from `update_metrics`: the mean of every metric over updates with a 95 % interval.
+
+    Columns: ``mode``, ``method``, numbers of updates ``done`` and ``failed``, and of every metric its mean, ``*_low``,
+    ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left out. ``efficacy_success``, a
+    share of yes and no, has Wilson's interval, which keeps to 0 and 1 and does not vanish at either. All others have
+    the normal one, mean +- 1.96 s / sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null
+    of fewer than two updates. The clean model's ``done`` are all updates, those that a method failed on too. Raises
+    `DataError` for a table without rows.
+    """
+    missing = [name for name in ("mode", "method", "status", *METRICS) if name not in metrics.columns]
+    if missing:
+        raise DataError(f"the table of metrics lacks {', '.join(missing)}; make it with update_metrics")
+    if not metrics.height:
+        raise DataError("the table of metrics has 0 rows; a summary needs the metrics of at least one update")
+    rows = []
+    for (mode, method), group in metrics.group_by("mode", "method", maintain_order=True):
+        row: dict[str, Any] = {"mode": mode, "method": method}
+        row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
+        for metric in METRICS:
+            row |= _summary(metric, group[metric].drop_nulls())
+        rows.append(row)
+    counts = {name: pl.Int64() for name in rows[0] if name in STATUSES or name.endswith("_n")}
+    schema = {name: counts.get(name, pl.Float64()) for name in rows[0]}
+    return pl.DataFrame(rows, schema=schema | {"mode": pl.String(), "method": pl.String()})
+
+
+def _summary(metric: str, values: pl.Series) -> dict[str, float | int | None]:
+    n = len(values)
+    if metric == "efficacy_success":
+        low, high = wilson(round(values.sum()), n, correction=False)
+    else:
+        low, high = normal_mean(values.to_numpy())
+    ends = {f"{metric}_low": low, f"{metric}_high": high}
+    known: dict[str, float | int | None] = {name: None if isnan(end) else end for name, end in ends.items()}
+    return {metric: values.mean() if n else None, **known, f"{metric}_n": n}  # type: ignore[dict-item]
+
+
+def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popularity_bins: int = 5) -> pl.DataFrame:
+    """Mean bleedover of the neighbours in each bin of similarity and popularity, per mode and method.
+
+    neighbours: the run's table. Those whose ``dist`` or popularity or a score is null are left out, so random facts
+    take part only where their distance is known. Similarity, 1 - ``dist``, is that of the two facts' subjects.
+
+    Bins are quantile bins, the same for all methods: each distinct neighbour (update, kind, number) counts once, an
+    edge is a value that occurs, a bin holds its lower edge, and the last one its upper edge too. Values that tie stay
+    in one bin, so there can be fewer bins than asked for.
+
+    Returns ``mode``, ``method``, ``similarity_bin`` and ``popularity_bin`` (1, 2, ... from the lowest) with their
+    ``*_low`` and ``*_high``, ``n`` neighbours, ``bleedover`` (mean of -min(after - before, 0), 0 to 1) and
+    ``normalised``: divided by the same mean over all binned neighbours of that method and mode. So 1 is the method's
+    own average, and the cells' mean weighted by n is 1; null where the method has no bleedover at all. A cell without
+    neighbours has no row.
+
+    Raises `DataError` for a table that breaks its rules or has no such neighbour, `ConfigError` for no bins.
+    Source: paper 003, figure 2, which says "normalised for each algorithm" and not how.
+    """
+    for name, count in (("similarity_bins", similarity_bins), ("popularity_bins", popularity_bins)):
+        if count < 1:
+            raise ConfigError(f"{name} is {count}; it must be 1 or more")
+    facts = check_neighbours(neighbours)
+    known = facts.drop_nulls(["before", "after", "dist", "popularity"])
+    if not known.height:
+        raise DataError(
+            f"none of {facts.height} neighbours has scores, dist and popularity; bins of bleedover need all three, so "
+            "take a data set that states dist and popularity"
+        )
+    known = known.with_columns(
+        (1.0 - pl.col("dist")).alias("similarity"),
+        (pl.col("before") - pl.col("after")).clip(lower_bound=0.0).alias("loss"),
+    )
+    distinct = known.unique(
+        ["case_id", "kind", "number", "similarity", "popularity"], keep="first", maintain_order=True
+    )
+    for name, count in (("similarity", similarity_bins), ("popularity", popularity_bins)):
+        edges = _edges(distinct[name].to_numpy(), count)
+        number = np.searchsorted(edges[1:-1], known[name].to_numpy(), side="right")
+        known = known.with_columns(
+            pl.Series(f"{name}_bin", number + 1, pl.Int64),
+            pl.Series(f"{name}_low", edges[number]),
+            pl.Series(f"{name}_high", edges[number + 1]),
+        )
+    overall = pl.col("loss").mean().over("mode", "method")
+    bins = [f"{name}_{part}" for name in ("similarity", "popularity") for part in ("bin", "low", "high")]
+    return (
+        known.with_columns(overall.alias("overall"))
+        .group_by("mode", "method", *bins, maintain_order=True)
+        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("loss").mean().alias("bleedover"), pl.col("overall").first())
+        .with_columns(pl.when(pl.col("overall") > 0).then(pl.col("bleedover") / pl.col("overall")).alias("normalised"))
+        .drop("overall")
+        .pipe(_in_order, facts, "similarity_bin", "popularity_bin")
+    )
+
+
+def _edges(values: np.ndarray, count: int) -> np.ndarray:
+    """Edges of at most ``count`` quantile bins, each of which holds something."""
+    inner = np.quantile(values, np.arange(1, count) / count, method="higher")
+    return np.concatenate([[values.min()], np.unique(inner[inner > values.min()]), [values.max()]])

@@ -1,0 +1,128 @@
+"""The three tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
+
+Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
+same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+from polars.datatypes import DataType
+
+from anachron.errors import DataError
+
+UNEDITED = "unedited"  # the clean model, as a method beside the others
+KEYS = ["mode", "method", "case_id"]
+TARGET_KINDS = ("update", "generalization")
+NEIGHBOUR_KINDS = ("nearest", "random")
+STATUSES = ("done", "failed")
+
+# One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
+TARGETS: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "prompt_number": pl.Int64(),
+    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
+}
+# One row per neighbour fact of an update: p of its true object. dist: 1 - similarity to the updated fact's subject.
+NEIGHBOURS: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "number": pl.Int64(),
+    **dict.fromkeys(["before", "after", "dist", "popularity"], pl.Float64()),
+}
+# One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits.
+UPDATES: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "status", "reason"], pl.String()),
+    **dict.fromkeys(["seconds", "fluency_before", "fluency"], pl.Float64()),
+    "relation": pl.String(),
+    "popularity": pl.Float64(),
+}
+REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status"})  # every other cell may be null
+PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
+
+Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
+
+
+def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:
+    """The three tables with just their columns, in their types, whatever files they came from.
+
+    Raises `DataError` naming the table and the row for: a column that is missing, a cell of another type, a key that is
+    empty or there twice, an unknown kind or status, a number that is no probability, two update prompts of one update,
+    scores of an update that failed or is not among ``updates``, and the name ``unedited``, which is the clean model's.
+    """
+    updates = check_updates(updates)
+    targets = _check("targets", targets, TARGETS, TARGET_KINDS, "prompt_number")
+    second = (pl.col("kind") == "update") & pl.struct(*KEYS, "kind").is_duplicated()
+    _refuse("targets", targets, "prompt_number", second, "is one of several update prompts; an update has one")
+    neighbours = check_neighbours(neighbours)
+    for name, table, scores in (
+        ("targets", targets, ["new_after", "old_after"]),
+        ("neighbours", neighbours, ["after"]),
+    ):
+        known = table.join(updates.select(*KEYS, "status"), on=KEYS, how="left", maintain_order="left")
+        _refuse(name, known, "case_id", pl.col("status").is_null(), "is not in the table of updates; add its row there")
+        for score in scores:
+            _refuse(name, known, score, (pl.col("status") == "failed") & pl.col(score).is_not_null(), FAILED)
+    return targets, neighbours, updates
+
+
+FAILED = "is the score of a failed update; leave it null, a failure is counted and not scored"
+
+
+def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of updates, as `check_results` has it."""
+    table = _typed("updates", updates, UPDATES)
+    if not table.height:
+        raise DataError("the table of updates has 0 rows; judging needs one update at least, done or failed")
+    _among("updates", table, "status", STATUSES)
+    _refuse("updates", table, "method", pl.col("method") == UNEDITED, "is the clean model's name; choose another")
+    _refuse("updates", table, "case_id", pl.struct(KEYS).is_duplicated(), "is there twice; keep one row of an update")
+    for name in ("seconds", "fluency_before", "fluency"):
+        _refuse("updates", table, name, pl.col(name) < 0, "is below 0; it must be 0 or more, or null")
+    scored = (pl.col("status") == "failed") & pl.col("fluency").is_not_null()
+    _refuse("updates", table, "fluency", scored, FAILED)
+    return table
+
+
+def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
+    """The table of neighbour facts on its own."""
+    return _check("neighbours", neighbours, NEIGHBOURS, NEIGHBOUR_KINDS, "number")
+
+
+def _check(
+    name: str, table: pl.DataFrame, schema: dict[str, DataType], kinds: Sequence[str], number: str
+) -> pl.DataFrame:
+    typed = _typed(name, table, schema)
+    _among(name, typed, "kind", kinds)
+    twice = pl.struct(*KEYS, "kind", number).is_duplicated()
+    _refuse(name, typed, number, twice, "is there twice for one update; keep one row of each")
+    return typed
+
+
+def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.DataFrame:
+    missing = [column for column in schema if column not in table.columns]
+    if missing:
+        raise DataError(f"the table of {name} lacks {', '.join(missing)}; it needs {', '.join(schema)}")
+    typed = table.select(pl.col(column).cast(kind, strict=False) for column, kind in schema.items())
+    for column, kind in schema.items():
+        lost = typed[column].is_null() & table[column].is_not_null()
+        if kind == pl.Float64():
+            _refuse(name, table, column, lost | ~typed[column].is_finite().fill_null(True), "is no finite number")
+        _refuse(name, table, column, lost, f"is no {kind}; write it as one")
+        if column in REQUIRED:
+            _refuse(name, table, column, typed[column].is_null(), "is empty; every row needs one")
+        if column in PROBABILITIES:
+            outside = ~typed[column].is_between(0, 1).fill_null(True)
+            _refuse(name, table, column, outside, "is no probability; it must be 0 to 1, not a logarithm")
+    return typed
+
+
+def _among(name: str, table: pl.DataFrame, column: str, known: Sequence[str]) -> None:
+    _refuse(name, table, column, ~pl.col(column).is_in(known), f"is unknown; use {' or '.join(known)}")
+
+
+def _refuse(name: str, table: pl.DataFrame, column: str, bad: pl.Expr | pl.Series, rule: str) -> None:
+    rows = (table.select(bad).to_series() if isinstance(bad, pl.Expr) else bad).arg_true()
+    if len(rows):
+        more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
+        value = table[column][int(rows[0])]
+        raise DataError(f"{name}, row {rows[0] + 1}: {column} {value!r} {rule}{more}")

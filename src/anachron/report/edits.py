@@ -1,0 +1,157 @@
+"""The table of judged edits, shaped as table 4 of paper 003: for the terminal, and as files to compute with and print.
+
+Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
+as small models are edited in less than a tenth of one). The clean model comes first in each mode.
+"""
+
+from pathlib import Path
+
+import polars as pl
+from rich.markup import escape
+from rich.table import Table
+
+from anachron.errors import DataError
+from anachron.io import write_bytes, write_table
+from anachron.report.outputs import latex_table
+from anachron.text.markdown import markdown_table
+
+NAME = "edits"
+TITLE = "Edited models"
+SOURCE = "paper 003, section 5, table 4"
+COLUMNS = {  # heading: metric of `anachron.evaluate.metrics.summarise`, factor, decimals
+    "Efficacy-D ↑": ("efficacy_difference", 100, 1),
+    "Efficacy-S ↑": ("efficacy_success", 100, 1),
+    "Gen.-D ↑": ("generalization_difference", 100, 1),
+    "Gen.-S ↑": ("generalization_success", 100, 1),
+    "Bleedover random ↓": ("bleedover_random", 100, 1),
+    "Bleedover nearest ↓": ("bleedover_nearest", 100, 1),
+    "Fluency ↑": ("fluency", 1, 1),
+    "Seconds ↓": ("seconds", 1, 2),
+}
+WORDS = ("mode", "method")
+IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
+
+
+def edits_table(summary: pl.DataFrame) -> Table:
+    """Rows of `anachron.evaluate.metrics.summarise` for the terminal, a section a mode.
+
+    Mode and number of updates have columns only where they differ between rows, otherwise the title says them; failed
+    updates have one where there are any. Raises `DataError` for a table that lacks a column or has no rows.
+    """
+    cells = printed(summary)
+    table = Table(
+        title=escape(f"{TITLE}, {_same(summary)}" if _same(summary) else TITLE),
+        caption="\n".join(map(escape, edit_notes(summary))),
+        caption_justify="left",
+    )
+    for name in cells.columns:
+        heading = name.replace("Bleedover ", "Bleedover\n")  # so that eight columns fit a terminal of 120 letters
+        table.add_column(heading, justify="left" if name in WORDS else "right", overflow="fold")
+    last = None
+    for mode, row in zip(summary["mode"], cells.rows(named=True), strict=True):
+        if last not in (None, mode):
+            table.add_section()
+        shown = {name: "" if name == "mode" and mode == last else cell for name, cell in row.items()}
+        table.add_row(*map(escape, shown.values()))
+        last = mode
+    return table
+
+
+def printed(summary: pl.DataFrame) -> pl.DataFrame:
+    """The cells as text, a row per mode and method, under the headings of the table."""
+    _check(summary)
+    columns = {"updates" if c == "done" else c: list(map(_text, summary[c])) for c in _leading(summary)}
+    for heading, (metric, factor, decimals) in COLUMNS.items():
+        ends = summary.select(metric, f"{metric}_low", f"{metric}_high")
+        columns[heading] = [_cell(mean, low, high, factor, decimals) for mean, low, high in ends.iter_rows()]
+    if summary["failed"].sum():
+        columns["failed"] = list(map(_text, summary["failed"]))
+    return pl.DataFrame(columns)
+
+
+def _leading(summary: pl.DataFrame) -> list[str]:
+    """Columns before the metrics: mode and number of updates only where they differ."""
+    return [c for c in ("mode", "method", "done") if c == "method" or summary[c].n_unique() > 1]
+
+
+def edit_notes(summary: pl.DataFrame) -> list[str]:
+    """What a reader of the table must know: units, intervals, and means over fewer updates than were done."""
+    _check(summary)
+    notes = [
+        "mean ± half of the 95 % interval over updates (normal; Efficacy-S: Wilson)",
+        "× 100 but for fluency (bits) and seconds an update (the edit alone)",
+    ]
+    lacking: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for row in summary.iter_rows(named=True):
+        gaps: dict[int, list[str]] = {}
+        for heading, (metric, *_) in COLUMNS.items():
+            gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
+        name = f"{row['method']} ({row['mode']})" if "mode" in _leading(summary) else row["method"]
+        for gap, headings in gaps.items():
+            if gap:
+                lacking.setdefault((gap, tuple(headings)), []).append(name)
+    for (gap, missing), names in lacking.items():
+        whose = "every row" if len(names) == summary.height > 1 else ", ".join(names)
+        updates = "1 update" if gap == 1 else f"{gap:,} updates"
+        notes.append(f"without {', '.join(missing)}, and left out of the mean: {updates} of {whose}")
+    return notes
+
+
+def edits_markdown(summary: pl.DataFrame) -> str:
+    """The table with its title, notes and source, as GitHub's Markdown."""
+    cells = printed(summary)
+    said = f"{TITLE}, {_same(summary)}" if _same(summary) else TITLE
+    notes = "".join(f"- {note}\n" for note in edit_notes(summary))
+    return f"## {said}\n\n{markdown_table(cells.columns, cells.rows())}\n{notes}\nSource: {SOURCE}.\n"
+
+
+def edits_latex(summary: pl.DataFrame) -> str:
+    """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
+    cells = printed(summary)
+    right = [name not in WORDS for name in cells.columns]
+    said = "; ".join([TITLE, *([_same(summary)] if _same(summary) else []), *edit_notes(summary)])
+    text = latex_table(NAME, said, cells.columns, cells.rows(), right)
+    for letter, command in IN_LATEX.items():  # after the escaping, which would show them letter by letter
+        text = text.replace(letter, command)
+    return text
+
+
+def write_edits(summary: pl.DataFrame, out: Path) -> None:
+    """Write all numbers (``edits.parquet``, ``edits.csv``) and the table (``markdown/edits.md``, ``latex/edits.tex``).
+
+    The folder is laid out as `anachron.report.outputs.write_tables` does it for a study.
+    """
+    _check(summary)
+    write_table(out / f"{NAME}.parquet", summary)
+    write_table(out / f"{NAME}.csv", summary)
+    write_bytes(out / "markdown" / f"{NAME}.md", edits_markdown(summary).encode())
+    write_bytes(out / "latex" / f"{NAME}.tex", edits_latex(summary).encode())
+
+
+def _same(summary: pl.DataFrame) -> str:
+    """What all rows have in common."""
+    leading = _leading(summary)
+    said = [] if "mode" in leading else [f"mode {summary['mode'][0]}"]
+    return ", ".join(said if "done" in leading else [*said, f"{summary['done'][0]:,} updates"])
+
+
+def _text(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _cell(mean: float | None, low: float | None, high: float | None, factor: int, decimals: int) -> str:
+    if mean is None:
+        return "-"
+    text = f"{factor * mean:z.{decimals}f}"  # z: no minus before a zero
+    return text if low is None or high is None else f"{text} ± {factor * (high - low) / 2:.{decimals}f}"
+
+
+def _check(summary: pl.DataFrame) -> None:
+    metrics = [f"{metric}{end}" for metric, *_ in COLUMNS.values() for end in ("", "_low", "_high", "_n")]
+    missing = [name for name in ("mode", "method", "done", "failed", *metrics) if name not in summary.columns]
+    if missing:
+        raise DataError(
+            f"the table of edits lacks {', '.join(missing)}; make it with anachron.evaluate.metrics.summarise"
+        )
+    if not summary.height:
+        raise DataError("the table of edits has 0 rows; it needs one mode and method at least, so judge an edit first")

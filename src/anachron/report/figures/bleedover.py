@@ -1,0 +1,97 @@
+"""Figure of bleedover by how similar a neighbour is to the updated fact, and how popular."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from anachron.report.figures import marks, style
+from anachron.report.figures.style import COLUMN, PAGE, PALE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ACROSS = 3  # heat maps side by side
+TITLE = 34  # letters a line above a map
+LIGHTEST, DARKEST = 2.0, 4.0  # times a method's mean, that the darkest colour stands for at least and at most
+AXES = ("similarity", "popularity")
+
+
+def bleedover(table: pl.DataFrame) -> "Figure":
+    """Bleedover in bins of similarity (up) and popularity (right), a map a method, 1 being the method's own mean.
+
+    table: rows of `anachron.evaluate.metrics.bleedover_bins`; each mode begins a line of maps. All maps share bins and
+    colours, from white at 0 to the darkest at the largest value, though at 2 at least, so that small differences look
+    small, and at 4 at most, so that one cell of few neighbours does not pale all others. Ticks stand at the edges of
+    bins. Grey is a cell without neighbours, or a method without any bleedover. Source: paper 003, figure 2.
+    """
+    made_by = "anachron.evaluate.metrics.bleedover_bins"
+    shown = style.check("bleedover", table, "normalised", made_by=made_by)["normalised"].to_list()
+    rows = style.check(
+        "bleedover", table, *(f"{name}_{part}" for name in AXES for part in ("bin", "low", "high")), made_by=made_by
+    )
+    top = min(max(*shown, LIGHTEST), DARKEST)
+    lines = _lines(rows)
+    across, down = max(map(len, lines)), len(lines)
+    taller = max(marks.lines_of([title], TITLE) for line in lines for title, _ in line) - 1
+    size = (COLUMN if across == 1 else PAGE, down * (1.9 + marks.PITCH * taller) + 0.6)
+    with style.sheet(*size, down, across, sharex=True, sharey=True) as (figure, axes):
+        figure.get_layout_engine().set(wspace=0.05)
+        for number, line in enumerate(lines):
+            below = len(lines[number + 1]) if number + 1 < down else 0
+            for place, (title, own) in enumerate(line):
+                panel = axes[number, place]
+                panel.set_title(style.folded(title, TITLE))
+                _map(panel, rows, own, top)
+                if place >= below:  # nothing is drawn below that would have the ticks
+                    panel.xaxis.set_tick_params(labelbottom=True)
+            marks.blank(axes[number, len(line) :])
+        figure.suptitle("bleedover / mean bleedover of the method", x=0.01, ha="left", fontsize=7.5)
+        figure.supxlabel("popularity of the neighbour")
+        figure.supylabel("similarity to the updated subject")
+    return figure
+
+
+def _lines(rows: pl.DataFrame) -> list[list[tuple[str, pl.DataFrame]]]:
+    """Titles and rows of the maps, line by line."""
+    modes = rows["mode"].unique(maintain_order=True)
+    lines = []
+    for mode in modes:
+        part = rows.filter(pl.col("mode") == mode)
+        methods = part["method"].unique(maintain_order=True)
+        maps = [(f"{m}, {mode}" if len(modes) > 1 else m, part.filter(pl.col("method") == m)) for m in methods]
+        lines += [maps[first : first + ACROSS] for first in range(0, len(maps), ACROSS)]
+    return lines
+
+
+def _map(panel: "Axes", rows: pl.DataFrame, own: pl.DataFrame, top: float) -> None:
+    """rows: of all methods, which have the bins of any."""
+    up, right = (_edges(rows, name) for name in AXES)
+    high, wide = len(up) - 1, len(right) - 1
+    values = np.full((high, wide), np.nan)
+    texts = [[""] * wide for _ in range(high)]
+    for row in own.drop_nulls("normalised").iter_rows(named=True):
+        i, j = high - row["similarity_bin"], row["popularity_bin"] - 1  # the most similar at the top
+        values[i, j] = min(row["normalised"] / top, 1.0)
+        texts[i][j] = f"{row['normalised']:.1f}"
+    panel.set_facecolor(PALE)
+    marks.heat_map(panel, values, texts, aspect="auto")
+    if not np.isfinite(values).any():
+        panel.text((wide - 1) / 2, (high - 1) / 2, "no bleedover", ha="center", va="center", fontsize=style.SMALL)
+    panel.set_xticks(np.arange(wide + 1) - 0.5, [_short(edge) for edge in right])
+    panel.set_yticks(np.arange(high + 1) - 0.5, [f"{edge:z.2f}" for edge in reversed(up)])
+    panel.tick_params(axis="x", pad=6)  # clear of the lowest tick at the left
+    ticks = panel.xaxis.get_major_ticks()
+    ticks[0].label1.set_horizontalalignment("left")  # clear of the map beside
+    ticks[-1].label1.set_horizontalalignment("right")
+
+
+def _edges(rows: pl.DataFrame, name: str) -> list[float]:
+    bins = rows.select(f"{name}_bin", f"{name}_low", f"{name}_high").unique().sort(f"{name}_bin")
+    return [*bins[f"{name}_low"], bins[f"{name}_high"][-1]]
+
+
+def _short(value: float) -> str:
+    """Two digits that count, as 8.3, 120, 45k."""
+    return marks.short_count(float(f"{value:.2g}"))

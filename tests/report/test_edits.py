@@ -1,0 +1,266 @@
+"""The table of judged edits and the figure of bleedover: every cell and field against the numbers they stand for."""
+
+import subprocess
+import sys
+from io import StringIO
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import QuadMesh
+from rich.console import Console
+
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate.metrics import METRICS, bleedover_bins, summarise, update_metrics
+from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
+from anachron.report.edits import edit_notes, edits_latex, edits_markdown, edits_table, printed, write_edits
+from anachron.report.figures import write_figure
+from anachron.report.figures.bleedover import bleedover
+
+# Paper 003, table 4: efficacy and generalization (difference, success), bleedover (random, nearest), fluency, seconds.
+PUBLISHED = {
+    "unedited": [-1.4, 44.6, -1.3, 44.4, 0.0, 0.0, 5.2, 0.0],
+    "FT": [45.9, 99.6, 45.7, 99.5, 3.3, 5.6, 0.6, 1.4],
+    "ROME": [95.5, 99.7, 59.5, 98.0, 0.0, 0.6, 5.2, 4.9],
+}
+HALVES = {
+    "unedited": [0.2, 1.0, 0.2, 0.9, 0.0, 0.0, 0.0, 0.0],
+    "FT": [0.5, 0.1, 0.5, 0.1, 0.1, 0.2, 0.0, 0.0],
+    "ROME": [0.2, 0.1, 0.6, 0.2, 0.0, 0.1, 0.0, 0.0],
+}
+SHOWN = [m for m in METRICS if not m.endswith("absolute")]
+SHOWN[4:6] = reversed(SHOWN[4:6])  # random before nearest
+HEADINGS = [
+    "Efficacy-D ↑", "Efficacy-S ↑", "Gen.-D ↑", "Gen.-S ↑", "Bleedover random ↓", "Bleedover nearest ↓", "Fluency ↑",
+    "Seconds ↓",
+]  # fmt: skip
+
+
+def row(method, means, halves, **cells):
+    found = {"mode": "independent", "method": method, "done": 10494, "failed": 0}
+    for metric, mean, half in zip(SHOWN, means, halves, strict=True):
+        factor = 1 if metric in ("fluency", "seconds") else 100
+        mean, half = mean / factor, half / factor
+        found |= {metric: mean, f"{metric}_low": mean - half, f"{metric}_high": mean + half, f"{metric}_n": 10494}
+    return found | cells
+
+
+def published(**cells):
+    rows = [row(name, PUBLISHED[name], HALVES[name]) for name in PUBLISHED]
+    rows[-1] |= cells
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def shown(table, width=200):
+    console = Console(file=StringIO(), width=width)
+    console.print(table)
+    return console.file.getvalue().splitlines()
+
+
+def test_the_published_table_comes_out_in_its_shape():
+    cells = printed(published())
+    assert cells.columns == ["method", *HEADINGS]
+    assert cells.rows()[0] == (
+        "unedited", "-1.4 ± 0.2", "44.6 ± 1.0", "-1.3 ± 0.2", "44.4 ± 0.9", "0.0 ± 0.0", "0.0 ± 0.0", "5.2 ± 0.0",
+        "0.00 ± 0.00",
+    )  # fmt: skip
+    for name, cell in zip(PUBLISHED, cells.rows(), strict=True):
+        pairs = zip(PUBLISHED[name], HALVES[name], [1] * 7 + [2], strict=True)
+        assert cell == (name, *(f"{mean:.{digits}f} ± {half:.{digits}f}" for mean, half, digits in pairs))
+
+
+def test_the_terminal_says_what_all_rows_share_and_fits_120_letters():
+    lines = shown(edits_table(published()), 120)
+    assert lines[0].strip() == "Edited models, mode independent, 10,494 updates"
+    text = " ".join(lines)
+    assert "45.9 ± 0.5" in text and "4.90 ± 0.00" in text and "failed" not in text
+    assert "mean ± half of the 95 % interval over updates (normal; Efficacy-S: Wilson)" in text
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+
+
+def test_modes_are_sections_and_each_is_named_once():
+    both = pl.concat([published(), published().with_columns(pl.lit("batch").alias("mode"))])
+    lines = shown(edits_table(both))
+    assert sum("independent" in line for line in lines) == sum("batch" in line for line in lines) == 1
+    assert sum(line.startswith("├") for line in lines) == 1
+    assert printed(both)["mode"].to_list() == ["independent"] * 3 + ["batch"] * 3
+
+
+def test_failures_have_a_column_and_numbers_that_differ_too():
+    cells = printed(published(done=10490, failed=4))
+    assert cells.columns == ["method", "updates", *HEADINGS, "failed"]
+    assert cells["updates"].to_list() == ["10,494", "10,494", "10,490"]
+    assert cells["failed"].to_list() == ["0", "0", "4"]
+
+
+def test_what_is_not_known_is_a_dash_and_one_update_has_no_interval():
+    alone = {f"efficacy_difference_{end}": None for end in ("low", "high")}
+    cells = printed(published(seconds=None, fluency=-0.0001, **alone)).rows(named=True)[-1]
+    assert (cells["Seconds ↓"], cells["Fluency ↑"], cells["Efficacy-D ↑"]) == ("-", "0.0 ± 0.0", "95.5")
+
+
+def test_notes_say_which_means_are_over_fewer_updates():
+    fewer = {f"{metric}_n": 10490 for metric in ("efficacy_difference", "efficacy_success")}
+    table = published(fluency_n=10493, **fewer)
+    assert edit_notes(table)[2:] == [
+        "without Efficacy-D, Efficacy-S, and left out of the mean: 4 updates of ROME",
+        "without Fluency, and left out of the mean: 1 update of ROME",
+    ]
+    all_rows = published().with_columns(pl.lit(10493, pl.Int64).alias("seconds_n"))
+    assert edit_notes(all_rows)[2] == "without Seconds, and left out of the mean: 1 update of every row"
+
+
+def test_markdown_and_latex():
+    text = edits_markdown(published())
+    assert text.startswith(f"## Edited models, mode independent, 10,494 updates\n\n| method | {' | '.join(HEADINGS)} |")
+    assert "| ROME | 95.5 ± 0.2 | 99.7 ± 0.1 |" in text
+    assert text.endswith("\nSource: paper 003, section 5, table 4.\n")
+    tex = edits_latex(published(method="my_r&d", fluency_n=1))
+    assert r"\begin{tabular}{lrrrrrrrr}" in tex and r"\label{tab:edits}" in tex
+    assert r"95.5 $\pm$ 0.2" in tex and r"Efficacy-D $\uparrow$" in tex and r"Seconds $\downarrow$" in tex
+    assert r"10,493 updates of my\_r\&d" in tex and r"95 \% interval" in tex
+    assert tex.isascii()
+
+
+def test_files_are_laid_out_like_those_of_a_study(tmp_path):
+    write_edits(published(), tmp_path)
+    assert pl.read_parquet(tmp_path / "edits.parquet").equals(published())
+    assert (tmp_path / "edits.csv").read_text() == published().write_csv()
+    assert (tmp_path / "markdown" / "edits.md").read_text("utf-8") == edits_markdown(published())
+    assert (tmp_path / "latex" / "edits.tex").read_text("utf-8") == edits_latex(published())
+
+
+@pytest.mark.parametrize("make", [edits_table, printed, edit_notes, edits_markdown, edits_latex])
+def test_another_table_and_an_empty_one_are_refused(make):
+    with pytest.raises(DataError, match=r"the table of edits lacks seconds; make it with anachron\.evaluate"):
+        make(published().drop("seconds"))
+    with pytest.raises(DataError, match=r"the table of edits has 0 rows; it needs one .* so judge an edit first"):
+        make(published().clear())
+
+
+def test_the_report_of_edits_loads_neither_torch_nor_matplotlib():
+    code = (
+        "import sys, anachron.report.edits, anachron.report.figures.bleedover, anachron.evaluate.metrics\n"
+        "print({'torch', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def results(methods=("FT", "ROME", "PROMPT"), modes=("independent",), cases=40):
+    """A made run: bleedover grows with similarity and popularity, ROME's less; PROMPT has none."""
+    draw = np.random.default_rng(5)
+    targets, neighbours, updates = [], [], []
+    for mode in modes:
+        for case in map(str, range(cases)):
+            prompts, dists, views = draw.random((5, 4)), draw.random(10), np.exp(draw.normal(8, 2, 10))
+            for number, method in enumerate(methods):
+                key = {"method": method, "mode": mode, "case_id": case}
+                updates.append(
+                    key | {"status": "done", "reason": None, "seconds": 1.0, "fluency_before": 5.2, "fluency": 5.0,
+                           "relation": "P6", "popularity": 1.0}
+                )  # fmt: skip
+                for n, (a, b, c, d) in enumerate(prompts.tolist()):
+                    targets.append(
+                        key | {"kind": "generalization" if n else "update", "prompt_number": n, "new_before": a,
+                               "old_before": b, "new_after": c, "old_after": d}
+                    )  # fmt: skip
+                for n, (dist, popularity) in enumerate(zip(dists.tolist(), views.tolist(), strict=True)):
+                    lost = 0.0 if method == "PROMPT" else (1 - dist) * np.log(popularity) / 40 / (number + 1)
+                    neighbours.append(
+                        key | {"kind": "nearest", "number": n, "before": 0.5, "after": 0.5 - max(0.0, lost),
+                               "dist": dist, "popularity": popularity}
+                    )  # fmt: skip
+    return pl.DataFrame(targets, TARGETS), pl.DataFrame(neighbours, NEIGHBOURS), pl.DataFrame(updates, UPDATES)
+
+
+def test_the_table_of_a_run_end_to_end():
+    cells = printed(summarise(update_metrics(*results())))
+    assert cells["method"].to_list() == ["unedited", "FT", "ROME", "PROMPT"]
+    assert cells["Bleedover random ↓"].to_list() == ["-"] * 4  # no random neighbour was asked
+    assert cells["Fluency ↑"].to_list() == ["5.2 ± 0.0", "5.0 ± 0.0", "5.0 ± 0.0", "5.0 ± 0.0"]
+
+
+def test_each_field_is_a_cell_of_the_table():
+    table = bleedover_bins(results()[1])
+    figure = bleedover(table)
+    top = max(2.0, table["normalised"].max())
+    for axes, method in zip(figure.axes, ("FT", "ROME", "PROMPT"), strict=True):
+        assert axes.get_title(loc="left") == method
+        (mesh,) = [c for c in axes.collections if isinstance(c, QuadMesh)]
+        values = mesh.get_array()
+        texts = {text.get_position(): text.get_text() for text in axes.texts}
+        if method == "PROMPT":
+            assert values.mask.all() and list(filter(None, texts.values())) == ["no bleedover"]
+            continue
+        rows = table.filter(pl.col("method") == method).to_dicts()
+        assert np.isfinite(values.filled(np.nan)).sum() == len(rows)
+        for cell in rows:
+            i, j = 5 - cell["similarity_bin"], cell["popularity_bin"] - 1  # similarity goes up, popularity right
+            assert values[i, j] == pytest.approx(cell["normalised"] / top)
+            assert texts[j, i] == f"{cell['normalised']:.1f}"
+        assert axes.get_ylim() == (4.5, -0.5)
+    edges = table.filter(pl.col("method") == "FT").select("similarity_low", "similarity_high").unique().sort(pl.all())
+    expected = [*edges["similarity_low"], edges["similarity_high"][-1]]
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == [f"{edge:.2f}" for edge in reversed(expected)]
+
+
+def test_one_wild_cell_does_not_pale_the_others_and_small_differences_look_small():
+    table = bleedover_bins(results(("FT",))[1])
+    wild = table.with_columns(
+        pl.when(pl.int_range(pl.len()) == 0).then(40.0).otherwise("normalised").alias("normalised")
+    )
+    (mesh,) = bleedover(wild).axes[0].collections
+    assert mesh.get_array().max() == 1 and np.ma.median(mesh.get_array()) > 0.1
+    flat = table.with_columns(pl.lit(1.0).alias("normalised"))
+    (mesh,) = bleedover(flat).axes[0].collections
+    assert mesh.get_array().max() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("methods", "modes", "titles", "width"),
+    [
+        (("ROME",), ("batch",), ["ROME"], 3.3),
+        (("FT", "ROME"), ("batch", "sequential"),
+         ["FT, batch", "ROME, batch", "FT, sequential", "ROME, sequential"], 6.9),
+        (tuple("ABCDEFG"), ("batch",), list("ABCDEFG"), 6.9),
+    ],
+)  # fmt: skip
+def test_lines_of_maps_and_legible_texts(methods, modes, titles, width):
+    figure = bleedover(bleedover_bins(results(methods, modes, 12)[1]))
+    panels = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title(loc="left") for axes in panels] == titles
+    assert figure.get_figwidth() == width
+    FigureCanvasAgg(figure).draw()
+    texts = [t for axes in panels for t in [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.texts, axes.title]]
+    texts = [t for t in [*texts, *figure.texts] if t.get_visible() and t.get_text()]
+    assert all(t.get_fontsize() >= 7 for t in texts)
+    boxes = [t.get_window_extent() for t in texts]
+    assert all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= figure.bbox.x1 + 1 and b.y1 <= figure.bbox.y1 + 1 for b in boxes)
+    meet = [
+        (texts[i].get_text(), texts[j].get_text())
+        for i, a in enumerate(boxes) for j, b in enumerate(boxes[:i])
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
+    ]  # fmt: skip
+    assert meet == []
+
+
+def test_the_figure_is_written_the_same_twice(tmp_path):
+    files = [write_figure(bleedover(bleedover_bins(results()[1])), tmp_path / name, "bleedover") for name in "ab"]
+    for one, other in zip(*files, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert [path.name for path in files[0]] == ["bleedover.svg", "bleedover.pdf"]
+
+
+def test_no_figure_of_nothing(monkeypatch):
+    table = bleedover_bins(results(("FT",))[1])
+    with pytest.raises(DataError, match=r"figure bleedover lacks normalised; make it with .*\.bleedover_bins"):
+        bleedover(table.drop("normalised"))
+    with pytest.raises(DataError, match="figure bleedover: nothing to draw"):
+        bleedover(table.with_columns(pl.lit(None, pl.Float64).alias("normalised")))
+    with pytest.raises(DataError, match="nothing to draw"):
+        bleedover(table.clear())
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match=r"pip install 'anachron\[report\]'"):
+        bleedover(table)
