@@ -70,10 +70,10 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """How a run tells the outside: warnings, and texts done out of all."""
+    """How a run tells the outside: warnings, and texts done out of all (and perhaps of what)."""
 
     warn: Callable[[str], None] = lambda message: None
-    progress: Callable[[int, int], None] = lambda done, total: None
+    progress: Callable[..., None] = lambda done, total, note="": None
 
 
 def prefix_text(prefix: str) -> tuple[str, str]:
@@ -166,7 +166,7 @@ def _freeze_date(lm: LanguageModel, style: Format, record: Json, callbacks: Call
     return Format(style.kind, style.prefix, template.today, style.all_occurrences, style.answer_in_user_turn)
 
 
-def _hardware(device: str) -> Json:
+def hardware(device: str) -> Json:
     """What the scores were computed on."""
     found: Json = {
         "device": device,
@@ -183,7 +183,7 @@ def _new_session(device: str) -> Json:
     return {
         "started": runs.now(),
         "versions": versions(),
-        "hardware": _hardware(device),
+        "hardware": hardware(device),
         "statements": 0,
         "seconds": 0.0,
     }

@@ -1,0 +1,263 @@
+"""An evaluation run: updates made by several methods and judged, into a folder that survives being killed.
+
+    run.json                    settings, model, data, methods with their settings, machine, times
+    clean/part-*.parquet        the unedited model's scores, computed once and shared by all methods
+    METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
+    targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
+
+Modes: ``independent`` edits each start from the clean model, as the papers judge; ``batch`` makes many updates true in one
+edit; ``sequential`` makes one after the other, each on top of the ones before, and judges all at the end of the sequence.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from anachron.data.cases import CaseSet
+from anachron.data.case_records import EditCase
+from anachron.edit.base import Edit, edited, fingerprint
+from anachron.edit.methods import make_edit
+from anachron.edit.storage import load_edit, save_edit
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict
+from anachron.evaluate.plan import Planned, model_identity
+from anachron.io import Json, differences, locked, read_table, versions, write_table
+from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import is_out_of_memory
+from anachron.probe import runs
+from anachron.probe.run import Callbacks, hardware
+
+MODES = ("independent", "batch", "sequential")
+CLEAN = "clean"
+PART = 16  # updates a part of independent edits: what a killed run can lose
+KEPT = 20  # edits of a sequence after which it is saved
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """mode: one of `MODES`. size: updates in a batch or sequence; None takes all. judging: see `Judging`."""
+
+    mode: str = "independent"
+    size: int | None = None
+    judging: Judging = Judging()
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"mode {self.mode!r}: choose one of {', '.join(MODES)}")
+        if self.size is not None and (self.mode == "independent" or self.size < 1):
+            raise ConfigError(
+                f"size {self.size}: a number of updates from 1 on, for the modes batch and sequential only"
+            )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`)."""
+
+    folder: Path
+    record: Json
+    targets: pl.DataFrame
+    neighbours: pl.DataFrame
+    updates: pl.DataFrame
+
+
+def evaluate(
+    lm: LanguageModel,
+    cases: CaseSet,
+    methods: Sequence[Planned],
+    out: Path | str,
+    settings: EvaluateSettings | None = None,
+    *,
+    callbacks: Callbacks | None = None,
+) -> Evaluation:
+    """Make every update of a data set by every method and judge it, resuming where an interrupted run stopped.
+
+    A finished folder can be given further methods; what is there is kept. An update that a method fails on leaves a
+    record with the reason and no score. Raises `ConfigError` where the folder holds a run with other settings, or a method
+    with other ones; finished parts stay.
+    """
+    settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
+    if not cases.cases:
+        raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
+    identity = model_identity(lm) | {
+        "updates": cases.name, "updates_fingerprint": cases.fingerprint(), "mode": settings.mode, "size": settings.size,
+        "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
+    }  # fmt: skip
+    with locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"):
+        record = runs.open_run(folder, identity)
+        _add_methods(record, methods, folder)
+        record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
+        record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": hardware(str(lm.device))})
+        runs.write_record(folder, record)
+        return _Run(lm, cases, settings, folder, record, callbacks).finish(methods)
+
+
+def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
+    known = record.setdefault("methods", {})
+    for planned in methods:
+        identity = planned.identity()
+        if planned.label in known:
+            found = differences(known[planned.label]["identity"], identity)
+            if found:
+                raise ConfigError(
+                    f"{folder} holds {planned.label} with other settings ({'; '.join(found)}); choose another --out or "
+                    "the same settings"
+                )
+        known[planned.label] = {"identity": identity, "settings_from": planned.source}
+
+
+class _Run:
+    def __init__(
+        self, lm: LanguageModel, cases: CaseSet, settings: EvaluateSettings, folder: Path, record: Json,
+        callbacks: Callbacks,
+    ) -> None:  # fmt: skip
+        self.lm, self.cases, self.settings, self.folder = lm, cases, settings, folder
+        self.record, self.callbacks = record, callbacks
+        size = PART if settings.mode == "independent" else settings.size or len(cases.cases)
+        self.parts = [cases.cases[start : start + size] for start in range(0, len(cases.cases), size)]
+        self.weights = fingerprint(lm)
+
+    def finish(self, methods: Sequence[Planned]) -> Evaluation:
+        work = {"independent": self._independent, "batch": self._batch, "sequential": self._sequential}
+        clean = self._all_parts(CLEAN, lambda part, number: (self._judged(case) for case in part))
+        for planned in methods:
+            make = work[self.settings.mode]
+            self._all_parts(planned.label, lambda part, number, p=planned, m=make: m(p, part, number))
+        known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
+        tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
+        for name, table in zip(("targets", "neighbours", "updates"), tables, strict=True):
+            write_table(self.folder / f"{name}.parquet", table)
+        self._count_failures(tables[2])
+        self.record |= {"status": "done", "finished": runs.now()}
+        runs.write_record(self.folder, self.record)
+        return Evaluation(self.folder, self.record, *tables)
+
+    def _all_parts(self, name: str, work: Callable[[Sequence[EditCase], int], Iterator[Verdict]]) -> pl.DataFrame:
+        """Every part of a method, made where it is not there yet."""
+        done = 0
+        for number, part in enumerate(self.parts):
+            path = self._path(name, number)
+            if not path.is_file():
+                verdicts = []
+                for found in work(part, number):
+                    verdicts.append(found)
+                    self.callbacks.progress(done + len(verdicts), len(self.cases.cases), name)
+                write_table(path, part_table(verdicts))
+            done += len(part)
+        return self._read(name)
+
+    def _path(self, name: str, number: int) -> Path:
+        return self.folder / name / f"part-{number:05d}.parquet"
+
+    def _is_done(self, name: str) -> bool:
+        return all(self._path(name, number).is_file() for number in range(len(self.parts)))
+
+    def _read(self, name: str) -> pl.DataFrame:
+        tables = [read_table(self._path(name, number)) for number in range(len(self.parts))]
+        for number, (table, part) in enumerate(zip(tables, self.parts, strict=True)):
+            if table["case_id"].to_list() != [case.case_id for case in part]:
+                raise DataError(f"{self._path(name, number)} holds other updates; delete it and repeat the command")
+        return pl.concat(tables)
+
+    def _judged(self, case: EditCase, seconds: float | None = None) -> Verdict:
+        with _failures(case) as found:
+            found.append(verdict(self.lm, case, self.settings.judging, seconds))
+        return found[0]
+
+    def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
+        for case in part:
+            with _failures(case) as found:
+                edit = self._edit(planned, [case])
+                with edited(self.lm, edit, check=False):
+                    found.append(verdict(self.lm, case, self.settings.judging, edit.about["seconds"]))
+            yield found[0]
+
+    def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
+        askable, unaskable = _split(part)
+        with _failures(*askable) as found:
+            edit = self._edit(planned, askable)
+            with edited(self.lm, edit, check=False):
+                found += [self._judged(case, edit.about["seconds"] / len(askable)) for case in askable]
+        yield from _in_order(part, [*found, *unaskable])
+
+    def _sequential(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
+        path = self.folder / planned.label / f"sequence-{number:05d}.safetensors"
+        total, seconds, bad = self._resumed(path)
+        for place, case in enumerate(part):
+            if case.case_id in seconds or case.case_id in bad:
+                continue
+            with _failures(case) as found, edited(self.lm, total, check=False):
+                edit = self._edit(replace(planned, resources=replace(planned.resources, earlier=total)), [case])
+                seconds[case.case_id] = edit.about["seconds"]
+                total = replace(total + edit, about={})
+            bad |= {v.case_id: v.reason for v in found}
+            self.callbacks.progress(place + 1, len(part), f"{planned.label}, making")
+            if (place + 1) % KEPT == 0:
+                save_edit(replace(total, about={"edits": place + 1, "seconds": seconds, "failed": bad}), path)
+        with edited(self.lm, total, check=False):
+            for case in part:
+                if case.case_id in bad:
+                    yield failed(case, bad[case.case_id] or "")
+                else:
+                    yield self._judged(case, seconds[case.case_id])
+        path.unlink(missing_ok=True)
+        Path(f"{path}.manifest.json").unlink(missing_ok=True)
+
+    def _resumed(self, path: Path) -> tuple[Edit, dict[str, float], dict[str, str | None]]:
+        if not path.is_file():
+            return Edit(model=self.weights), {}, {}
+        held = load_edit(path)
+        if held.model != self.weights:
+            raise DataError(f"{path} belongs to another model; delete it and repeat the command")
+        return replace(held, about={}), held.about["seconds"], held.about["failed"]
+
+    def _edit(self, planned: Planned, cases: Sequence[EditCase]) -> Edit:
+        requests = [request_of(case) for case in cases]
+        return make_edit(self.lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+
+    def _count_failures(self, updates: pl.DataFrame) -> None:
+        bad = updates.filter(pl.col("status") == "failed")
+        for (name,), group in bad.group_by(["method"], maintain_order=True):
+            reason, count = Counter(group["reason"].to_list()).most_common(1)[0]
+            self.callbacks.warn(
+                f"{name}: {group.height} of {len(self.cases.cases)} updates failed, {count} of them: {reason}"
+            )
+
+
+@contextmanager
+def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
+    """A list for verdicts that holds a failure of each update where the block fails on the data or for want of memory.
+
+    What is wrong with the settings or the model is no failure of an update; it ends the run.
+    """
+    found: list[Verdict] = []
+    try:
+        yield found
+    except (DataError, BackendError) as error:
+        found[:] = [failed(case, str(error)) for case in cases]
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        found[:] = [failed(case, f"out of memory: {error}".splitlines()[0]) for case in cases]
+
+
+def _split(part: Sequence[EditCase]) -> tuple[list[EditCase], list[Verdict]]:
+    """Updates that can be asked for, and the failures of the others."""
+    askable, unaskable = [], []
+    for case in part:
+        try:
+            request_of(case)
+        except DataError as error:
+            unaskable.append(failed(case, str(error)))
+        else:
+            askable.append(case)
+    return askable, unaskable
+
+
+def _in_order(part: Sequence[EditCase], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    place = {case.case_id: number for number, case in enumerate(part)}
+    return sorted(verdicts, key=lambda v: place[v.case_id])
