@@ -131,9 +131,15 @@ def test_debug_shows_the_traceback():
 
 def test_datasets_lists_and_writes(mini: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert _code(["datasets", "--json"], debug=False) == 0
-    (listing,) = json.loads(capsys.readouterr().out)
-    assert listing["name"] == "mini"
+    listing, updates = json.loads(capsys.readouterr().out)
+    assert (listing["name"], listing["kind"]) == ("mini", "statements")
     assert listing["facts"] >= 400
+    assert (updates["name"], updates["kind"]) == ("mini-updates", "updates")
+    assert updates["updates"] >= 120
+    assert _code(["datasets", "mini-updates", "--out", str(tmp_path / "updates.jsonl")], debug=False) == 0
+    assert len((tmp_path / "updates.jsonl").read_text().splitlines()) == updates["updates"]
+    assert _code(["datasets", "mini-updates", "--out", str(tmp_path / "updates.csv")], debug=False) == 2
+    capsys.readouterr()
     assert _code(["datasets", "mini", "--out", str(tmp_path / "mini.parquet")], debug=False) == 0
     written = load_dataset(str(tmp_path / "mini.parquet"))
     assert written.fingerprint() == mini.fingerprint()

@@ -54,23 +54,43 @@ def datasets(
     out: Annotated[Path | None, typer.Option(help="File for its statements: .parquet, .csv or .jsonl.")] = None,
     json_: JsonFlag = False,
 ) -> None:
-    """List the bundled data sets, or write one out in the published TimeStress columns.
+    """List the bundled data sets, or write one out: statements in the published TimeStress columns, updates in those
+    of WikiFactDiff (.parquet or .jsonl).
 
     Example: anachron datasets mini --out mini.csv
     """
     from dataclasses import asdict
 
     from anachron.data.columns import to_published
-    from anachron.data.loaders import list_datasets, load_dataset
+    from anachron.data.loaders import UPDATES, list_datasets, list_updates, load_dataset
     from anachron.errors import ConfigError
-    from anachron.io import write_manifest, write_table
-    from anachron.report.tables import dataset_table
+    from anachron.io import rows_fingerprint, write_manifest, write_table
+    from anachron.report.tables import dataset_table, update_sets_table
 
     if (name is None) != (out is None):
         raise ConfigError("give both a data set and --out FILE to write it, or neither to list the bundled ones")
     if name is None or out is None:
         listings = [asdict(listing) for listing in list_datasets()]
-        print_json(listings) if json_ else stdout().print(dataset_table(listings))
+        updates = [asdict(listing) for listing in list_updates()]
+        if json_:
+            print_json([*listings, *updates])
+        else:
+            stdout().print(dataset_table(listings), update_sets_table(updates))
+        return
+    if name in UPDATES:
+        if out.suffix == ".csv":
+            raise ConfigError(f"{out}: the columns of updates are nested; write .parquet or .jsonl")
+        rows = UPDATES[name][1]()
+        write_table(out, rows)
+        fingerprint = rows_fingerprint(rows.iter_rows())
+        write_manifest(
+            out,
+            command="datasets",
+            parameters={"name": name},
+            inputs={name: fingerprint},
+            counts={"updates": rows.height},
+        )
+        say(f"{rows.height:,} updates written to {out}")
         return
     dataset = load_dataset(name)
     table = to_published(dataset.table, dataset.boundaries)

@@ -10,6 +10,7 @@ import polars as pl
 from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published
 from anachron.data.mini import mini_facts, mini_statements
+from anachron.data.mini_updates import mini_updates
 from anachron.errors import ConfigError, DataError
 from anachron.io import READERS, read_table, rows_fingerprint
 
@@ -53,6 +54,10 @@ BUNDLED = {
     )
 }
 
+UPDATES = {
+    "mini-updates": ("real replacements between 2015 and 2024, from heads of state to home venues", mini_updates)
+}
+
 
 _DATA_ENDINGS = (*READERS, ".arrow")  # what `datasets` reads besides
 
@@ -73,6 +78,8 @@ def load_dataset(
         if boundaries not in (None, "released"):
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
         return Dataset(name, BUNDLED[name].statements(), "released")
+    if name in UPDATES:
+        raise ConfigError(f"{name} holds updates, not dated statements; statements are in {', '.join(BUNDLED)}")
     path = Path(name)
     raw = (
         read_table(path)
@@ -128,6 +135,19 @@ class Listing:
     listed: int
     relations: int
     statements: int
+    kind: str = "statements"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatesListing:
+    """What ``anachron datasets`` shows of a bundled update data set."""
+
+    name: str
+    about: str
+    updates: int
+    relations: int
+    subjects: int
+    kind: str = "updates"
 
 
 def list_datasets() -> list[Listing]:
@@ -145,4 +165,14 @@ def list_datasets() -> list[Listing]:
                 table.height,
             )
         )
+    return listings
+
+
+def list_updates() -> list[UpdatesListing]:
+    """The bundled update data sets with their sizes."""
+    listings = []
+    for name, (about, updates) in UPDATES.items():
+        table = updates()
+        relations, subjects = (table[column].struct.field("label").n_unique() for column in ("relation", "subject"))
+        listings.append(UpdatesListing(name, about, table.height, relations, subjects))
     return listings

@@ -69,6 +69,19 @@ def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def update_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
+    """The bundled update data sets."""
+    table = Table(title="Bundled update data sets")
+    table.add_column("name")
+    for name in ("updates", "subjects", "relations"):
+        table.add_column(name, justify="right")
+    table.add_column("what")
+    for item in listings:
+        counts = (f"{item[name]:,}" for name in ("updates", "subjects", "relations"))
+        table.add_row(item["name"], *counts, item["about"])
+    return table
+
+
 AUDIT_LINES = {
     "unscorable": "cannot be scored",
     "too_long": "longer than the context length",
