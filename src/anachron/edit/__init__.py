@@ -1,0 +1,1 @@
+"""Updating facts in a model."""
