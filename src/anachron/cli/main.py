@@ -14,6 +14,7 @@ from anachron.cli import (
     build,
     data,
     demo,
+    edit,
     export,
     measure,
     probe,
@@ -49,7 +50,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

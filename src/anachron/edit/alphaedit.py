@@ -52,7 +52,7 @@ def alphaedit(
         before = earlier.keys.get(module) if earlier is not None else None
         return null_space_change(keys, residual, empty, settings.ridge, before)
 
-    return spread(lm, requests, settings, settings.layers, sites, solve)
+    return spread(lm, requests, settings, settings.layers, sites, solve, keep_keys=True)
 
 
 def null_space_change(

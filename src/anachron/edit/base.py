@@ -25,6 +25,10 @@ class LowRank:
     left: torch.Tensor
     right: torch.Tensor
 
+    @property
+    def rank(self) -> int:
+        return len(self.right)
+
     def dense(self) -> torch.Tensor:
         return self.left @ self.right
 
@@ -92,10 +96,15 @@ class Edit:
 
 
 def _sum(a: Delta | None, b: Delta | None) -> Delta:
+    """Low-rank changes stay so, side by side, as long as that is smaller than their sum."""
     if a is None or b is None:
         assert a is not None or b is not None
         return a if a is not None else b  # type: ignore[return-value]
-    if isinstance(a, LowRank) and isinstance(b, LowRank):
+    if (
+        isinstance(a, LowRank)
+        and isinstance(b, LowRank)
+        and (a.rank + b.rank) <= min(a.left.shape[0], a.right.shape[1])
+    ):
         return LowRank(torch.cat([a.left, b.left], 1), torch.cat([a.right, b.right]))
     biases = [d.bias for d in (a, b) if isinstance(d, Dense) and d.bias is not None]
     return Dense(a.dense() + b.dense(), sum(biases[1:], biases[0]) if biases else None)

@@ -38,4 +38,4 @@ def emmet(
     def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
         return ridge(keys, residual, inverse_times(covariance, module, keys), settings.ridge)
 
-    return spread(lm, requests, settings, (settings.layer,), sites, solve)
+    return spread(lm, requests, settings, (settings.layer,), sites, solve, keep_keys=False)

@@ -3,9 +3,9 @@
 The wanted value is that of the last edited block's output. Going up the layers, each takes an equal share of what is
 still missing there; states are computed anew after each layer.
 
-In Gemma-2 and -3 and OLMo-2 the MLP's output passes a norm before it is added, which leaves it no length to give: what the
-block lacks cannot be handed down to the MLP. There a vector for the MLP's output of each layer is optimised instead, all
-at once, and each layer takes its own.
+In Gemma-2 and -3 and OLMo-2 the MLP's output passes a norm before it is added, which leaves it no length to give: what
+the block lacks cannot be handed down to the MLP. There a vector for the MLP's output of each layer is optimised
+instead, all at once, and each layer takes its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def memit(
     def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
         return ridge(keys, residual, inverse_times(covariance, module, keys), settings.weight)
 
-    return spread(lm, requests, settings, settings.layers, sites, solve)
+    return spread(lm, requests, settings, settings.layers, sites, solve, keep_keys=False)
 
 
 def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weight: float) -> LowRank:
@@ -67,8 +67,13 @@ def spread(
     layers: Sequence[int],
     sites: Sites,
     solve: Callable[[str, torch.Tensor, torch.Tensor], LowRank],
+    *,
+    keep_keys: bool,
 ) -> Edit:
-    """An edit of several layers: ``solve`` gives a layer's change from (module, keys, what its output is to gain)."""
+    """An edit of several layers: ``solve`` gives a layer's change from (module, keys, what its output is to gain).
+
+    keep_keys: put the keys into the edit, for later edits that are to spare this one.
+    """
     check_layers(layers, sites)
     for layer in layers:
         weight_of(lm.model, sites.mlp_out(layer))
@@ -88,7 +93,7 @@ def spread(
                 now = values_at_subject(lm.model, bare, outputs=[block])["out", block]
                 gain = (values.clean[0] + values.delta[0] - now).double() / (len(layers) - place)
             change = solve(module, keys, gain.T)
-        total = total + Edit({module: change}, keys={module: keys.T})
+        total = total + Edit({module: change}, keys={module: keys.T} if keep_keys else {})
     return total
 
 

@@ -71,8 +71,8 @@ def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[An
     if any(field.name == "weight" for field in fields(kind)) and method == "MEMIT":
         changes["weight"] = settings.weight * width / model.width
     return replace(settings, **changes), (
-        f"scaled from {model.name}: {model.layers} to {sites.layers} layers by relative depth, MLP width {model.width} to "
-        f"{width}"
+        f"scaled from {model.name} by relative depth: {model.layers} layers to {sites.layers}, MLP width {model.width} "
+        f"to {width}"
     )
 
 

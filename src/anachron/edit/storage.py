@@ -1,17 +1,15 @@
 """Edits as files: one safetensors file that carries its manifest, and models with an edit saved whole."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
+from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError
-from anachron.io import atomic, versions, write_json, write_manifest
+from anachron.io import versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
 
 FORMAT = "anachron edit 1"
@@ -29,9 +27,7 @@ def save_edit(edit: Edit, path: Path | str) -> None:
         tensors |= {f"{name}/{part}": t for part, t in parts.items() if t is not None}
     tensors |= {f"{name}/keys": keys for name, keys in edit.keys.items()}
     about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
-    with atomic(path) as temporary:
-        plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-        save_file(plain, temporary, {"anachron": json.dumps(about, ensure_ascii=False, sort_keys=True)})
+    write_tensors(Path(path), {name: t.detach().cpu() for name, t in tensors.items()}, about)
     write_manifest(
         path,
         command="edit",
@@ -43,14 +39,9 @@ def save_edit(edit: Edit, path: Path | str) -> None:
 
 def load_edit(path: Path | str) -> Edit:
     """Read what `save_edit` wrote. Raises `DataError` for any other file."""
-    try:
-        with safe_open(path, "pt") as held:
-            about = json.loads((held.metadata() or {}).get("anachron", "null"))
-            tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118  not a dict
-    except (OSError, SafetensorError, ValueError) as error:
-        raise DataError(f"cannot read {path} as an edit: {error}") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise DataError(f"{path} is no edit of Anachron (no {FORMAT!r} in its metadata); give the file of edit --out")
+    tensors, about = read_tensors(Path(path))
+    if about.get("format") != FORMAT:
+        raise DataError(f"{path} is no edit of Anachron (its format is {about.get('format')!r}, not {FORMAT!r})")
     parts: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
         module, _, part = name.rpartition("/")

@@ -81,8 +81,9 @@ def optimise_values(
 ) -> Values:  # fmt: skip
     """What to add to the output of each module at each request's subject so that the model says its target.
 
-    Several modules are shifted at once, each within its own clamp; the methods as published shift one. All requests together, each with a loss, a step size and an end of its own, so that the result does not depend on
-    the company. Raises `DataError` where the optimisation meets a number that is none.
+    Several modules are shifted at once, each within its own clamp; the methods as published shift one. All requests
+    together, each with a loss, a step size and an end of its own, so that the result does not depend on the company.
+    Raises `DataError` where the optimisation meets a number that is none.
     """
     group = _Group(lm, requests, contexts)
     seen = values_at_subject(lm.model, group.bare, outputs=modules)

@@ -5,20 +5,20 @@
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
 
-Modes: ``independent`` edits each start from the clean model, as the papers judge; ``batch`` makes many updates true in one
-edit; ``sequential`` makes one after the other, each on top of the ones before, and judges all at the end of the sequence.
+Modes: ``independent`` edits each start from the clean model, as the papers judge; ``batch`` makes many updates true in
+one edit; ``sequential`` makes one after the other, each on top of the ones before, and judges all at the end.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
-from anachron.data.cases import CaseSet
 from anachron.data.case_records import EditCase
+from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited, fingerprint
 from anachron.edit.methods import make_edit
 from anachron.edit.storage import load_edit, save_edit
@@ -43,7 +43,7 @@ class EvaluateSettings:
 
     mode: str = "independent"
     size: int | None = None
-    judging: Judging = Judging()
+    judging: Judging = field(default_factory=Judging)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -77,8 +77,8 @@ def evaluate(
     """Make every update of a data set by every method and judge it, resuming where an interrupted run stopped.
 
     A finished folder can be given further methods; what is there is kept. An update that a method fails on leaves a
-    record with the reason and no score. Raises `ConfigError` where the folder holds a run with other settings, or a method
-    with other ones; finished parts stay.
+    record with the reason and no score. Raises `ConfigError` where the folder holds a run, or a method, with other
+    settings; finished parts stay.
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     if not cases.cases:

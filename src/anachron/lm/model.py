@@ -35,8 +35,8 @@ class LanguageModel:
     """A causal model with its tokenizer.
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
-    ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it puts
-    before every prompt and ``edit_of`` the fingerprint of the model without it.
+    ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
+    puts before every prompt and ``edit_of`` the fingerprint of the model without it.
     """
 
     model: Any

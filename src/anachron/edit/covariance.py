@@ -1,0 +1,316 @@
+"""C = E[k kT], the uncentred second moment of the inputs of MLP output projections over a text.
+
+The methods that keep other facts in place (ROME, MEMIT, EMMET, AlphaEdit) weigh inputs k by it. One pass over the text
+serves any number of modules; the sums are saved as it goes, and finished matrices are kept under the model's
+fingerprint:
+
+    <cache>/<model, 16 digits>/<corpus, 16 digits>-<tokens>/<module>.safetensors            C, and where it comes from
+                                                            <module>.cholesky-<C, 16 digits>.safetensors, .eigen-...
+                                                            checkpoint.safetensors          only while it is unfinished
+
+All real tokens count, the special ones that a tokenizer puts first (BOS) too, as in the published code. The first token
+of a text has unusually large inputs in many models, so C depends on how long a window is: it is part of the record.
+Sources: ROME (arXiv 2202.05262), appendix E.1 (100,000 samples of Wikipedia), and its published `layer_stats.py`.
+"""
+
+import difflib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
+from anachron.edit.second_moment import SecondMoment
+from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
+from anachron.errors import BackendError, ConfigError, DataError, ModelError
+from anachron.io import Json, differences, locked, rows_fingerprint, versions
+from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import is_out_of_memory
+
+__all__ = ["SecondMoment", "cache_folder", "collect"]
+
+PRECISIONS = ("float64", "float32")
+LONGEST_WINDOW = 1024
+_CHECKPOINT = "checkpoint.safetensors"
+
+
+def cache_folder() -> Path:
+    """Where matrices are kept by default: ``$ANACHRON_CACHE``, or ``anachron`` in the user's cache folder."""
+    if given := os.environ.get("ANACHRON_CACHE"):
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "anachron" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "anachron"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "anachron"
+
+
+def collect(
+    lm: LanguageModel,
+    modules: Sequence[str],
+    corpus: str | Path | Corpus,
+    *,
+    tokens: int = 100_000,
+    window: int | None = None,
+    batch_tokens: int = 4096,
+    precision: str = "float64",
+    cache: Path | str | None = None,
+    regularise: float | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    warn: Callable[[str], None] = lambda message: None,
+) -> dict[str, SecondMoment]:
+    """C of each module, over the first tokens of a corpus.
+
+    modules: dotted names, such as ``model.layers.2.mlp.down_proj``; any module whose first input is a float tensor.
+    corpus: a text file or data set (see `anachron.edit.corpus.open_corpus`), read in its own order: shuffle it first
+        where that matters.
+    tokens: how many to take the mean over, fewer where the corpus is shorter; special tokens count.
+    window: tokens a window, special ones included; by default what the model reads, at most 1024.
+    batch_tokens: most tokens a forward pass.
+    precision: of the sums and the matrix. C^-1 amplifies the very directions that float32 loses; ``float32`` is for
+        devices that are slow at float64, and halves memory and files.
+    cache: the folder that matrices, factorisations and the state of an interrupted pass are kept in, for instance
+        `cache_folder`; ``None`` keeps nothing.
+    regularise: adds this share of the mean diagonal to the diagonal. Only on request, and recorded; files keep C as
+        it is.
+    checkpoint_seconds: how often an unfinished pass is saved. A pass that is resumed gives the same bytes.
+    progress: told (tokens done, tokens in all). warn: told what is worth knowing.
+
+    Raises `ConfigError` for unknown modules, settings that make no sense, and a cache that holds the same corpus with
+    other settings; `DataError` for a corpus without text; `ModelError` or `BackendError` where the model fails.
+    """
+    names = _check_modules(lm, modules)
+    width = _check_window(lm, window)
+    if lm.model.training:
+        raise ConfigError(f"{lm.name} is in training mode, where dropout changes its inputs; call model.eval() first")
+    if tokens < 1 or batch_tokens < 1:
+        raise ConfigError(f"tokens = {tokens}, batch_tokens = {batch_tokens}: both are at least 1")
+    check_settings(precision=precision, regularise=regularise)
+    if precision == "float64" and lm.device.type == "mps":
+        raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
+    text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
+    settings: Json = {
+        "weights": lm.fingerprint(),
+        "tokenizer": lm.tokenizer_fingerprint(),
+        "dtype": lm.dtype,
+        "corpus": text.identity,
+        "tokens": tokens,
+        "window": width,
+        "precision": precision,
+    }
+    origin = {"model": lm.name, "revision": lm.revision, "corpus": text.name}
+    work = _Pass(lm, text, names, settings, origin, batch_tokens, checkpoint_seconds, progress, warn)
+    if cache is None:
+        found = work.finish(None)
+    else:
+        corpus_key = rows_fingerprint([text.identity])[:16]
+        folder = Path(cache).expanduser() / settings["weights"][:16] / f"{corpus_key}-{tokens}"
+        busy = f"{folder} is in use by another process; wait for it or choose another cache"
+        with locked(folder / ".lock", busy):
+            found = work.finish(folder)
+    for moment in found.values():
+        if moment.tokens < moment.size and regularise is None:
+            warn(
+                f"C of {moment.module} is over {moment.tokens:,} tokens, fewer than its size {moment.size:,}: "
+                "it has no inverse"
+            )
+    return found if regularise is None else {name: moment.regularised(regularise) for name, moment in found.items()}
+
+
+def check_settings(*, precision: str, regularise: float | None) -> None:
+    """Raise `ConfigError` for values that `collect` refuses whatever the model."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+    if regularise is not None and not regularise > 0:
+        raise ConfigError(f"regularise = {regularise}: give a number above 0, or nothing for C as it is")
+
+
+def _check_modules(lm: LanguageModel, modules: Sequence[str]) -> list[str]:
+    known = [name for name, _ in lm.model.named_modules() if name]
+    for name in modules:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
+            near = near or [n for n in known if n.rpartition(".")[2] == name.rpartition(".")[2]][:4] or known[:4]
+            raise ConfigError(f"{lm.name} has no module {name!r}; near names: {', '.join(near)}")
+    if not modules:
+        raise ConfigError("no module given; name at least one, such as model.layers.2.mlp.down_proj")
+    return list(dict.fromkeys(modules))
+
+
+def _check_window(lm: LanguageModel, window: int | None) -> int:
+    special, most = len(leading_specials(lm.tokenizer)), lm.context_length
+    width = min(most or LONGEST_WINDOW, LONGEST_WINDOW) if window is None else window
+    if width <= special or (most is not None and width > most):
+        upto = "" if most is None else f" and at most the {most} that {lm.name} reads"
+        raise ConfigError(f"window = {width} tokens: give more than the {special} special ones of each window{upto}")
+    return width
+
+
+class _Seen(Exception):
+    """Every module has had its input: the rest of the forward pass is of no use."""
+
+
+class _Pass:
+    """One pass over a corpus for several modules: the sums while it goes on."""
+
+    def __init__(
+        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, batch_tokens: int,
+        every: float, progress: Callable[[int, int], None], warn: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.lm, self.corpus, self.modules, self.settings, self.origin = lm, corpus, modules, settings, origin
+        self.batch_tokens, self.every, self.progress, self.warn = batch_tokens, every, progress, warn
+        self.dtype: torch.dtype = getattr(torch, settings["precision"])
+        self.sums: dict[str, torch.Tensor] = {}
+        self.rows: dict[str, int] = {}  # inputs a module has had: in a mixture of experts not all tokens
+        self.waiting: set[str] = set()  # modules that have had no input yet in this forward pass
+        self.done = 0
+        self.place: Place = (0, 0)
+
+    def finish(self, folder: Path | None) -> dict[str, SecondMoment]:
+        """C of every module, from the folder where it is there, else from the text."""
+        found: dict[str, SecondMoment] = {}
+        if folder is not None:
+            found = {name: m for name in self.modules if (m := self._finished(folder, name)) is not None}
+        missing = [name for name in self.modules if name not in found]
+        if missing:
+            self._run(missing, folder)
+            for name in missing:
+                found[name] = self._mean(name, folder)
+            if folder is not None:
+                (folder / _CHECKPOINT).unlink(missing_ok=True)
+        return {name: found[name] for name in self.modules}
+
+    def _finished(self, folder: Path, module: str) -> SecondMoment | None:
+        path = folder / f"{module}.safetensors"
+        if not path.is_file():
+            return None
+        _refuse_others(path, read_manifest(path), self.settings)
+        tensors, manifest = read_tensors(path)
+        return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
+
+    def _run(self, missing: list[str], folder: Path | None) -> None:
+        own = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
+        identity = self.settings | own
+        checkpoint = None if folder is None else folder / _CHECKPOINT
+        if checkpoint is not None and checkpoint.is_file():
+            self._resume(checkpoint, identity)
+        batches = token_batches(
+            self.lm.tokenizer, self.corpus, window=self.settings["window"], batch_tokens=self.batch_tokens,
+            left=self.settings["tokens"] - self.done, place=self.place,
+        )  # fmt: skip
+        saved = time.monotonic()
+        with torch.inference_mode(), self._hooks(missing):
+            for batch in batches:
+                self._forward(batch.windows, missing)
+                self.done, self.place = self.done + batch.tokens, batch.place
+                if checkpoint is not None and time.monotonic() - saved >= self.every:
+                    self._save(checkpoint, identity)
+                    saved = time.monotonic()
+                self.progress(self.done, self.settings["tokens"])
+        if not self.done:
+            raise DataError(f"{self.corpus.name}: there is no text in it; give a corpus with some")
+        if self.done < self.settings["tokens"]:
+            self.warn(
+                f"{self.corpus.name} has only {self.done:,} of the {self.settings['tokens']:,} tokens asked for; C is "
+                "over these"
+            )
+
+    def _forward(self, windows: list[list[int]], missing: list[str]) -> None:
+        known = self.lm.model.get_input_embeddings().weight.shape[0]
+        if (largest := max(map(max, windows))) >= known:
+            raise ModelError(
+                f"the tokenizer gives token {largest}, but {self.lm.name} knows only {known}; use the model's own"
+            )
+        self.waiting = set(missing)
+        try:
+            self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
+        except _Seen:
+            return
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = str(error).splitlines()[0]
+            raise BackendError(
+                f"{len(windows)} windows of {len(windows[0])} tokens and the sums of {len(missing)} modules do not fit "
+                f"into memory ({reason}); use a smaller batch or window, fewer modules at a time, or float32 sums"
+            ) from error
+
+    @contextmanager
+    def _hooks(self, missing: list[str]) -> Iterator[None]:
+        """Let every module add its inputs to its sum."""
+        # Where accelerate offloads weights, leaving a forward pass half-way would leave them on the device.
+        offloaded = {"cpu", "disk"} & set(map(str, getattr(self.lm.model, "hf_device_map", {}).values()))
+        handles = []
+
+        def watch(name: str) -> Callable[..., None]:
+            def add(module: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+                self._add(name, next(iter((*positional, *named.values())), None))
+                self.waiting.discard(name)
+                if not self.waiting and not offloaded:
+                    raise _Seen
+
+            return add
+
+        try:
+            for name in missing:
+                module = self.lm.model.get_submodule(name)
+                handles.append(module.register_forward_pre_hook(watch(name), with_kwargs=True))
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _add(self, name: str, given: Any) -> None:
+        if not isinstance(given, torch.Tensor) or not given.is_floating_point():
+            raise ModelError(f"{name}: its first input is no float tensor; name the output projection of an MLP")
+        keys = given.reshape(-1, given.shape[-1]).to(self.dtype)
+        sums = self.sums.get(name)
+        if sums is None:
+            sums = torch.zeros(keys.shape[1], keys.shape[1], dtype=self.dtype, device=keys.device)
+        self.sums[name] = sums.to(keys.device).addmm_(keys.T, keys)
+        self.rows[name] = self.rows.get(name, 0) + len(keys)
+
+    def _mean(self, name: str, folder: Path | None) -> SecondMoment:
+        rows = self.rows.get(name, 0)
+        if not rows:
+            raise DataError(f"{name} had no input in {self.done:,} tokens; use more text or another module")
+        sums = self.sums.pop(name).cpu()
+        if not sums.isfinite().all():
+            raise ModelError(
+                f"{name}: its inputs are not finite in {self.lm.dtype}; load the model in bfloat16 or float32"
+            )
+        matrix = (sums + sums.T) / (2 * rows)
+        manifest = {**self.origin, "module": name, "tokens": rows, "settings": self.settings, "versions": versions()}
+        if folder is not None:
+            write_tensors(folder / f"{name}.safetensors", {"matrix": matrix}, manifest)
+        return SecondMoment(name, matrix, rows, manifest, folder)
+
+    def _save(self, path: Path, identity: Json) -> None:
+        state = {"settings": identity, "done": self.done, "place": list(self.place), "rows": self.rows}
+        write_tensors(path, {name: sums.cpu() for name, sums in self.sums.items()}, state)
+
+    def _resume(self, path: Path, identity: Json) -> None:
+        stored, wanted = read_manifest(path), set(identity["modules"])
+        modules = stored.get("settings", {}).get("modules", [])
+        # A pass that was killed while it wrote its results has some of them done: the sums of the others still serve.
+        _refuse_others(path, stored, identity | ({"modules": modules} if wanted <= set(modules) else {}))
+        sums, state = read_tensors(path)
+        # Copies: what is read lies anywhere in memory, and on some alignments the product is rounded otherwise.
+        self.sums = {name: sums[name].clone() for name in wanted & set(sums)}
+        self.rows = {name: state["rows"][name] for name in self.sums}
+        self.done, self.place = state["done"], (state["place"][0], state["place"][1])
+
+
+def _refuse_others(path: Path, stored: Json, settings: Json) -> None:
+    """Raise `ConfigError` where a file of the cache was made with other settings than these."""
+    if found := differences(stored.get("settings", {}), settings):
+        raise ConfigError(
+            f"{path} was made with other settings ({'; '.join(found)}); use the same ones, choose another cache, or "
+            f"delete it"
+        )
