@@ -4,8 +4,7 @@ An `Edit` is independent of the model object: deltas by the names of modules, in
 adds up (`+`), scales (`*`), and can be saved. `edited` puts it onto a model for as long as a block lasts.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from anachron.edit.sites import as_stored, is_plain, weight_of
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
+from anachron.lm.temporary import Temporary
 
 Json = dict[str, Any]
 
@@ -29,6 +29,10 @@ class LowRank:
     def rank(self) -> int:
         return len(self.right)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.left), self.right.shape[1]
+
     def dense(self) -> torch.Tensor:
         return self.left @ self.right
 
@@ -42,6 +46,10 @@ class Dense:
 
     weight: torch.Tensor
     bias: torch.Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.weight.shape)
 
     def dense(self) -> torch.Tensor:
         return self.weight
@@ -74,11 +82,11 @@ class Edit:
             raise ModelError(
                 f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
             )
-        keys = {name: torch.cat([e.keys[name] for e in (self, other) if name in e.keys]) for name in
+        keys = {name: _side_by_side([e.keys[name] for e in (self, other) if name in e.keys]) for name in
                 (*self.keys, *other.keys)}  # fmt: skip
         names = dict.fromkeys((*self.deltas, *other.deltas))
         deltas = {name: _sum(self.deltas.get(name), other.deltas.get(name)) for name in names}
-        made = {**self.about, "edits": self.count + other.count} if self.about else dict(other.about)
+        made = {**(self.about or other.about), "edits": self.count + other.count}
         return Edit(deltas, self.prefix + other.prefix, self.model or other.model, made, keys)
 
     def __mul__(self, factor: float) -> "Edit":
@@ -97,6 +105,10 @@ class Edit:
 
 def _sum(a: Delta | None, b: Delta | None) -> Delta:
     """Low-rank changes stay so, side by side, as long as that is smaller than their sum."""
+    if a is not None and b is not None and a.shape != b.shape:
+        raise ModelError(
+            f"changes of shapes {a.shape} and {b.shape} of one weight cannot be added; one is another model's"
+        )
     if a is None or b is None:
         assert a is not None or b is not None
         return a if a is not None else b  # type: ignore[return-value]
@@ -105,9 +117,15 @@ def _sum(a: Delta | None, b: Delta | None) -> Delta:
         and isinstance(b, LowRank)
         and (a.rank + b.rank) <= min(a.left.shape[0], a.right.shape[1])
     ):
-        return LowRank(torch.cat([a.left, b.left], 1), torch.cat([a.right, b.right]))
-    biases = [d.bias for d in (a, b) if isinstance(d, Dense) and d.bias is not None]
-    return Dense(a.dense() + b.dense(), sum(biases[1:], biases[0]) if biases else None)
+        return LowRank(_side_by_side([a.left, b.left], 1), _side_by_side([a.right, b.right]))
+    weight = a.dense()
+    biases = [d.bias.to(weight.device) for d in (a, b) if isinstance(d, Dense) and d.bias is not None]
+    return Dense(weight + b.dense().to(weight.device), sum(biases[1:], biases[0]) if biases else None)
+
+
+def _side_by_side(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    """On the device of the first: an edit that was just made and one read from a file may lie on two."""
+    return torch.cat([part.to(parts[0].device) for part in parts], dim)
 
 
 def fingerprint(lm: LanguageModel) -> str:
@@ -115,9 +133,8 @@ def fingerprint(lm: LanguageModel) -> str:
     return lm.edit_of or lm.fingerprint()
 
 
-@contextmanager
-def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Iterator[LanguageModel]:
-    """The model with an edit in force, as long as the block lasts; afterwards it is what it was, bit for bit.
+def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[LanguageModel]:
+    """The model with an edit in force, as long as the ``with`` block lasts; afterwards it is what it was, bit for bit.
 
     Also when the block ends with an exception or an interrupt: the original tensors are put back, not recomputed.
     Blocks can be nested. check: compare fingerprints, which reads all weights; leave it out only for an edit just made.
@@ -129,61 +146,69 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Iterator[Lan
             f"the edit was made for the model with fingerprint {edit.model[:12]}, and {lm.name} has "
             f"{fingerprint(lm)[:12]}; load the model it was made on"
         )
-    tensors, hooks = _changes(lm, edit)
-    belongs, prefix = lm.edit_of, lm.prefix
-    with ExitStack() as undo:
-        undo.callback(_restore, lm, [(parameter, parameter.data) for parameter, _ in tensors], belongs, prefix)
-        for module, delta in hooks:
-            undo.enter_context(_added(lm.model, module, delta))
-        lm.edit_of = belongs or edit.model
-        lm.prefix = prefix + edit.prefix
+    tensors, beside = _changes(lm, edit)
+    unedited = lm.edit_of or edit.model or (lm.fingerprint() if tensors and check else None)
+
+    def change() -> Callable[[], None]:
+        before = [(parameter, parameter.data) for parameter, _ in tensors]
+        belongs, prefix = lm.edit_of, lm.prefix
         for parameter, data in tensors:
             parameter.data = data
-        yield lm
+        lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
+        hooks = [owner.register_forward_hook(_adding(delta)) for owner, delta in beside]
 
-
-def _restore(
-    lm: LanguageModel, before: list[tuple[torch.nn.Parameter, torch.Tensor]], belongs: str | None, prefix: str
-) -> None:
-    """Put everything back; an interrupt that comes meanwhile is raised when all of it is done."""
-    interrupted: KeyboardInterrupt | None = None
-    while True:
-        try:
+        def undo() -> None:
+            for hook in hooks:
+                hook.remove()
             for parameter, data in before:
                 parameter.data = data
             lm.edit_of, lm.prefix = belongs, prefix
-            break
-        except KeyboardInterrupt as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
+
+        return undo
+
+    return Temporary(change, lm)
 
 
 Tensors = list[tuple[torch.nn.Parameter, torch.Tensor]]
 
 
-def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[str, LowRank]]]:
-    """Parameters with what they become, and the low-rank changes of modules whose weights cannot be written.
+def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[Any, LowRank]]]:
+    """Parameters with what they become, and modules whose weights cannot be written with their low-rank changes.
 
     Sums are taken in float32 or finer and rounded once. A quantised module gets its low-rank change beside it.
     """
     tensors: Tensors = []
-    hooks: list[tuple[str, LowRank]] = []
+    beside: list[tuple[Any, LowRank]] = []
     for name, delta in edit.deltas.items():
         owner = _owner(lm, name)
-        shape = tuple(delta.weight.shape) if isinstance(delta, Dense) else (len(delta.left), delta.right.shape[1])
-        if isinstance(delta, LowRank) and not is_plain(owner):
-            hooks.append((name, delta))
+        plain = is_plain(owner)
+        written = plain or isinstance(delta, Dense)
+        shape = tuple(weight_of(lm.model, name).shape) if written else _features(owner, name)
+        if delta.shape != shape:
+            raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}")
+        if isinstance(delta, LowRank) and not plain:
+            beside.append((owner, delta))
             continue
-        weight = weight_of(lm.model, name)
-        if shape != tuple(weight.shape):
-            raise ModelError(f"{name}: the edit is for a weight of shape {shape}, the model's is {tuple(weight.shape)}")
-        tensors.append((owner.weight, as_stored(owner, _sum_in(weight, delta.dense()))))
+        if any(parameter is owner.weight for parameter, _ in tensors):
+            raise ModelError(f"{name}: the edit changes its weight under another name too; leave out one of the two")
+        tensors.append((owner.weight, as_stored(owner, _sum_in(weight_of(lm.model, name), delta.dense()))))
         if isinstance(delta, Dense) and delta.bias is not None:
-            if owner.bias is None:
-                raise ModelError(f"{name}: the edit changes a bias, and the model's module has none")
+            if owner.bias is None or owner.bias.shape != delta.bias.shape:
+                there = "none" if owner.bias is None else f"one of shape {tuple(owner.bias.shape)}"
+                raise ModelError(
+                    f"{name}: the edit changes a bias of shape {tuple(delta.bias.shape)}, the module has {there}"
+                )
             tensors.append((owner.bias, _sum_in(owner.bias, delta.bias)))
-    return tensors, hooks
+    return tensors, beside
+
+
+def _features(owner: Any, name: str) -> tuple[int, int]:
+    """Outputs and inputs of a linear module whose weight cannot be read."""
+    outputs = getattr(owner, "out_features", getattr(owner, "nf", None))
+    inputs = getattr(owner, "in_features", getattr(owner, "nx", None))
+    if outputs is None or inputs is None:
+        raise ModelError(f"{name} is a {type(owner).__name__}, no linear layer; an edit changes the weights of those")
+    return int(outputs), int(inputs)
 
 
 def _sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
@@ -191,20 +216,15 @@ def _sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
     return (weight.detach().to(wide) + delta.to(weight.device, wide)).to(weight.dtype)
 
 
-@contextmanager
-def _added(model: Any, module: str, delta: LowRank) -> Iterator[None]:
-    """Add a low-rank change to what a module gives out, where its weight cannot be written."""
+def _adding(delta: LowRank) -> Callable[..., torch.Tensor]:
+    """A hook that adds a low-rank change to what a module gives out, where its weight cannot be written."""
 
     def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
         wide = given[0].to(delta.right.dtype)
         change = wide @ delta.right.T.to(wide.device) @ delta.left.T.to(wide.device)
         return output + change.to(output.dtype)
 
-    handle = model.get_submodule(module).register_forward_hook(add)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return add
 
 
 def _owner(lm: LanguageModel, name: str) -> Any:

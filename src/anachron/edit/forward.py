@@ -4,15 +4,16 @@ Texts are padded on the right without a mask, as in `anachron.lm.scoring`: in a 
 padding.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from anachron.edit.requests import Marked
+from anachron.errors import DataError, ModelError
 from anachron.lm.scoring import input_device
+from anachron.lm.temporary import Temporary, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,12 @@ def batch(model: Any, marked: Sequence[Marked], *, feed_last: bool = False) -> T
     """Texts padded on the right; the last token is fed only where something is read there."""
     kept = [m.ids if feed_last else m.ids[:-1] for m in marked]
     width = max(map(len, kept))
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if most is not None and width > most:
+        raise DataError(f"an update's text has {width} tokens, more than the {most} that the model reads; shorten it")
+    known, largest = model.get_input_embeddings().weight.shape[0], max(map(max, kept))
+    if largest >= known:
+        raise ModelError(f"the tokenizer gives token {largest}, but the model knows only {known}; use the model's own")
     device = input_device(model)
     ids = torch.tensor([list(k) + [k[-1]] * (width - len(k)) for k in kept], device=device)
     return Texts(ids, torch.tensor([m.subject for m in marked], device=device))
@@ -47,8 +54,7 @@ def picked(values: torch.Tensor, texts: Texts, columns: torch.Tensor) -> torch.T
     return values.reshape(*texts.ids.shape, values.shape[-1])[rows, columns.to(values.device)]
 
 
-@contextmanager
-def hooked(model: Any, module: str, hook: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
+def hooked(model: Any, module: str, hook: Callable[[torch.Tensor], torch.Tensor | None]) -> Temporary[None]:
     """Let a function see, and replace if it returns something, what a module gives out (its first part, of a tuple)."""
 
     def on_output(_: Any, __: Any, output: Any) -> Any:
@@ -58,25 +64,17 @@ def hooked(model: Any, module: str, hook: Callable[[torch.Tensor], torch.Tensor 
             return None
         return (changed, *output[1:]) if isinstance(output, tuple) else changed
 
-    handle = model.get_submodule(module).register_forward_hook(on_output)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return Temporary(lambda: model.get_submodule(module).register_forward_hook(on_output).remove)
 
 
-@contextmanager
-def inputs_seen(model: Any, module: str, see: Callable[[torch.Tensor], None]) -> Iterator[None]:
+def inputs_seen(model: Any, module: str, see: Callable[[torch.Tensor], None]) -> Temporary[None]:
     """Let a function see what goes into a module."""
-    handle = model.get_submodule(module).register_forward_pre_hook(lambda _, given: see(given[0]))
-    try:
-        yield
-    finally:
-        handle.remove()
+    return Temporary(
+        lambda: model.get_submodule(module).register_forward_pre_hook(lambda _, given: see(given[0])).remove
+    )
 
 
-@contextmanager
-def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Iterator[None]:
+def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Temporary[None]:
     """Add delta, (batch, width), to a module's output at the subject's last token of each text."""
 
     def add(output: torch.Tensor) -> torch.Tensor:
@@ -86,8 +84,7 @@ def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Itera
         moved = torch.where(at_subject[..., None], shaped + delta.to(shaped)[:, None, :], shaped)
         return moved.reshape(output.shape)
 
-    with hooked(model, module, add):
-        yield
+    return hooked(model, module, add)
 
 
 def values_at_subject(model: Any, texts: Texts, *, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> dict:
@@ -103,22 +100,18 @@ def values_at_subject(model: Any, texts: Texts, *, inputs: Sequence[str] = (), o
 
         return see
 
-    with torch.no_grad(), ExitStack() as stack:
-        for module in inputs:
-            stack.enter_context(inputs_seen(model, module, keep("in", module)))
-        for module in outputs:
-            stack.enter_context(hooked(model, module, keep("out", module)))
-        head = model.get_output_embeddings()
-        if head is not None:  # nothing is read from the logits, so the head is given a single position
-            stack.enter_context(_short_head(head))
+    hooks = [inputs_seen(model, module, keep("in", module)) for module in inputs]
+    hooks += [hooked(model, module, keep("out", module)) for module in outputs]
+    head = model.get_output_embeddings()
+    if head is not None:  # nothing is read from the logits, so the head is given a single position
+        hooks.append(_short_head(head))
+    with torch.no_grad(), together(hooks):
         run(model, texts)
     return found
 
 
-@contextmanager
-def _short_head(head: torch.nn.Module) -> Iterator[None]:
-    handle = head.register_forward_pre_hook(lambda _, given: (given[0][:1, :1], *given[1:]) if given else None)
-    try:
-        yield
-    finally:
-        handle.remove()
+def _short_head(head: torch.nn.Module) -> Temporary[None]:
+    def first_position(_: Any, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        return (given[0][:1, :1], *given[1:]) if given else None
+
+    return Temporary(lambda: head.register_forward_pre_hook(first_position).remove)

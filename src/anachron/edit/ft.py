@@ -3,8 +3,7 @@
 FT+L is the constrained fine-tuning of Zhu and others (2020): after each step every weight is clamped to W0 +- eps.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from anachron.edit.value import frozen
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
+from anachron.lm.temporary import Temporary
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,10 @@ def _loss(
     return -(logp.gather(1, wanted.to(logp.device)[:, None])[:, 0] * share.to(logp)).sum()
 
 
-@contextmanager
-def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Iterator[None]:
+def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temporary[None]:
     """Let a linear module compute with other weights (outputs, inputs), through which gradients flow."""
 
     def compute(_: Any, given: tuple[torch.Tensor, ...], __: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(given[0], *(t.to(given[0].dtype) for t in trained))
 
-    handle = owner.register_forward_hook(compute)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return Temporary(lambda: owner.register_forward_hook(compute).remove)

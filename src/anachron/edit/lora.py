@@ -3,9 +3,9 @@
 The practitioner's baseline. The adapters are taken off again after training; what they learned is the edit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers.pytorch_utils import Conv1D
@@ -17,6 +17,7 @@ from anachron.edit.sites import Sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
+from anachron.lm.temporary import Temporary
 
 ADAPTER = "anachron"
 
@@ -43,32 +44,57 @@ def lora(lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSetti
     Raises `ConfigError` where peft is not installed.
     """
     try:
-        from peft import LoraConfig, get_peft_model
+        from peft import LoraConfig
     except ImportError as error:
         raise ConfigError("LoRA needs peft; install it with pip install 'anachron[edit]'") from error
     layers = range(sites.layers) if settings.layers is None else settings.layers
     modules = [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
     conv1d = isinstance(lm.model.get_submodule(modules[0]), Conv1D)
     config = LoraConfig(
-        r=settings.rank, lora_alpha=settings.alpha, target_modules=modules, lora_dropout=0.0, bias="none",
+        r=settings.rank, lora_alpha=cast(int, settings.alpha), target_modules=modules, lora_dropout=0.0, bias="none",
         fan_in_fan_out=conv1d,
     )  # fmt: skip
-    needed = [(p, p.requires_grad) for p in lm.model.parameters()]
-    devices = [lm.device] if lm.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(settings.seed)
-        adapted = get_peft_model(lm.model, config, adapter_name=ADAPTER, autocast_adapter_dtype=True)
-    try:
-        adapted.eval()
-        _train(lm, requests, settings, [p for p in adapted.parameters() if p.requires_grad])
+    with _adapted(lm, config, settings.seed):
+        lm.model.eval()
+        _train(lm, requests, settings, [p for p in lm.model.parameters() if p.requires_grad])
         deltas = {name: _change(lm.model.get_submodule(name)) for name in modules}
-    finally:
-        adapted.unload()
-        if hasattr(lm.model, "peft_config"):
-            del lm.model.peft_config
-        for parameter, before in needed:
-            parameter.requires_grad_(before)
     return Edit(deltas, model=fingerprint(lm))
+
+
+def _adapted(lm: LanguageModel, config: Any, seed: int) -> Temporary[None]:
+    """The model with new adapters, and nothing but them to be trained.
+
+    Afterwards every module has its own parts again: peft's own way back needs that it came to the end of its work.
+    """
+    from peft import get_peft_model
+
+    def change() -> Callable[[], None]:
+        model = lm.model
+        parts = [(module, dict(module._modules), module.training) for module in model.modules()]
+        needed = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+        attributes, settings = set(vars(model)), dict(vars(model.config))
+
+        def undo() -> None:
+            for module, children, training in parts:
+                module._modules.clear()
+                module._modules.update(children)
+                module.training = training
+            for parameter, before in needed:
+                parameter.requires_grad_(before)
+            for name in set(vars(model)) - attributes:
+                delattr(model, name)
+            vars(model.config).update(settings)
+
+        try:
+            with torch.random.fork_rng(devices=[lm.device] if lm.device.type == "cuda" else []):
+                torch.manual_seed(seed)
+                get_peft_model(model, config, adapter_name=ADAPTER, autocast_adapter_dtype=True)
+        except BaseException:
+            undo()
+            raise
+        return undo
+
+    return Temporary(change)
 
 
 def _train(

@@ -4,8 +4,7 @@ A vector is added to a module's output at the subject's last token and optimised
 (ROME, section 3.1; MEMIT, section 4.1; the published code where the papers are silent).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
+from anachron.lm.temporary import Temporary, together
 
 ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
 
@@ -62,17 +62,21 @@ class Values:
     losses: torch.Tensor
 
 
-@contextmanager
-def frozen(model: Any) -> Iterator[None]:
+def frozen(model: Any) -> Temporary[None]:
     """No weight takes part in gradients as long as the block lasts."""
-    before = [(p, p.requires_grad) for p in model.parameters()]
-    try:
-        for parameter, _ in before:
+
+    def freeze() -> Callable[[], None]:
+        needed = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+        def undo() -> None:
+            for parameter in needed:
+                parameter.requires_grad_(True)
+
+        for parameter in needed:
             parameter.requires_grad_(False)
-        yield
-    finally:
-        for parameter, needed in before:
-            parameter.requires_grad_(needed)
+        return undo
+
+    return Temporary(freeze)
 
 
 def optimise_values(
@@ -96,9 +100,8 @@ def optimise_values(
     active = torch.ones_like(losses, dtype=torch.bool)
     with frozen(lm.model), torch.enable_grad():
         for step in range(settings.steps):
-            with ExitStack() as shifts:
-                for module, change in zip(modules, delta, strict=True):
-                    shifts.enter_context(shifted(lm.model, module, group.texts, change[group.owners]))
+            moved = zip(modules, delta, strict=True)
+            with together(shifted(lm.model, module, group.texts, d[group.owners]) for module, d in moved):
                 nll, logp = group.look()
             if essence is None:
                 essence = logp.detach()

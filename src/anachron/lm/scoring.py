@@ -6,8 +6,7 @@ right with no mask: in a causal model nothing real ever attends to padding.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 
 from anachron.errors import BackendError, ModelError
 from anachron.lm.spans import Encoded
+from anachron.lm.temporary import Temporary
 
 log = logging.getLogger("anachron")
 
@@ -73,8 +73,7 @@ def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: to
     return logits[0]
 
 
-@contextmanager
-def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -> Iterator[None]:
+def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -> Temporary[None]:
     """Let the head see only the chosen positions of (batch, time, hidden), as (1, positions, hidden)."""
 
     def pick(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -84,11 +83,7 @@ def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -
         chosen = hidden[rows.to(hidden.device), columns.to(hidden.device)]
         return (chosen.unsqueeze(0), *arguments[1:])
 
-    handle = head.register_forward_pre_hook(pick)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return Temporary(lambda: head.register_forward_pre_hook(pick).remove)
 
 
 def _log_softmax_at(logits: torch.Tensor, wanted: torch.Tensor, native: bool) -> torch.Tensor:
