@@ -75,7 +75,10 @@ def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
     for start, end in item.spans:
         targets.update(covering_run(offsets, *whole_characters(item.text, start, end)))
     if not targets:
-        raise DataError(f"the answer {item.text[slice(*item.spans[0])]!r} has no token in {item.text!r}")
+        raise DataError(
+            f"the answer {item.text[slice(*item.spans[0])]!r} has no token in {item.text!r}: the tokenizer drops it; "
+            "give an answer that it can write"
+        )
     if min(targets) == 0:
         raise DataError(
             f"no token precedes the answer in {item.text!r}: its probability is undefined; give a longer prompt or a "

@@ -1,0 +1,231 @@
+"""Where a request's subject and target are: checked against the bytes of tokens, and by what edits come of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import models, normalizers, pre_tokenizers
+
+from anachron.edit.base import Dense
+from anachron.edit.forward import batch
+from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.requests import EditRequest, mark, mark_prompts
+from anachron.errors import DataError, ModelError
+from edit_models import make_edit_lm
+from tiny import TOKENIZERS, answer_positions, make_tokenizer, normal_form, token_bytes
+
+# prompt, subject, target, the part of the prompt behind the subject
+WRITTEN = [
+    ("The president of {} is", "France", "Angela Merkel", " is"),
+    ("{} is a city in", "São Paulo", "Berlin", " is a city in"),
+    ("{}", "Zürich", "the capital", ""),
+    ("Jacques Chirac was president of {}", "the capital of France", "1998", ""),
+    ("In France, the president of {} is", "France", "Jacques Chirac", " is"),
+    ("the {}'s team: ", "Zürich", "Berlin", "'s team: "),
+    ("Кто был президентом {}? ", "России", "Москва", "? "),
+    ("北京是{}的首都，", "中国", "北京", "的首都，"),
+    ("القاهرة عاصمة {} و", "مصر", "القاهرة", " و"),
+    ("{} is", "हिन्दी", "दिल्ली भारत", " is"),
+    ("Who is {} of", "👩‍💻", "🇫🇷", " of"),
+    ("A {} in", "cafe\u0301", "Zu\u0308rich", " in"),
+]
+
+
+def expected(tokenizer: Any, ids: list[int], request: EditRequest, behind: str) -> tuple[list[int], int]:
+    """Positions of the target's tokens, and of the last one with a byte of the subject, counted from the text's end."""
+    targets = answer_positions(tokenizer, ids, request.target)
+    tail = behind + ("" if (request.prompt[-1].isspace() or (behind and behind[-1].isspace())) else " ")
+    return targets, answer_positions(tokenizer, ids, request.subject, tail + request.target)[-1]
+
+
+@pytest.mark.parametrize("context", ["", "Berlin. ", "北京. ", "Paris is the capital of France. France\n"])
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize(("prompt", "subject", "target", "behind"), WRITTEN)
+def test_positions_are_those_of_the_bytes(prompt: str, subject: str, target: str, behind: str, kind: str, context: str):
+    tokenizer = make_tokenizer(kind)
+    request = EditRequest(prompt, subject, target)
+    assert request.text == prompt.format(subject)
+    (marked,) = mark(tokenizer, [request], context)
+    ids = tokenizer(context + request.sentence)["input_ids"]
+    targets, last = expected(tokenizer, ids, request, behind)
+    assert list(marked.targets) == targets
+    assert marked.subject == last
+    assert list(marked.ids) == ids[: targets[-1] + 1]  # with BOS where there is one, never with what comes behind
+    assert marked.subject < marked.targets[0]
+    rest = b"".join(token_bytes(tokenizer, list(marked.ids[marked.targets[0] :])))
+    assert rest.strip().startswith(normal_form(tokenizer, target).encode()[:1])
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_positions_of_bare_prompts(kind: str):
+    tokenizer = make_tokenizer(kind)
+    for subject in ("France", "São Paulo", "中国", "हिन्दी", "the capital of France"):
+        (marked,) = mark_prompts(tokenizer, [("{} is a", subject)])
+        pieces = token_bytes(tokenizer, list(marked.ids))
+        assert b"".join(pieces).endswith(b" is a")
+        wanted = answer_positions(tokenizer, list(marked.ids), subject, " is a")[-1]
+        assert (marked.subject, marked.targets) == (wanted, ())
+
+
+words = st.sampled_from(["France", "São", "Iran", "中国", "हिन्दी", "e\u0301t", "Zürich", "is", "of", "x"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(words, max_size=4), st.lists(words, min_size=1, max_size=3), st.lists(words, max_size=4),
+       st.lists(words, min_size=1, max_size=3), st.sampled_from(TOKENIZERS))  # fmt: skip
+def test_positions_of_any_words(front: list[str], subject: list[str], behind: list[str], target: list[str], kind: str):
+    tokenizer = make_tokenizer(kind)
+    request = EditRequest(" ".join([*front, "{}", *behind]), " ".join(subject), " ".join(target))
+    (marked,) = mark(tokenizer, [request])
+    ids = tokenizer(request.sentence)["input_ids"]
+    wanted = expected(tokenizer, ids, request, "".join(" " + w for w in behind))
+    assert (list(marked.targets), marked.subject) == wanted
+
+
+@pytest.mark.parametrize(
+    ("prompt", "subject", "with_slot"),
+    [
+        ("France is a country", "France", "{} is a country"),
+        ("The president of France", "France", "The president of {}"),
+        ("France and the president of France are", "France", "France and the president of {} are"),
+        ("Iran, not Iranian: Iranians say", "Iran", "{}, not Iranian: Iranians say"),
+        ("The Iranian president of Iran is", "Iran", "The Iranian president of {} is"),
+        ("France's president is", "France", "{}'s president is"),
+        ("U.S. is", "U.S.", "{} is"),
+        ("aa aa aa is", "aa aa", "aa {} is"),
+        ("Президент России –", "России", "Президент {} –"),
+        ("日本の首都と中国的首都是", "中国", "日本の首都と{}的首都是"),
+        ("프랑스의 수도는", "프랑스", "{}의 수도는"),
+        ("Apple的总部在", "Apple", "{}的总部在"),
+        ("हिन्दी और हिन्द का", "हिन्द", "हिन्दी और {} का"),
+        ("the cafe\u0301 or the cafe is", "cafe", "the cafe\u0301 or the {} is"),
+        ("a {} slot with France", "France", "a {} slot with France"),
+    ],
+)
+def test_the_last_whole_mention_becomes_the_slot(prompt: str, subject: str, with_slot: str):
+    assert EditRequest.of(prompt, subject, "X").prompt == with_slot
+
+
+@pytest.mark.parametrize(
+    ("prompt", "subject"),
+    [
+        ("The Iranian president is", "Iran"),
+        ("The capital is", "France"),
+        ("france is", "France"),
+        ("the cafe\u0301 is", "cafe"),
+        ("हिन्दी is", "हिन्द"),
+        ("1998 is", "199"),
+        ("กิ is", "ก"),
+    ],
+)
+def test_a_prompt_without_the_subject_is_refused_with_value_rule_and_fix(prompt: str, subject: str):
+    with pytest.raises(DataError) as caught:
+        EditRequest.of(prompt, subject, "X")
+    message = str(caught.value)
+    assert repr(subject) in message and repr(prompt) in message
+    assert "not in the prompt" in message and "must name it" in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("prompt", "subject", "target", "says"),
+    [
+        ("no slot", "France", "X", "exactly once"),
+        ("{} and {}", "France", "X", "exactly once"),
+        ("{} is", "", "X", "subject"),
+        ("{} is", " France", "X", "white space"),
+        ("{} is", "France", "", "empty"),
+        ("{} is", "France", " X", "white space"),
+    ],
+)
+def test_what_is_no_request_is_refused(prompt: str, subject: str, target: str, says: str):
+    with pytest.raises(DataError, match=says):
+        EditRequest(prompt, subject, target)
+
+
+def test_a_subject_that_looks_like_a_slot_or_a_pattern_is_text():
+    assert EditRequest.of("The C++ (a+) of {} is", "{}", "X").text == "The C++ (a+) of {} is"
+    assert EditRequest.of("Is C++ (a+) good", "C++ (a+)", "X").prompt == "Is {} good"
+    assert EditRequest("{0} in {} is", "France", "X").text == "{0} in France is"
+
+
+def dropping(*dropped: str) -> Any:
+    """A tokenizer of words that drops some characters and has no token for nothing else."""
+    raw = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0, "A": 1, "is": 2, "in": 3, "Bx": 4}, unk_token="<unk>"))
+    raw.normalizer = normalizers.Sequence([normalizers.Replace(char, "") for char in dropped])
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="<unk>")
+
+
+def test_a_target_or_subject_that_tokenises_to_nothing_is_refused():
+    tokenizer = dropping("\u200b", "☃")
+    with pytest.raises(DataError, match=r"'☃' has no token in 'A is ☃'.*drops it; give"):
+        mark(tokenizer, [EditRequest("{} is", "A", "☃")])
+    with pytest.raises(DataError, match=r"subject '☃' has no token"):
+        mark(tokenizer, [EditRequest("{} is in", "☃", "A")])
+    assert mark(tokenizer, [EditRequest("in {} is", "A", "B\u200bx")])[0].targets == (3,)
+
+
+def test_a_subject_in_the_target_s_token_and_a_target_without_anything_before_are_refused():
+    raw = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0, "is": 1, "A B": 2}, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Split("is ", "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="<unk>")
+    with pytest.raises(DataError, match="'A' ends in the same token as the target begins"):
+        mark(tokenizer, [EditRequest("is {}", "A", "B")])
+    with pytest.raises(DataError, match="no token precedes"):
+        mark(tokenizer, [EditRequest("{}", "A", "B")])
+
+
+def test_texts_of_unequal_lengths_are_padded_on_the_right():
+    lm = make_edit_lm("llama", "mistral")
+    requests = [
+        EditRequest("{} is", "France", "Berlin"),
+        EditRequest("In 1998, the president of {} was", "Zürich", "a"),
+    ]
+    marked = mark(lm.tokenizer, requests)
+    texts = batch(lm.model, marked)
+    lengths = [len(m.ids) - 1 for m in marked]
+    assert texts.ids.shape == (2, max(lengths))
+    for row, m, length in zip(texts.ids.tolist(), marked, lengths, strict=True):
+        assert row[:length] == list(m.ids[:-1])
+    assert texts.subjects.tolist() == [m.subject for m in marked]
+
+
+def test_texts_too_long_for_the_model_and_foreign_tokenizers_are_refused():
+    lm = make_edit_lm("gpt2")
+    long = EditRequest("x " * 600 + "{} is", "France", "Berlin")
+    for method in ("FT", "ROME", "LoRA"):
+        chosen = replace(settings_for(method, lm)[0], **({"contexts": ()} if method == "ROME" else {}))
+        with pytest.raises(DataError, match="more than the 512 that the model reads; shorten it"):
+            make_edit(lm, method, [long], chosen, Resources(None))
+    lm.model.resize_token_embeddings(200)
+    with pytest.raises(ModelError, match="knows only 200"):
+        make_edit(lm, "LoRA", [EditRequest("{} is", "中国", "中国")])
+
+
+@pytest.mark.parametrize("method", ["FT", "ROME", "MEMIT", "LoRA"])
+@pytest.mark.parametrize(("family", "kind"), [("gpt2", "gpt2"), ("llama", "eos"), ("opt", "pythia")])
+def test_the_tokenizer_s_padding_side_changes_nothing(family: str, kind: str, method: str):
+    requests = [
+        EditRequest("{} is", "France", "Berlin"),
+        EditRequest("In 1998, the president of {} was", "Zürich", "a"),
+    ]
+    shape = {"FT": {"layer": 1, "steps": 3}, "ROME": {"layer": 1}, "MEMIT": {"layers": (1, 2)}, "LoRA": {"steps": 2}}
+    found = []
+    for side in ("right", "left"):
+        lm = make_edit_lm(family, kind)
+        lm.tokenizer.padding_side = lm.tokenizer.truncation_side = side
+        lm.tokenizer.pad_token = "</s>"
+        few = {"steps": 3, "context_lengths": ((3, 2),)} if method in ("ROME", "MEMIT") else {}
+        chosen = replace(settings_for(method, lm)[0], **(few | shape[method]))
+        found.append(make_edit(lm, method, requests, chosen, Resources(None)))
+    right, left = found
+    assert right.deltas.keys() == left.deltas.keys() and right.deltas
+    for name, delta in right.deltas.items():
+        assert torch.equal(delta.dense(), left.deltas[name].dense())
+        if isinstance(delta, Dense) and delta.bias is not None:
+            assert torch.equal(delta.bias, left.deltas[name].bias)
