@@ -1,0 +1,155 @@
+"""Texts that a model writes, against one token at a time through the whole model without a cache."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from anachron.edit.base import Edit, edited
+from anachron.edit.contexts import TOP_K, sampled_contexts
+from anachron.errors import ConfigError
+from anachron.lm.generation import continued, greedy_texts
+from anachron.lm.model import LanguageModel
+from edit_models import make_edit_lm
+from tiny import TOKENIZERS, make_lm
+
+PROMPTS = ["France", "Paris is the capital of", "In May 2004, which team did", "北京是", "Paris is the capital of"]
+
+
+def typed(lm: LanguageModel, text: str) -> list[int]:
+    """Tokens of a text, without an end-of-text mark."""
+    ids = lm.tokenizer(text)["input_ids"]
+    return ids[:-1] if ids[-1] == lm.tokenizer.eos_token_id else ids
+
+
+def naive(lm: LanguageModel, prompt: str, length: int, prefix: str = "") -> str:
+    """The likeliest next token, again and again."""
+    ids = typed(lm, prefix + prompt)
+    start, new = len(ids), length - len(typed(lm, prompt))
+    with torch.no_grad():
+        for _ in range(new):
+            ids.append(int(lm.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+    return lm.tokenizer.decode(ids[start:], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        *(("gpt2", kind) for kind in TOKENIZERS),
+        ("llama", "eos"),
+        ("gemma2", "mistral"),
+        ("opt", "gpt2"),
+        ("bloom", "llama"),
+    ],
+)
+def test_greedy_texts_are_those_of_a_plain_loop(family: str, kind: str):
+    lm = make_edit_lm(family, kind)
+    assert lm.model.generation_config.eos_token_id == 2  # which transformers would keep from being written
+    texts = greedy_texts(lm, PROMPTS, 24)
+    assert texts == [naive(lm, prompt, 24) for prompt in PROMPTS]
+    assert texts[1] == texts[4]
+    assert texts == [greedy_texts(lm, [prompt], 24)[0] for prompt in PROMPTS]  # the company does not matter
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_a_prefix_is_read_and_not_counted(kind: str):
+    lm = make_lm("gpt2", kind)
+    prefix = "Angela Merkel is in Berlin. "
+    with edited(lm, Edit(prefix=prefix)):
+        texts = greedy_texts(lm, PROMPTS, 24)
+    assert texts == [naive(lm, prompt, 24, prefix) for prompt in PROMPTS]
+    assert texts != greedy_texts(lm, PROMPTS, 24)
+
+
+def test_a_prompt_that_is_long_enough_has_no_text():
+    lm = make_lm("gpt2", "mistral")
+    size = len(typed(lm, PROMPTS[1]))
+    assert greedy_texts(lm, [PROMPTS[1]], size) == greedy_texts(lm, [PROMPTS[1]], size - 3) == [""]
+    assert greedy_texts(lm, [PROMPTS[1]], size + 1) == [naive(lm, PROMPTS[1], size + 1)]
+    assert greedy_texts(lm, [PROMPTS[0], PROMPTS[1]], size)[1] == ""
+
+
+def test_texts_end_where_the_model_s_context_does():
+    lm = make_lm("gpt2", "gpt2", max_position_embeddings=20)
+    sizes = [len(typed(lm, prompt)) for prompt in PROMPTS]
+    assert min(sizes) < 20
+    assert greedy_texts(lm, PROMPTS, 50) == [naive(lm, prompt, 20) for prompt in PROMPTS]
+
+
+def always(lm: LanguageModel, token: int) -> None:
+    """A model that likes one token best wherever it is."""
+    vocabulary, width = lm.model.lm_head.weight.shape
+    lm.model.lm_head = torch.nn.Linear(width, vocabulary)
+    with torch.no_grad():
+        lm.model.lm_head.bias.zero_()[token] = 1e4
+
+
+def test_an_end_of_text_token_is_not_the_end():
+    lm = make_lm("llama", "mistral")
+    always(lm, lm.tokenizer.eos_token_id)
+    lm.model.generation_config.eos_token_id = lm.tokenizer.eos_token_id
+    ids = torch.tensor([typed(lm, PROMPTS[0])])
+    written = continued(lm.model, ids, 7)[0, ids.shape[1] :]
+    assert written.tolist() == [lm.tokenizer.eos_token_id] * 7
+    assert greedy_texts(lm, PROMPTS, 30) == [""] * len(PROMPTS)
+
+
+@pytest.mark.parametrize(
+    "own", [{"eos_token_id": 2}, {"repetition_penalty": 5.0}, {"no_repeat_ngram_size": 1}, {"num_beams": 3},
+            {"bad_words_ids": [[n] for n in range(100)]}, {"do_sample": True, "temperature": 9.0},
+            {"suppress_tokens": list(range(200))}, {"max_length": 3}, {"stop_strings": ["e"]}]
+)  # fmt: skip
+def test_the_checkpoint_s_settings_are_not_used_and_kept(own: dict[str, Any]):
+    lm = make_lm("llama", "mistral")
+    lm.model.generation_config = transformers.GenerationConfig(**own)
+    before = lm.model.generation_config
+    assert greedy_texts(lm, PROMPTS, 24) == [naive(lm, prompt, 24) for prompt in PROMPTS]
+    assert lm.model.generation_config is before and before.to_diff_dict().items() >= own.items()
+
+
+def test_no_prompts_no_texts():
+    assert greedy_texts(make_lm("gpt2"), [], 10) == []
+
+
+# Sampled
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_contexts_depend_on_model_and_seed_alone(kind: str):
+    lm = make_lm("llama", kind)
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    one = sampled_contexts(lm, ((5, 3), (10, 2)), 0)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    assert sampled_contexts(lm, ((5, 3), (10, 2)), 0) == one
+    assert sampled_contexts(lm, ((5, 3), (10, 2)), 1) != one
+    assert sampled_contexts(make_lm("llama", kind, seed=1), ((5, 3), (10, 2)), 0) != one
+    assert len(one) == 5 and all(text.endswith(". ") and text == text.lstrip() for text in one)
+    assert len(set(one)) > 1
+    assert not any(special in text for text in one for special in ("<s>", "</s>", "<unk>"))
+    assert sampled_contexts(lm, (), 0) == ()
+
+
+@pytest.mark.parametrize("own", [{}, {"temperature": 0.01}, {"top_p": 0.01}, {"repetition_penalty": 9.0}])
+def test_contexts_are_drawn_among_the_likeliest_tokens(own: dict[str, Any]):
+    lm = make_lm("llama", "mistral")
+    lm.model.generation_config = transformers.GenerationConfig(do_sample=True, **own)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        drawn = continued(lm.model, torch.full((40, 1), 1), 6, do_sample=True, top_k=TOP_K)
+    with torch.no_grad():
+        likely = lm.model(input_ids=drawn).logits.topk(TOP_K).indices
+    places = (likely[:, :-1] == drawn[:, 1:, None]).nonzero()[:, 2]
+    assert len(places) == 40 * 6  # each is among them,
+    assert all((places == place).sum() > 0 for place in range(TOP_K))  # and none of them is left out
+
+
+def test_a_tokenizer_without_a_start_uses_its_end_and_without_both_is_refused():
+    lm = make_lm("llama", "gpt2")
+    lm.tokenizer.bos_token = None
+    assert len(sampled_contexts(lm, ((4, 2),), 0)) == 2
+    lm.tokenizer.eos_token = None
+    with pytest.raises(ConfigError, match=r"neither a start- nor an end-of-text token.*give contexts"):
+        sampled_contexts(lm, ((4, 2),), 0)
