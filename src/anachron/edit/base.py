@@ -180,7 +180,7 @@ def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[Any, Lo
     tensors: Tensors = []
     beside: list[tuple[Any, LowRank]] = []
     for name, delta in edit.deltas.items():
-        owner = _owner(lm, name)
+        owner = owner_of(lm, name)
         plain = is_plain(owner)
         written = plain or isinstance(delta, Dense)
         shape = tuple(weight_of(lm.model, name).shape) if written else _features(owner, name)
@@ -227,7 +227,7 @@ def _adding(delta: LowRank) -> Callable[..., torch.Tensor]:
     return add
 
 
-def _owner(lm: LanguageModel, name: str) -> Any:
+def owner_of(lm: LanguageModel, name: str) -> Any:
     try:
         return lm.model.get_submodule(name)
     except AttributeError as error:
