@@ -39,20 +39,28 @@ def alphaedit(
     Raises `ConfigError` without a covariance, `DataError` where no eigenvalue is below the threshold.
     """
 
+    modules = [sites.mlp_out(layer) for layer in settings.layers]
+    empty = {module: _empty(module, covariance, settings.threshold) for module in modules}
+
     def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
-        if covariance is None or module not in covariance:
-            raise ConfigError(f"AlphaEdit needs the covariance of {module}; collect it with anachron covariance")
-        values, vectors = covariance[module].eigen()
-        empty = vectors[:, values < settings.threshold].to(keys)
-        if not empty.shape[1]:
-            raise DataError(
-                f"{module}: no eigenvalue of the covariance is below {settings.threshold} (the least is "
-                f"{float(values[0]):.3g}); raise the threshold"
-            )
         before = earlier.keys.get(module) if earlier is not None else None
-        return null_space_change(keys, residual, empty, settings.ridge, before)
+        return null_space_change(keys, residual, empty[module].to(keys), settings.ridge, before)
 
     return spread(lm, requests, settings, settings.layers, sites, solve, keep_keys=True)
+
+
+def _empty(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:
+    """Eigenvectors of C whose eigenvalue is below the threshold, in columns."""
+    if covariance is None or module not in covariance:
+        raise ConfigError(f"AlphaEdit needs the covariance of {module}; collect it with anachron covariance")
+    values, vectors = covariance[module].eigen()
+    found = vectors[:, values < threshold]
+    if not found.shape[1]:
+        raise DataError(
+            f"{module}: no eigenvalue of the covariance is below {threshold} (the least is {float(values[0]):.3g}); "
+            "raise the threshold"
+        )
+    return found
 
 
 def null_space_change(

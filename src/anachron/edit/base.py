@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from anachron.edit.sites import as_stored, is_plain, weight_of
+from anachron.edit.sites import as_stored, features, is_plain, weight_of
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
@@ -183,7 +183,7 @@ def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[Any, Lo
         owner = owner_of(lm, name)
         plain = is_plain(owner)
         written = plain or isinstance(delta, Dense)
-        shape = tuple(weight_of(lm.model, name).shape) if written else _features(owner, name)
+        shape = tuple(weight_of(lm.model, name).shape) if written else features(owner, name)
         if delta.shape != shape:
             raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}")
         if isinstance(delta, LowRank) and not plain:
@@ -200,15 +200,6 @@ def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[Any, Lo
                 )
             tensors.append((owner.bias, _sum_in(owner.bias, delta.bias)))
     return tensors, beside
-
-
-def _features(owner: Any, name: str) -> tuple[int, int]:
-    """Outputs and inputs of a linear module whose weight cannot be read."""
-    outputs = getattr(owner, "out_features", getattr(owner, "nf", None))
-    inputs = getattr(owner, "in_features", getattr(owner, "nx", None))
-    if outputs is None or inputs is None:
-        raise ModelError(f"{name} is a {type(owner).__name__}, no linear layer; an edit changes the weights of those")
-    return int(outputs), int(inputs)
 
 
 def _sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:

@@ -38,8 +38,12 @@ def inverse_times(covariance: Mapping[str, SecondMoment] | None, module: str, ke
     if covariance is None:
         return keys.double()
     if module not in covariance:
-        raise ConfigError(
-            f"no covariance of {module}: collect it with anachron covariance (there is one of "
-            f"{', '.join(covariance) or 'no module'}), or ask for none"
-        )
+        raise ConfigError(no_covariance(module, covariance))
     return covariance[module].inverse_times(keys)
+
+
+def no_covariance(module: str, covariance: Mapping[str, SecondMoment]) -> str:
+    return (
+        f"no covariance of {module}: collect it with anachron covariance (there is one of "
+        f"{', '.join(covariance) or 'no module'}), or ask for none"
+    )

@@ -14,7 +14,7 @@ from anachron.edit.base import Edit, LowRank, fingerprint
 from anachron.edit.forward import at_least_float32, batch
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
 from anachron.lm.temporary import Temporary
@@ -41,7 +41,7 @@ class LoraSettings:
 def lora(lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, sites: Sites) -> Edit:
     """Train on all requests together, as `anachron.edit.ft.ft`. Works on quantised weights too.
 
-    Raises `ConfigError` where peft is not installed.
+    Raises `ConfigError` where peft is not installed, `ModelError` for layers that it cannot adapt.
     """
     try:
         from peft import LoraConfig
@@ -89,8 +89,10 @@ def _adapted(lm: LanguageModel, config: Any, seed: int) -> Temporary[None]:
             with torch.random.fork_rng(devices=[lm.device] if lm.device.type == "cuda" else []):
                 torch.manual_seed(seed)
                 get_peft_model(model, config, adapter_name=ADAPTER, autocast_adapter_dtype=True)
-        except BaseException:
+        except BaseException as error:
             undo()
+            if isinstance(error, ValueError):  # how peft says that it has no adapter for a kind of layer
+                raise ModelError(f"LoRA: {str(error).splitlines()[0]}") from error
             raise
         return undo
 

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from anachron.edit.alphaedit import AlphaEditSettings, alphaedit
-from anachron.edit.base import Edit
+from anachron.edit.base import Edit, LowRank
 from anachron.edit.emmet import EmmetSettings, emmet
 from anachron.edit.ft import FtSettings, ft
+from anachron.edit.keys import no_covariance
 from anachron.edit.lora import LoraSettings, lora
 from anachron.edit.memit import MemitSettings, memit
 from anachron.edit.mendstub import MendNetwork, MendSettings, mend
@@ -17,7 +18,7 @@ from anachron.edit.prompt import PromptSettings, prompt
 from anachron.edit.requests import EditRequest
 from anachron.edit.rome import RomeSettings, rome
 from anachron.edit.second_moment import SecondMoment
-from anachron.edit.sites import Sites, find_sites
+from anachron.edit.sites import Sites, find_sites, weight_of
 from anachron.edit.value import ValueSettings, contexts_of
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
@@ -58,6 +59,14 @@ def _several(settings: Any, sites: Sites) -> tuple[str, ...]:
     return tuple(sites.mlp_out(layer) for layer in settings.layers)
 
 
+def _ft_inside(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources
+) -> Edit:
+    if settings.eps is None:
+        raise ConfigError("FT+L needs its setting eps, half the width of the box; without one it would be FT")
+    return ft(lm, requests, settings, sites)
+
+
 def _mend(lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources) -> Edit:
     if more.network is None:
         raise ConfigError("MEND needs its trained network; train one with anachron train-mend and give it")
@@ -66,7 +75,7 @@ def _mend(lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sit
 
 METHODS: dict[str, Method] = {
     "FT": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites)),
-    "FT+L": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites)),
+    "FT+L": Method(FtSettings, _ft_inside),
     "MEND": Method(MendSettings, _mend, needs_network=True),
     "ROME": Method(RomeSettings, lambda lm, r, s, sites, more: rome(lm, r, s, sites, more.covariance), _one),
     "MEMIT": Method(MemitSettings, lambda lm, r, s, sites, more: memit(lm, r, s, sites, more.covariance), _several),
@@ -92,7 +101,12 @@ def method_named(name: str) -> str:
 def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
     """The preset of a method for a model, and in words where it is from; see `anachron.edit.presets`."""
     name = method_named(method)
-    return preset(name, METHODS[name].settings, lm, sites or find_sites(lm.model))
+    return preset(name, METHODS[name].settings, lm, sites or _sites_for(name, lm))
+
+
+def _sites_for(name: str, lm: LanguageModel) -> Sites:
+    """Where the method's modules are; a method that needs none works on models whose modules nobody knows."""
+    return find_sites(lm.model) if METHODS[name].needs_sites else Sites(0, "", (), "")
 
 
 def with_contexts(lm: LanguageModel, settings: Any) -> Any:
@@ -119,16 +133,37 @@ def make_edit(
     name = method_named(method)
     if not requests:
         raise DataError(f"{name}: no update was given; an edit needs one request at least")
-    sites = sites or (find_sites(lm.model) if METHODS[name].needs_sites else Sites(0, "", (), ""))
+    sites = sites or _sites_for(name, lm)
     source = "given"
     if settings is None:
         settings, source = settings_for(name, lm, sites)
     if not isinstance(settings, METHODS[name].settings):
         raise ConfigError(f"{name} takes {METHODS[name].settings.__name__}, not {type(settings).__name__}")
+    resources = resources or Resources()
+    _check_modules(name, lm, METHODS[name].modules(settings, sites), resources)
     started = time.perf_counter()
-    edit = METHODS[name].make(lm, requests, settings, sites, resources or Resources())
+    edit = METHODS[name].make(lm, requests, settings, sites, resources)
+    _check_finite(name, requests, edit)
     about = {
         "method": name, "settings": asdict(settings), "settings_from": source, "edits": len(requests),
         "seconds": time.perf_counter() - started,
     }  # fmt: skip
     return replace(edit, about=about)
+
+
+def _check_modules(name: str, lm: LanguageModel, modules: Sequence[str], resources: Resources) -> None:
+    """Say what cannot be changed, or lacks its covariance, before minutes are spent on values."""
+    for module in modules:
+        weight_of(lm.model, module)
+    if resources.covariance is not None and (missing := [m for m in modules if m not in resources.covariance]):
+        raise ConfigError(f"{name}: {no_covariance(missing[0], resources.covariance)}")
+
+
+def _check_finite(name: str, requests: Sequence[EditRequest], edit: Edit) -> None:
+    for module, delta in edit.deltas.items():
+        parts = (delta.left, delta.right) if isinstance(delta, LowRank) else (delta.weight, delta.bias)
+        if not all(part is None or part.isfinite().all() for part in parts):
+            raise DataError(
+                f"{name}: the change of {module} for {requests[0].sentence!r} is not finite (a key that is 0, or steps "
+                "that are too large); choose another layer, a lower rate or dtype float32"
+            )

@@ -5,9 +5,10 @@ k' C^-1 k is n on average whatever the scale of C, and the weight stands beside 
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from anachron.edit.sites import Sites, weight_of
+from anachron.edit.sites import Sites, features
 from anachron.errors import ConfigError
 from anachron.lm.model import DEMO, DEMO_UNTRAINED, LanguageModel
 
@@ -61,9 +62,9 @@ def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[An
     family = lm.model.config.get_text_config().model_type
     model = {"gpt2": GPT_2_XL, "gptj": GPT_J}.get(family, LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J)
     known = model.settings.get(method, {})
-    width = _width(lm, sites)
     if not known:
         return kind(), "the method's defaults"
+    width = features(lm.model.get_submodule(sites.mlp_out(0)), sites.mlp_out(0))[1]
     if (sites.layers, width) == (model.layers, model.width):
         return kind(**known), f"published for {model.name}"
     settings = kind(**known)
@@ -74,14 +75,6 @@ def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[An
         f"scaled from {model.name} by relative depth: {model.layers} layers to {sites.layers}, MLP width {model.width} "
         f"to {width}"
     )
-
-
-def _width(lm: LanguageModel, sites: Sites) -> int:
-    """Inputs of the projection out of the MLP, where its weight is plain; of others the configuration's word."""
-    module = lm.model.get_submodule(sites.mlp_out(0))
-    if hasattr(module, "in_features"):
-        return int(module.in_features)
-    return int(weight_of(lm.model, sites.mlp_out(0)).shape[1])
 
 
 def _scaled(layers: int | tuple[int, ...], before: int, now: int) -> int | tuple[int, ...]:
@@ -98,25 +91,35 @@ def _depth(layer: int, before: int, now: int) -> int:
 
 def changed(settings: Any, method: str, changes: dict[str, Any]) -> Any:
     """Settings with some of them changed, each checked. Raises `ConfigError` for an unknown name or a wrong type."""
-    known = {field.name: field for field in fields(settings)}
+    kinds = get_type_hints(type(settings))
+    known = [field.name for field in fields(settings)]
+    checked = {}
     for name, value in changes.items():
         if name not in known:
             raise ConfigError(f"{method} has no setting {name!r}; it has {', '.join(known)}")
-        old = getattr(settings, name)
-        if isinstance(value, list):
-            changes = changes | {name: (value := _tuples(value))}
-        if old is not None and value is not None and not _alike(old, value):
-            raise ConfigError(f"{method}.{name} {value!r} must be of the kind of {old!r}")
-    return replace(settings, **changes)
+        checked[name] = _tuples(value)
+        if not _fits(checked[name], kinds[name]):
+            kind = getattr(kinds[name], "__name__", "") if isinstance(kinds[name], type) else str(kinds[name])
+            raise ConfigError(
+                f"{method}.{name} = {value!r} is of the wrong kind; give {kind}, as {getattr(settings, name)!r}"
+            )
+    return replace(settings, **checked)
 
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _alike(old: Any, new: Any) -> bool:
-    if isinstance(old, bool) or isinstance(new, bool):
-        return isinstance(old, bool) and isinstance(new, bool)
-    if isinstance(old, float):
-        return isinstance(new, int | float)
-    return isinstance(new, type(old))
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type as the settings write them; a whole number will do for a float."""
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, tuple):
+            return False
+        wanted = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
+        return len(wanted) == len(value) and all(map(_fits, value, wanted))
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)

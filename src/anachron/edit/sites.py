@@ -139,6 +139,15 @@ def weight_of(model: Any, module: str) -> torch.Tensor:
     return owner.weight.T if isinstance(owner, Conv1D) else owner.weight
 
 
+def features(owner: Any, name: str) -> tuple[int, int]:
+    """Outputs and inputs of a linear module, also of one whose weight cannot be read (quantised, offloaded)."""
+    outputs = getattr(owner, "out_features", getattr(owner, "nf", None))
+    inputs = getattr(owner, "in_features", getattr(owner, "nx", None))
+    if outputs is None or inputs is None:
+        raise ModelError(f"{name} is a {type(owner).__name__}, no linear layer; an edit changes the weights of those")
+    return int(outputs), int(inputs)
+
+
 def as_stored(owner: torch.nn.Module, matrix: torch.Tensor) -> torch.Tensor:
     """A matrix (outputs, inputs) in the orientation that a linear module keeps its weight in."""
     return matrix.T.contiguous() if isinstance(owner, Conv1D) else matrix.contiguous()
