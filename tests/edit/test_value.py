@@ -1,0 +1,160 @@
+"""The optimised value, against one request and one text at a time, with neither batches nor padding."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import find_sites
+from anachron.edit.value import ValueSettings, optimise_values
+from anachron.errors import DataError
+from anachron.lm.model import LanguageModel
+from edit_models import make_edit_lm
+from edit_naive import forward, ids_of, read, values
+from tiny import answer_positions
+
+REQUESTS = [
+    EditRequest("The president of {} is", "France", "Angela Merkel"),
+    EditRequest("{} is a city in", "São Paulo", "the capital"),
+    EditRequest("In May 2004, the team of {} was ", "Zürich", "Berlin"),
+]
+CONTEXTS = ("Emmanuel Macron. ", "In 1998, which team? ")
+SETTINGS = ValueSettings(steps=6, stop_below=0.0)
+
+
+def optimise_one(
+    lm: LanguageModel, request: EditRequest, modules: list[str], contexts: tuple[str, ...], s: ValueSettings
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Clean values, what is added to them, and the last loss, as the papers say it."""
+    essence = request.subject + " is a"
+    essence_ids = ids_of(lm, essence)
+    essence_at = answer_positions(lm.tokenizer, essence_ids, request.subject, " is a")[-1]
+    clean = [values(lm, request, module, "out") for module in modules]
+    deltas = [torch.zeros_like(value, requires_grad=True) for value in clean]
+    adam = torch.optim.Adam(deltas, lr=s.rate)
+    before = None
+    lm.model.requires_grad_(False)
+    for step in range(s.steps):
+        nll = torch.zeros((), dtype=clean[0].dtype)
+        for context in ("", *contexts):
+            ids, targets, subject = read(lm, request, context)
+            logits = forward(lm, ids, shift={m: (subject, d) for m, d in zip(modules, deltas, strict=True)})
+            table = torch.log_softmax(logits, -1)
+            nll = nll - torch.stack([table[t - 1, ids[t]] for t in targets]).mean() / (1 + len(contexts))
+        shift = {m: (essence_at, d) for m, d in zip(modules, deltas, strict=True)}
+        p = torch.softmax(forward(lm, essence_ids, shift=shift)[essence_at], -1)
+        before = p.detach() if before is None else before
+        loss = nll + s.kl * (p * (p / before).log()).sum()
+        for value, delta in zip(clean, deltas, strict=True):
+            loss = loss + s.decay * delta.norm() / value.norm() ** 2
+        if loss.item() < s.stop_below or step == s.steps - 1:
+            break
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        with torch.no_grad():
+            for value, delta in zip(clean, deltas, strict=True):
+                most = s.clamp * value.norm()
+                if delta.norm() > most:
+                    delta.mul_(most / delta.norm())
+    lm.model.requires_grad_(True)
+    return torch.stack(clean), torch.stack(deltas).detach(), loss.item()
+
+
+def modules_of(lm: LanguageModel, which: str) -> list[str]:
+    sites = find_sites(lm.model)
+    return {"mlp": [sites.mlp_out(1)], "block": [sites.block(2)], "two": [sites.mlp_out(1), sites.mlp_out(2)]}[which]
+
+
+CASES = [
+    ("llama", "mlp", (), {}),
+    ("llama", "block", CONTEXTS, {}),
+    ("gpt2", "mlp", CONTEXTS, {}),
+    ("gemma2", "two", CONTEXTS[:1], {}),
+    ("opt", "mlp", CONTEXTS[:1], {}),
+    ("bloom", "block", CONTEXTS[:1], {}),
+    ("gptj", "mlp", CONTEXTS[:1], {}),
+    ("llama", "mlp", CONTEXTS, {"clamp": 0.3}),
+    ("gemma2", "two", (), {"clamp": 0.2}),
+    ("llama", "mlp", CONTEXTS, {"decay": 20.0}),
+    ("llama", "mlp", CONTEXTS, {"kl": 0.0, "decay": 0.0}),
+    ("llama", "mlp", CONTEXTS, {"kl": 30.0}),
+    ("llama", "block", (), {"stop_below": 4.0, "steps": 12}),
+    ("gpt2", "mlp", (), {"steps": 1}),
+]
+
+
+@pytest.mark.parametrize(("family", "which", "contexts", "changes"), CASES)
+def test_the_value_is_that_of_a_plain_loop(
+    family: str, which: str, contexts: tuple[str, ...], changes: dict[str, float]
+):
+    lm = make_edit_lm(family, "mistral" if family == "llama" else "gpt2", dtype=torch.float64)
+    settings = replace(SETTINGS, **changes)
+    modules = modules_of(lm, which)
+    found = optimise_values(lm, REQUESTS, modules, contexts, settings)
+    exact = 1e-5 if family == "gptj" else 1e-9  # it computes attention in float32 whatever it is loaded in
+    for i, request in enumerate(REQUESTS):
+        clean, delta, loss = optimise_one(lm, request, modules, contexts, settings)
+        assert torch.allclose(found.clean[:, i], clean, atol=exact)
+        assert torch.allclose(found.delta[:, i], delta, atol=1e3 * exact * float(delta.norm() + 1e-6))
+        assert found.losses[i].item() == pytest.approx(loss, rel=1e3 * exact)
+        assert (found.delta[:, i].norm(dim=-1) <= settings.clamp * clean.norm(dim=-1) * (1 + 1e-9)).all()
+        assert (delta.norm() > 0) == (settings.steps > 1)
+
+
+def test_each_update_stops_on_its_own():
+    lm = make_edit_lm("llama", "mistral", dtype=torch.float64)
+    modules = modules_of(lm, "block")
+    losses = {}
+    for steps in range(1, 14):
+        alone = [optimise_values(lm, [r], modules, (), replace(SETTINGS, steps=steps)).losses.item() for r in REQUESTS]
+        losses[steps] = alone
+    settings = replace(SETTINGS, steps=13, stop_below=sorted(losses[8])[1])  # some are finished by then, some are not
+    together = optimise_values(lm, REQUESTS, modules, (), settings)
+    ends = [next((n for n in losses if losses[n][i] < settings.stop_below), 13) for i in range(3)]
+    assert len(set(ends)) > 1
+    for i, end in enumerate(ends):
+        assert together.losses[i].item() == pytest.approx(losses[end][i], abs=1e-8)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2", "mistral", "opt"])
+def test_a_batch_equals_one_at_a_time_in_any_order(family: str):
+    lm = make_edit_lm(family, dtype=torch.float64)
+    modules = modules_of(lm, "mlp")
+    one = [optimise_values(lm, [r], modules, CONTEXTS, SETTINGS) for r in REQUESTS]
+    for order in ([0, 1, 2], [2, 0, 1]):
+        together = optimise_values(lm, [REQUESTS[i] for i in order], modules, CONTEXTS, SETTINGS)
+        for place, i in enumerate(order):
+            assert torch.allclose(together.delta[:, place], one[i].delta[:, 0], atol=1e-9)
+            assert torch.allclose(together.clean[:, place], one[i].clean[:, 0], atol=1e-9)
+            assert torch.allclose(together.losses[place], one[i].losses[0], atol=1e-9)
+
+
+def test_gradients_asked_for_elsewhere_do_not_matter():
+    lm = make_edit_lm("llama", dtype=torch.float64)
+    modules = modules_of(lm, "mlp")
+    wanted = optimise_values(lm, REQUESTS[:1], modules, (), SETTINGS).delta
+    with torch.no_grad():
+        assert torch.equal(optimise_values(lm, REQUESTS[:1], modules, (), SETTINGS).delta, wanted)
+    lm.model.requires_grad_(False)
+    assert torch.equal(optimise_values(lm, REQUESTS[:1], modules, (), SETTINGS).delta, wanted)
+    assert not wanted.requires_grad and not any(p.requires_grad or p.grad is not None for p in lm.model.parameters())
+
+
+def test_bfloat16_optimises_in_float32():
+    lm = make_edit_lm("llama", dtype=torch.bfloat16)
+    found = optimise_values(lm, REQUESTS, modules_of(lm, "mlp"), CONTEXTS, SETTINGS)
+    assert found.clean.dtype == found.delta.dtype == found.losses.dtype == torch.float32
+    assert not torch.equal(found.delta, found.delta.bfloat16().float())
+
+
+def test_numbers_that_are_none_are_said_with_their_update():
+    lm = make_edit_lm("llama")
+    with torch.no_grad():
+        lm.model.lm_head.weight[3] = torch.nan
+    with pytest.raises(
+        DataError, match="the update 'The president of France is Angela Merkel' is not a number; use a lower"
+    ):
+        optimise_values(lm, REQUESTS, modules_of(lm, "mlp"), (), SETTINGS)
+    assert all(p.requires_grad for p in lm.model.parameters())
