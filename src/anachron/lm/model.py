@@ -132,7 +132,10 @@ class LanguageModel:
 
 
 def _update(digest: Any, tensor: torch.Tensor) -> None:
-    if tensor.numel():  # an empty tensor cannot be viewed as bytes
+    if hasattr(tensor, "__tensor_flatten__"):  # quantised by torchao: several tensors that behave as one
+        for part in tensor.__tensor_flatten__()[0]:
+            _update(digest, getattr(tensor, part))
+    elif tensor.numel():  # an empty tensor cannot be viewed as bytes
         digest.update(tensor.detach().reshape(-1).contiguous().cpu().view(torch.uint8).numpy().data)
 
 

@@ -1,0 +1,196 @@
+"""LoRA against peft's own merged weights, and edits of quantised models, where weights cannot be written."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from peft import LoraConfig, get_peft_model
+
+from anachron.edit.base import Dense, Edit, edited
+from anachron.edit.lora import LoraSettings, lora
+from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import find_sites
+from anachron.edit.storage import load_edit, save_edit, save_edited_model
+from anachron.errors import ConfigError, DataError, ModelError
+from anachron.lm.model import LanguageModel
+from edit_models import make_edit_lm
+from edit_naive import matrix, read
+
+REQUESTS = [
+    EditRequest("The president of {} is", "France", "Angela Merkel"),
+    EditRequest("{} is a city in", "São Paulo", "the capital of France"),
+]
+PAIRS = [(r.text, r.target) for r in REQUESTS]
+SETTINGS = LoraSettings(steps=6, rate=1e-2, stop_below=0.0, rank=3, alpha=7.0)
+
+
+def merged(lm: LanguageModel, s: LoraSettings, names: list[str]) -> dict[str, torch.Tensor]:
+    """Trained in the plainest way on a copy, and merged into the weights by peft."""
+    model = copy.deepcopy(lm.model)
+    start = {name: matrix(model.get_submodule(name)) for name in names}
+    config = LoraConfig(
+        r=s.rank, lora_alpha=int(s.alpha), target_modules=names, fan_in_fan_out=lm.model.config.model_type == "gpt2"
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(s.seed)
+        adapted = get_peft_model(model, config)
+    adam = torch.optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=s.rate)
+    for _ in range(s.steps):
+        losses = []
+        for request in REQUESTS:
+            ids, targets, _ = read(lm, request)
+            table = torch.log_softmax(adapted(input_ids=torch.tensor([ids])).logits[0], -1)
+            losses.append(-torch.stack([table[t - 1, ids[t]] for t in targets]).mean())
+        loss = torch.stack(losses).mean()
+        if loss.item() < s.stop_below:
+            break
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    plain = adapted.merge_and_unload()
+    return {name: matrix(plain.get_submodule(name)) - start[name] for name in names}
+
+
+@pytest.mark.parametrize("changes", [{}, {"layers": (1,)}, {"seed": 3}, {"stop_below": 7.0, "steps": 20}], ids=str)
+@pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "phi3"])
+def test_the_edit_is_what_peft_would_merge(family: str, changes: dict[str, Any]):
+    lm = make_edit_lm(family, dtype=torch.float64)
+    settings, sites = replace(SETTINGS, **changes), find_sites(lm.model)
+    layers = settings.layers or range(4)
+    names = [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    edit = lora(lm, REQUESTS, settings, sites)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert list(edit.deltas) == names and edit.model == lm.fingerprint()
+    for name, change in merged(lm, settings, names).items():
+        assert change.abs().max() > 1e-3
+        assert torch.allclose(edit.deltas[name].dense(), change, atol=1e-4 * float(change.abs().max()))
+
+
+def test_in_bfloat16_the_adapters_are_float32():
+    lm = make_edit_lm("llama", dtype=torch.bfloat16)
+    edit = make_edit(lm, "LoRA", REQUESTS, SETTINGS)
+    assert {t.dtype for d in edit.deltas.values() for t in vars(d).values()} == {torch.float32}
+    before = lm.log_probs(PAIRS)
+    with edited(lm, edit):
+        assert (lm.log_probs(PAIRS) > before).all()
+
+
+def test_a_loss_that_is_no_number_is_said():
+    lm = make_edit_lm("llama")
+    with pytest.raises(DataError, match="the loss of LoRA is nan; use a lower rate"):
+        make_edit(lm, "LoRA", REQUESTS, replace(SETTINGS, rate=1e30))
+    assert find_sites(lm.model).layers == 4 and type(lm.model.model.layers[0].mlp.up_proj) is torch.nn.Linear
+
+
+# Quantised weights
+
+
+class Quantised(torch.nn.Linear):
+    """Behaves as the quantised layers of libraries do: whole numbers and a scale, a class of its own."""
+
+    def __init__(self, of: torch.nn.Linear) -> None:
+        super().__init__(of.in_features, of.out_features, of.bias is not None, device="meta")
+        self.scale = of.weight.detach().abs().amax(1, keepdim=True) / 127
+        self.weight = torch.nn.Parameter((of.weight.detach() / self.scale).round().to(torch.int8), requires_grad=False)
+        self.bias = of.bias
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(given, self.weight.to(given.dtype) * self.scale.to(given.dtype), self.bias)
+
+
+def stand_in(tmp_path: Path) -> LanguageModel:
+    lm = make_edit_lm("llama")
+    for name, module in list(lm.model.named_modules()):
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            lm.model.set_submodule(name, Quantised(module))
+    return lm
+
+
+def by(config: Callable[[], Any]) -> Callable[[Path], LanguageModel]:
+    """A model quantised by one of the libraries, where it is installed."""
+
+    def load(tmp_path: Path) -> LanguageModel:
+        lm = make_edit_lm("llama")
+        lm.model.save_pretrained(tmp_path / "plain")
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            tmp_path / "plain", quantization_config=config(), dtype=torch.float32, device_map="cpu"
+        )
+        return LanguageModel(model.eval(), lm.tokenizer, "tiny-quantised")
+
+    return load
+
+
+def bits(number: int) -> Any:
+    pytest.importorskip("bitsandbytes")
+    return transformers.BitsAndBytesConfig(**{f"load_in_{number}bit": True})
+
+
+def torchao() -> Any:
+    quantisation = pytest.importorskip("torchao.quantization")
+    return transformers.TorchAoConfig(quantisation.Int8WeightOnlyConfig())
+
+
+def quanto() -> Any:
+    pytest.importorskip("optimum.quanto")
+    return transformers.QuantoConfig(weights="int8")
+
+
+LIBRARIES = {"8bit": by(lambda: bits(8)), "4bit": by(lambda: bits(4)), "torchao": by(torchao), "quanto": by(quanto)}
+
+
+@pytest.mark.parametrize(
+    "load", [pytest.param(stand_in, id="stand-in"),
+             *(pytest.param(load, id=name, marks=pytest.mark.slow) for name, load in LIBRARIES.items())]
+)  # fmt: skip
+def test_quantised_weights_take_lora_and_prompt_and_the_others_say_why_not(
+    load: Callable[[Path], LanguageModel], tmp_path: Path
+):
+    lm = load(tmp_path)
+    module = lm.model.get_submodule("model.layers.1.mlp.down_proj")
+    clean, print_ = lm.log_probs(PAIRS), lm.fingerprint()
+    kinds = [type(m) for m in lm.model.modules()]
+    edit = make_edit(lm, "LoRA", REQUESTS, SETTINGS)
+    assert [type(m) for m in lm.model.modules()] == kinds and lm.fingerprint() == print_ == edit.model
+    with edited(lm, edit):
+        inside = lm.log_probs(PAIRS)
+        with edited(lm, edit):  # beside the one that is there
+            assert (lm.log_probs(PAIRS) != inside).all()
+        assert (lm.log_probs(PAIRS) == inside).all() and lm.fingerprint() == print_
+    assert (inside > clean + 0.05).all() and (lm.log_probs(PAIRS) == clean).all()
+    with edited(lm, edit), edited(lm, -1 * edit):
+        np.testing.assert_allclose(lm.log_probs(PAIRS), clean, atol=1e-3)
+    save_edit(edit, tmp_path / "edit.safetensors")
+    with edited(lm, load_edit(tmp_path / "edit.safetensors")):
+        assert (lm.log_probs(PAIRS) == inside).all()
+    with edited(lm, make_edit(lm, "PROMPT", REQUESTS)):
+        assert (lm.log_probs(PAIRS) != clean).all()
+    for method in ("FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET"):
+        chosen = settings_for(method, lm)[0]
+        for resources in (Resources(), Resources(None)):
+            with pytest.raises(ModelError) as caught:
+                make_edit(lm, method, REQUESTS, chosen, resources)
+            message = str(caught.value)
+            assert f"is a {type(module).__name__} with a {type(module.weight).__name__}" in message
+            assert "without quantisation" in message and "the method LoRA or PROMPT" in message
+    name = "model.layers.1.mlp.down_proj"
+    with pytest.raises(ModelError, match="without quantisation"), edited(lm, Edit({name: Dense(torch.zeros(32, 64))})):
+        raise AssertionError("never in force")
+    with pytest.raises(ModelError, match=r"shape \(32, 65\)"), edited(lm, Edit({name: wider(edit, name)})):
+        raise AssertionError("never in force")
+    with pytest.raises(ConfigError, match="quantised or offloaded"):
+        save_edited_model(lm, edit, tmp_path / "model")
+    assert (lm.log_probs(PAIRS) == clean).all()
+
+
+def wider(edit: Edit, name: str) -> Any:
+    delta = edit.deltas[name]
+    return replace(delta, right=torch.nn.functional.pad(delta.right, (0, 1)))
