@@ -1,11 +1,17 @@
 """The optimised value, against one request and one text at a time, with neither batches nor padding."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from anachron.edit.requests import EditRequest
+from anachron.edit.forward import parts
+from anachron.edit.ft import FtSettings
+from anachron.edit.lora import LoraSettings
+from anachron.edit.memit import MemitSettings
+from anachron.edit.methods import Resources, make_edit
+from anachron.edit.requests import EditRequest, Marked
 from anachron.edit.sites import find_sites
 from anachron.edit.value import ValueSettings, optimise_values
 from anachron.errors import DataError
@@ -158,3 +164,34 @@ def test_numbers_that_are_none_are_said_with_their_update():
     ):
         optimise_values(lm, REQUESTS, modules_of(lm, "mlp"), (), SETTINGS)
     assert all(p.requires_grad for p in lm.model.parameters())
+
+
+def test_many_updates_go_through_the_model_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    lm = make_edit_lm("gpt2", dtype=torch.float64)  # which computes in float64 throughout
+    many = [replace(r, target=target) for target in ("Berlin", "France", "a b c") for r in REQUESTS]
+    chosen: dict[str, Any] = {
+        "MEMIT": MemitSettings(steps=3, layers=(1, 2), contexts=CONTEXTS), "FT": FtSettings(layer=1, steps=3),
+        "LoRA": LoraSettings(steps=3),
+    }  # fmt: skip
+    whole = {method: make_edit(lm, method, many, s, Resources(None)) for method, s in chosen.items()}
+    sizes: list[int] = []
+    forward = lm.model.forward
+    lm.model.forward = lambda **given: sizes.append(given["input_ids"].numel()) or forward(**given)
+    for where in ("forward.TOKENS", "forward.TRAINED_TOKENS", "value.TRAINED_TOKENS"):
+        monkeypatch.setattr(f"anachron.edit.{where}", 150)
+    for method, settings in chosen.items():
+        found = make_edit(lm, method, many, settings, Resources(None))
+        for module, delta in whole[method].deltas.items():
+            assert torch.allclose(
+                found.deltas[module].dense(), delta.dense(), atol=1e-6 * float(delta.dense().abs().max())
+            )
+    assert max(sizes) <= 150
+
+
+def test_parts_are_all_texts_in_their_order_and_within_the_limit():
+    marked = [Marked(tuple(range(length)), (length - 1,), 0) for length in (5, 3, 9, 2, 2, 30, 1, 4)]
+    for most in (1, 8, 10, 20, 1000):
+        found = list(parts(marked, most))
+        assert [m for part in found for m in part] == marked
+        assert all(len(part) == 1 or len(part) * max(len(m.ids) for m in part) <= most for part in found)
+    assert len(list(parts(marked, 1000))) == 1

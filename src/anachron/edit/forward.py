@@ -4,7 +4,7 @@ Texts are padded on the right without a mask, as in `anachron.lm.scoring`: in a 
 padding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from anachron.edit.requests import Marked
 from anachron.errors import DataError, ModelError
-from anachron.lm.scoring import input_device
+from anachron.lm.scoring import answer_logits, input_device
 from anachron.lm.temporary import Temporary, together
 
 
@@ -37,6 +37,20 @@ def batch(model: Any, marked: Sequence[Marked], *, feed_last: bool = False) -> T
     device = input_device(model)
     ids = torch.tensor([list(k) + [k[-1]] * (width - len(k)) for k in kept], device=device)
     return Texts(ids, torch.tensor([m.subject for m in marked], device=device))
+
+
+TOKENS, TRAINED_TOKENS = 16384, 4096  # most that pass a model at a time, padding included; fewer with gradients
+
+
+def parts(marked: Sequence[Marked], most: int) -> Iterator[Sequence[Marked]]:
+    """Texts in their order, a batch that fits into ``most`` tokens at a time (one text at least)."""
+    first, width = 0, 0
+    for i, m in enumerate(marked):
+        width = max(width, len(m.ids))
+        if i > first and (i + 1 - first) * width > most:
+            yield marked[first:i]
+            first, width = i, len(m.ids)
+    yield marked[first:]
 
 
 def run(model: Any, texts: Texts) -> torch.Tensor:
@@ -87,11 +101,20 @@ def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Tempo
     return hooked(model, module, add)
 
 
-def values_at_subject(model: Any, texts: Texts, *, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> dict:
+def values_at_subject(
+    model: Any, marked: Sequence[Marked], *, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
+) -> dict[tuple[str, str], torch.Tensor]:
     """Inputs and outputs of modules at the subject's last token, in float32 or finer, without gradient.
 
-    Returns {("in" | "out", module): (batch, width)}.
+    Returns {("in" | "out", module): (texts, width)}.
     """
+    found = [_values_of(model, batch(model, part), inputs, outputs) for part in parts(marked, TOKENS)]
+    return {side: torch.cat([values[side] for values in found]) for side in found[0]}
+
+
+def _values_of(
+    model: Any, texts: Texts, inputs: Sequence[str], outputs: Sequence[str]
+) -> dict[tuple[str, str], torch.Tensor]:
     found: dict[tuple[str, str], torch.Tensor] = {}
 
     def keep(side: str, module: str) -> Callable[[torch.Tensor], None]:
@@ -108,6 +131,28 @@ def values_at_subject(model: Any, texts: Texts, *, inputs: Sequence[str] = (), o
     with torch.no_grad(), together(hooks):
         run(model, texts)
     return found
+
+
+def loss_and_gradients(
+    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], *, last_position: bool = False
+) -> tuple[float, list[torch.Tensor]]:
+    """The mean over texts of the mean loss of their target tokens, and its gradients; a part of the texts at a time.
+
+    last_position: read every target token's probability off the last position before the target.
+    """
+    total, sums = 0.0, [torch.zeros_like(tensor) for tensor in trained]
+    for part in parts(marked, TRAINED_TOKENS):
+        rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])
+        columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
+        wanted = torch.tensor([m.ids[t] for m in part for t in m.targets])
+        share = torch.tensor([1 / (len(m.targets) * len(marked)) for m in part for _ in m.targets])
+        logits = answer_logits(model, batch(model, part).ids, rows, columns)
+        logp = torch.log_softmax(at_least_float32(logits), -1)
+        loss = -(logp.gather(1, wanted.to(logp.device)[:, None])[:, 0] * share.to(logp)).sum()
+        total += loss.item()
+        for into, gradient in zip(sums, torch.autograd.grad(loss, trained), strict=True):
+            into += gradient
+    return total, sums
 
 
 def _short_head(head: torch.nn.Module) -> Temporary[None]:

@@ -3,6 +3,7 @@
 FT+L is the constrained fine-tuning of Zhu and others (2020): after each step every weight is clamped to W0 +- eps.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,12 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.forward import at_least_float32, batch
-from anachron.edit.requests import EditRequest, Marked, mark
+from anachron.edit.forward import at_least_float32, loss_and_gradients
+from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites, weight_of
 from anachron.edit.value import frozen
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
-from anachron.lm.scoring import answer_logits
 from anachron.lm.temporary import Temporary
 
 
@@ -51,13 +51,16 @@ def ft(lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings,
     marked = mark(lm.tokenizer, requests)
     with frozen(lm.model), torch.enable_grad():
         for _ in range(settings.steps):
-            loss = _loss(lm, marked, settings, owner, trained)
-            if not torch.isfinite(loss):
-                raise DataError(f"the loss of FT is {loss.item()}; use a lower rate or dtype float32")
-            if loss.item() < settings.stop_below:
+            with _weights_of(owner, trained):
+                loss, gradients = loss_and_gradients(
+                    lm.model, marked, trained, last_position=settings.last_position_loss
+                )
+            if not math.isfinite(loss):
+                raise DataError(f"the loss of FT is {loss}; use a lower rate or dtype float32")
+            if loss < settings.stop_below:
                 break
-            for tensor, grad in zip(trained, torch.autograd.grad(loss, trained), strict=True):
-                tensor.grad = grad
+            for tensor, gradient in zip(trained, gradients, strict=True):
+                tensor.grad = gradient
             optimiser.step()
             if settings.eps is not None:
                 with torch.no_grad():
@@ -65,23 +68,6 @@ def ft(lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings,
                         tensor.copy_(torch.clamp(tensor, old - settings.eps, old + settings.eps))
     changes = [(new - old).detach() for new, old in zip(trained, start, strict=True)]
     return Edit({module: Dense(*changes)}, model=fingerprint(lm))
-
-
-def _loss(
-    lm: LanguageModel, marked: Sequence[Marked], settings: FtSettings, owner: torch.nn.Module,
-    trained: Sequence[torch.Tensor],
-) -> torch.Tensor:  # fmt: skip
-    texts = batch(lm.model, marked)
-    rows = torch.tensor([r for r, m in enumerate(marked) for _ in m.targets])
-    columns = torch.tensor(
-        [(m.targets[0] if settings.last_position_loss else t) - 1 for m in marked for t in m.targets]
-    )
-    wanted = torch.tensor([m.ids[t] for m in marked for t in m.targets])
-    share = torch.tensor([1 / (len(m.targets) * len(marked)) for m in marked for _ in m.targets])
-    with _weights_of(owner, trained):
-        logits = answer_logits(lm.model, texts.ids, rows, columns)
-    logp = torch.log_softmax(at_least_float32(logits), -1)
-    return -(logp.gather(1, wanted.to(logp.device)[:, None])[:, 0] * share.to(logp)).sum()
 
 
 def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temporary[None]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from anachron.edit.forward import batch, values_at_subject
+from anachron.edit.forward import values_at_subject
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.second_moment import SecondMoment
 from anachron.errors import ConfigError
@@ -19,7 +19,7 @@ def keys_and_outputs(
     Shapes (texts, inputs) and (texts, outputs): all requests bare, then all behind the first context, and so on.
     """
     marked = [m for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context)]
-    found = values_at_subject(lm.model, batch(lm.model, marked), inputs=[module], outputs=[module])
+    found = values_at_subject(lm.model, marked, inputs=[module], outputs=[module])
     return found["in", module].double(), found["out", module].double()
 
 

@@ -3,6 +3,7 @@
 The practitioner's baseline. The adapters are taken off again after training; what they learned is the edit.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,12 +12,11 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from anachron.edit.base import Edit, LowRank, fingerprint
-from anachron.edit.forward import at_least_float32, batch
+from anachron.edit.forward import loss_and_gradients
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
-from anachron.lm.scoring import answer_logits
 from anachron.lm.temporary import Temporary
 
 ADAPTER = "anachron"
@@ -103,24 +103,16 @@ def _train(
     lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, trained: list[torch.Tensor]
 ) -> None:
     marked = mark(lm.tokenizer, requests)
-    texts = batch(lm.model, marked)
-    rows = torch.tensor([r for r, m in enumerate(marked) for _ in m.targets])
-    columns = torch.tensor([t - 1 for m in marked for t in m.targets])
-    wanted = torch.tensor([m.ids[t] for m in marked for t in m.targets])
-    share = torch.tensor([1 / (len(m.targets) * len(marked)) for m in marked for _ in m.targets])
     optimiser = torch.optim.Adam(trained, lr=settings.rate, weight_decay=0)
     with torch.enable_grad():
         for _ in range(settings.steps):
-            logits = answer_logits(lm.model, texts.ids, rows, columns)
-            logp = torch.log_softmax(at_least_float32(logits), -1)
-            loss = -(logp.gather(1, wanted.to(logp.device)[:, None])[:, 0] * share.to(logp)).sum()
-            if not torch.isfinite(loss):
-                raise DataError(f"the loss of LoRA is {loss.item()}; use a lower rate or dtype float32")
-            if loss.item() < settings.stop_below:
+            loss, gradients = loss_and_gradients(lm.model, marked, trained)
+            if not math.isfinite(loss):
+                raise DataError(f"the loss of LoRA is {loss}; use a lower rate or dtype float32")
+            if loss < settings.stop_below:
                 return
-            optimiser.zero_grad()
-            for tensor, grad in zip(trained, torch.autograd.grad(loss, trained), strict=True):
-                tensor.grad = grad
+            for tensor, gradient in zip(trained, gradients, strict=True):
+                tensor.grad = gradient
             optimiser.step()
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.forward import batch, values_at_subject
+from anachron.edit.forward import values_at_subject
 from anachron.edit.keys import inverse_times, mean_keys
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.second_moment import SecondMoment
@@ -82,7 +82,7 @@ def spread(
     block = sites.block(layers[-1])
     own = sites.post_norm is not None
     values = optimise_values(lm, requests, modules if own else [block], contexts, settings)
-    bare = batch(lm.model, mark(lm.tokenizer, requests))
+    bare = mark(lm.tokenizer, requests)
     total = Edit(model=fingerprint(lm))
     for place, module in enumerate(modules):
         with edited(lm, total, check=False):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from anachron.edit.contexts import sampled_contexts
-from anachron.edit.forward import Texts, at_least_float32, batch, shifted, values_at_subject
+from anachron.edit.forward import TRAINED_TOKENS, Texts, at_least_float32, batch, shifted, values_at_subject
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
@@ -87,8 +87,24 @@ def optimise_values(
 
     Several modules are shifted at once, each within its own clamp; the methods as published shift one. All requests
     together, each with a loss, a step size and an end of its own, so that the result does not depend on the company.
-    Raises `DataError` where the optimisation meets a number that is none.
+    So many at a time as fit. Raises `DataError` where the optimisation meets a number that is none.
     """
+    longest = max(len(m.ids) for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context))
+    size = max(1, TRAINED_TOKENS // (longest * (2 + len(contexts))))
+    found = [
+        _optimise(lm, requests[first : first + size], modules, contexts, settings)
+        for first in range(0, len(requests), size)
+    ]
+    return Values(
+        torch.cat([part.clean for part in found], 1), torch.cat([part.delta for part in found], 1),
+        torch.cat([part.losses for part in found]),
+    )  # fmt: skip
+
+
+def _optimise(
+    lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str], contexts: Sequence[str],
+    settings: ValueSettings,
+) -> Values:  # fmt: skip
     group = _Group(lm, requests, contexts)
     seen = values_at_subject(lm.model, group.bare, outputs=modules)
     clean = torch.stack([seen["out", module] for module in modules])
@@ -135,7 +151,7 @@ class _Group:
             marked += mark(lm.tokenizer, requests, context)
         self.copies = 1 + len(contexts)
         essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
-        self.bare = batch(lm.model, bare)
+        self.bare = bare
         self.texts: Texts = batch(lm.model, [*marked, *essence])
         device = self.texts.ids.device
         self.owners = torch.arange(self.count, device=device).repeat(self.copies + 1)
