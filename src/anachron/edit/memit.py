@@ -92,7 +92,7 @@ def spread(
             else:
                 now = values_at_subject(lm.model, bare, outputs=[block])["out", block]
                 gain = (values.clean[0] + values.delta[0] - now).double() / (len(layers) - place)
-            change = solve(module, keys, gain.T)
+            change = solve(module, keys, gain.T.to(keys.device))
         total = total + Edit({module: change}, keys={module: keys.T} if keep_keys else {})
     return total
 

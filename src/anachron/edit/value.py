@@ -122,7 +122,8 @@ def _optimise(
             if essence is None:
                 essence = logp.detach()
             divergence = (logp.exp() * (logp - essence)).sum(-1)
-            loss = nll + settings.kl * divergence + settings.decay * (delta.norm(dim=-1) / norms**2).sum(0)
+            said = (nll + settings.kl * divergence).to(norms.device)  # a large model may lie on several devices
+            loss = said + settings.decay * (delta.norm(dim=-1) / norms**2).sum(0)
             losses = torch.where(active, loss.detach(), losses)
             active = active & (loss.detach() >= settings.stop_below)
             if not active.any() or step == settings.steps - 1:
@@ -153,8 +154,7 @@ class _Group:
         essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
         self.bare = bare
         self.texts: Texts = batch(lm.model, [*marked, *essence])
-        device = self.texts.ids.device
-        self.owners = torch.arange(self.count, device=device).repeat(self.copies + 1)
+        self.owners = torch.arange(self.count).repeat(self.copies + 1)
         self.rows = torch.tensor([r for r, m in enumerate(marked) for _ in m.targets])
         self.columns = torch.tensor([t - 1 for m in marked for t in m.targets])
         self.wanted = torch.tensor([m.ids[t] for m in marked for t in m.targets])
