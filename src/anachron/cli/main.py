@@ -15,6 +15,7 @@ from anachron.cli import (
     data,
     demo,
     edit,
+    evaluate,
     export,
     measure,
     probe,
@@ -50,7 +51,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, evaluate, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

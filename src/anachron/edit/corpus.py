@@ -5,6 +5,7 @@ data set). Windows run on over the ends of pieces, and of documents, so all but 
 """
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,6 +48,19 @@ def open_corpus(name: str | Path, *, column: str = "text", revision: str | None 
     if plain and path.suffix in (".txt", ".gz"):
         raise ConfigError(f"corpus {name}: no such file; give a text file, or a data set as name[:config[:split]]")
     return TextColumn(str(name), column, revision)
+
+
+class TextInMemory:
+    """A text that is at hand, such as the one bundled with this package."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text = name, text
+        self.identity: Json = {"sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+    def pieces(self, start: int = 0) -> Iterator[tuple[int, str]]:
+        """All of it as one piece."""
+        if not start and self.text.strip():
+            yield 0, self.text
 
 
 class TextFile:

@@ -29,7 +29,7 @@ class LoraSettings:
     """
 
     rank: int = 8
-    alpha: float = 32.0
+    alpha: int = 32
     steps: int = 50
     rate: float = 1e-3
     stop_below: float = 1e-2

@@ -17,7 +17,7 @@ from anachron.edit.prompt import PromptSettings, prompt
 from anachron.edit.requests import EditRequest
 from anachron.edit.rome import RomeSettings, rome
 from anachron.edit.second_moment import SecondMoment
-from anachron.edit.sites import Sites, find_sites
+from anachron.edit.sites import NO_SITES, Sites, find_sites
 from anachron.edit.value import ValueSettings, contexts_of
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
@@ -119,7 +119,7 @@ def make_edit(
     name = method_named(method)
     if not requests:
         raise DataError(f"{name}: no update was given; an edit needs one request at least")
-    sites = sites or (find_sites(lm.model) if METHODS[name].needs_sites else Sites(0, "", (), ""))
+    sites = sites or (find_sites(lm.model) if METHODS[name].needs_sites else NO_SITES)
     source = "given"
     if settings is None:
         settings, source = settings_for(name, lm, sites)
