@@ -171,6 +171,20 @@ def rows_fingerprint(rows: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
+def differences(old: Json, new: Json) -> list[str]:
+    """Lines ``name: old -> new`` for every setting that differs."""
+    return [
+        f"{name}: {_short(old.get(name))} -> {_short(new.get(name))}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 70 else text[:67] + "..."
+
+
 def versions() -> dict[str, str]:
     """Versions of what a number depends on, for manifests."""
     found = {"python": platform.python_version()}

@@ -10,20 +10,20 @@ from anachron.cli.measure import open_study
 from anachron.cli.options import (
     Boundaries,
     DatasetRevision,
+    Device,
+    DeviceMap,
+    Dtype,
     FormatOption,
     JsonFlag,
     PrefixOption,
     Resamples,
     Revision,
     Split,
+    Tokenizer,
     Trust,
 )
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 
-Dtype = Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")]
-DeviceMap = Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")]
-Tokenizer = Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")]
 Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
 BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch, padding included.")]
 AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, file_fingerprint, read_json, read_table, write_json
+from anachron.io import Json, differences, file_fingerprint, read_json, read_table, write_json
 from anachron.probe.metrics import RUN_KEYS
 
 RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
@@ -28,20 +27,6 @@ def part_path(folder: Path, part: int) -> Path:
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def differences(old: Json, new: Json) -> list[str]:
-    """Lines ``name: old -> new`` for every setting that differs."""
-    return [
-        f"{name}: {_short(old.get(name))} -> {_short(new.get(name))}"
-        for name in dict.fromkeys([*old, *new])
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 70 else text[:67] + "..."
 
 
 def open_run(folder: Path, settings: Json) -> Json:
