@@ -19,6 +19,7 @@ from anachron.cli import (
     probe,
     report,
     timestress,
+    train_mend,
     updates,
     verbalize,
     wikidata,
@@ -49,7 +50,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, train_mend, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)
