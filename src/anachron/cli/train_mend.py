@@ -27,7 +27,9 @@ def train_mend(
     steps: Annotated[int, typer.Option(help="Steps of the optimiser.")] = 10_000,
     batch: Annotated[int, typer.Option(help="Updates a step, each an edit of its own.")] = 10,
     rank: Annotated[int, typer.Option(help="Rank of the network's layers.")] = 1920,
-    rate: Annotated[float, typer.Option(help="Of the optimiser; small networks need a larger one.")] = 1e-6,
+    rate: Annotated[
+        float, typer.Option(help="Of the optimiser; small models learn faster with a larger one, such as 1e-4.")
+    ] = 1e-6,
     lr_rate: Annotated[float, typer.Option(help="Of the optimiser, for the learned rates of the modules.")] = 1e-4,
     start: Annotated[float, typer.Option(help="Learned rate of every module at the start.")] = 1e-4,
     edit_weight: Annotated[float, typer.Option(help="Weight of the targets' loss.")] = 0.1,
