@@ -35,7 +35,8 @@ def case(number: int, subject: str, **changes: Any) -> EditCase:
     drawn = (NeighbourFact("In 1998, the president was", ("Jacques Chirac", "Chirac"), None, None, "France"),)
     made = EditCase(
         f"case {number}", subject, f"The president of {subject} is", "Angela Merkel", "Jacques Chirac",
-        (f"Who leads {subject}? It is", f"In {subject}, the president is called"), near, drawn, "P35", popularity=float(number),
+        (f"Who leads {subject}? It is", f"In {subject}, the president is called"), near, drawn, "P35",
+        popularity=float(number),
     )  # fmt: skip
     return replace(made, **changes)
 
@@ -232,7 +233,7 @@ def test_a_finished_run_takes_a_further_method_and_keeps_the_others(
 
 def test_half_matching_settings_are_refused(lm: LanguageModel, tmp_path: Path):
     run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
-    with pytest.raises(ConfigError, match="steps.*choose another --out"):
+    with pytest.raises(ConfigError, match=r"steps.*choose another --out"):
         other = plan(lm, ["FT"], changes={"FT": FAST["FT"] | {"steps": 9}})
         run_evaluation(lm, cases(), other, tmp_path / "run", SETTINGS)
     with pytest.raises(ConfigError, match="mode: 'independent' -> 'batch'"):
@@ -248,7 +249,7 @@ def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: Lang
         plan(lm, ["ROAM"])
     with pytest.raises(ConfigError, match="not all different"):
         plan(lm, ["rome", "ROME"], identity_covariance=True)
-    with pytest.raises(ConfigError, match="needs the covariance of model.layers.1.mlp.down_proj.*--corpus"):
+    with pytest.raises(ConfigError, match=r"needs the covariance of model.layers.1.mlp.down_proj.*--corpus"):
         plan(lm, ["ROME"], changes={"ROME": {"layer": 1}})
     with pytest.raises(ConfigError, match="MEND needs its trained network"):
         plan(lm, ["MEND"])

@@ -203,7 +203,7 @@ def _plan(
     from anachron.data.mini_updates import known_text
     from anachron.edit.corpus import TextInMemory, open_corpus
     from anachron.edit.covariance import cache_folder, collect
-    from anachron.edit.mendstub import MendNetwork
+    from anachron.edit.mend import MendNetwork
     from anachron.edit.sites import find_sites
     from anachron.errors import ConfigError
     from anachron.evaluate.plan import plan

@@ -21,6 +21,7 @@ from anachron.cli import (
     probe,
     report,
     timestress,
+    train_mend,
     updates,
     verbalize,
     wikidata,
@@ -51,7 +52,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, evaluate, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, train_mend, evaluate, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

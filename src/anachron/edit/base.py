@@ -116,6 +116,17 @@ def fingerprint(lm: LanguageModel) -> str:
 
 
 @contextmanager
+def identified(lm: LanguageModel) -> Iterator[str]:
+    """Read the fingerprint of a model once for all that is done in the block, in which only edits may change it."""
+    before = lm.edit_of
+    lm.edit_of = fingerprint(lm)
+    try:
+        yield lm.edit_of
+    finally:
+        lm.edit_of = before
+
+
+@contextmanager
 def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Iterator[LanguageModel]:
     """The model with an edit in force, as long as the block lasts; afterwards it is what it was, bit for bit.
 

@@ -69,9 +69,9 @@ def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[An
     family = lm.model.config.get_text_config().model_type
     model = {"gpt2": GPT_2_XL, "gptj": GPT_J}.get(family, LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J)
     known = model.settings.get(method, {})
-    width = _width(lm, sites)
     if not known:
         return kind(), "the method's defaults"
+    width = _width(lm, sites)
     if (sites.layers, width) == (model.layers, model.width):
         return kind(**known), f"published for {model.name}"
     settings = kind(**known)

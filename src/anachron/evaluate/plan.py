@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from anachron.edit.base import fingerprint
-from anachron.edit.mendstub import MendNetwork
+from anachron.edit.mend import MendNetwork
 from anachron.edit.methods import METHODS, Resources, method_named, settings_for, with_contexts
 from anachron.edit.presets import changed
 from anachron.edit.second_moment import SecondMoment
@@ -100,6 +100,8 @@ def _planned(
         )
     if method.needs_network and network is None:
         raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
+    if method.needs_network and network is not None:
+        settings, source = network.settings, "of the trained network"
     about = Resources(covariance, network if method.needs_network else None)
     return Planned(name, name, settings, source, about, sites)
 

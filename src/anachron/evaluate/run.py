@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
-from anachron.edit.base import Edit, edited, fingerprint
+from anachron.edit.base import Edit, edited, fingerprint, identified
 from anachron.edit.methods import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
@@ -88,7 +89,10 @@ def run_evaluation(
         "updates": cases.name, "updates_fingerprint": cases.fingerprint(), "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
     }  # fmt: skip
-    with locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"):
+    with (
+        identified(lm),
+        locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
+    ):
         record = runs.open_run(folder, identity)
         _add_methods(record, methods, folder)
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
@@ -126,8 +130,7 @@ class _Run:
         work = {"independent": self._independent, "batch": self._batch, "sequential": self._sequential}
         clean = self._all_parts(CLEAN, lambda part, number: (self._judged(case) for case in part))
         for planned in methods:
-            make = work[self.settings.mode]
-            self._all_parts(planned.label, lambda part, number, p=planned, m=make: m(p, part, number))
+            self._all_parts(planned.label, partial(work[self.settings.mode], planned))
         known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
         for name, table in zip(("targets", "neighbours", "updates"), tables, strict=True):
