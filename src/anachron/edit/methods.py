@@ -125,8 +125,9 @@ def make_edit(
     source = "given"
     if settings is None:
         settings, source = settings_for(name, lm, sites)
-    if type(settings) is not METHODS[name].settings:
-        raise ConfigError(f"{name} takes {METHODS[name].settings.__name__}, not {type(settings).__name__}")
+    kind: Any = METHODS[name].settings
+    if not isinstance(settings, kind):
+        raise ConfigError(f"{name} takes {kind.__name__}, not {type(settings).__name__}")
     with identified(lm):  # not part of the seconds: it takes the same time for any method
         started = _clock(lm)
         edit = METHODS[name].make(lm, requests, settings, sites, resources or Resources())
