@@ -37,9 +37,7 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
     if lm.context_length is not None:
         wanted = [min(new, lm.context_length - len(ids)) for new, ids in zip(wanted, given, strict=True)]
     writing = [i for i, new in enumerate(wanted) if new > 0]
-    groups = (
-        [writing] if writing and _padding_is_harmless(lm, [given[i] for i in writing]) else _by_length(given, writing)
-    )
+    groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
     texts = [""] * len(prompts)
     for group in groups:
         ids, mask = _padded(lm, [given[i] for i in group])
