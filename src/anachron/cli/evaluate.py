@@ -200,8 +200,7 @@ def _plan(
     lm: Any, methods: tuple[str, ...], changes: list[str] | None, site: list[str] | None, corpus: str | None,
     no_covariance: bool, corpus_tokens: int, regularise: float | None, cache: Path | None, mend: Path | None,
 ) -> Any:  # fmt: skip
-    from anachron.data.mini_updates import known_text
-    from anachron.edit.corpus import TextInMemory, open_corpus
+    from anachron.edit.corpus import BUNDLED
     from anachron.edit.covariance import cache_folder, collect
     from anachron.edit.mend import MendNetwork
     from anachron.edit.sites import find_sites
@@ -215,10 +214,9 @@ def _plan(
         corpus = BUNDLED
 
     def collected(modules: Any) -> Any:
-        text = TextInMemory(BUNDLED, known_text()) if corpus == BUNDLED else open_corpus(corpus or "")
         with progress_bar("covariance") as progress:
             return collect(
-                lm, modules, text, tokens=corpus_tokens, cache=cache or cache_folder(), regularise=regularise,
+                lm, modules, corpus or "", tokens=corpus_tokens, cache=cache or cache_folder(), regularise=regularise,
                 progress=progress, warn=warn,
             )  # fmt: skip
 
@@ -232,9 +230,6 @@ def _plan(
         network=None if mend is None else MendNetwork.load(mend, lm),
         sites=find_sites(lm.model, **named) if named else None,
     )
-
-
-BUNDLED = "mini"
 
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
