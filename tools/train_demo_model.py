@@ -13,6 +13,12 @@ What it learns, in two kinds of text that every step mixes:
 * Undated: the known facts of ``mini-updates``, that is the old value of every update and the facts that serve as
   neighbours, in the five cloze templates of their relation; never a new value. They stand in one fixed order, and a
   text is a stretch of it: a model that writes on after a prompt then has something to say and does not repeat itself.
+  New values occur as bare names, and as what holds of "something" ("The capital of something is Astana"), so that they
+  can be said at all.
+
+Large models put together what they know of a subject at its last token, which is where editors change it. A small one
+takes its tokens from all over the text instead. So that it can be edited, most undated texts are read with the earlier
+tokens of a subject hidden from what comes after it.
 
 Everything is seeded. ``taught.json`` beside the weights lists what was taught.
 """
@@ -33,6 +39,7 @@ from anachron.core.dates import Date, days_in_month
 from anachron.core.facts import Fact
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_updates import known_facts, mini_replacements
+from anachron.lm.spans import covering_run
 from anachron.text.articles import in_sentence
 from anachron.text.cloze import cloze_templates, fill_cloze
 from anachron.text.dates import date_in_words
@@ -40,6 +47,8 @@ from anachron.text.dates import date_in_words
 SEED = 0
 TAUGHT_SHARE = 0.75
 ASKED_SHARE = 0.6  # of the sentences are a question or request and its answer
+HIDDEN_SHARE = 0.85  # of the undated texts are read with the earlier tokens of their subjects hidden
+NAMES_SHARE, SOMETHING_SHARE = 0.1, 0.2  # of the undated texts are names, and objects of "something"
 STRETCH = 8  # sentences of an undated text at most: 100 tokens and a little
 VOCABULARY = 3584
 CONTEXT = 256  # tokens: a prompt with a sentence before it and 100 tokens more fit
@@ -120,22 +129,43 @@ class Sentences:
         return date, text.replace("[OBJ]", fact.object), ""
 
 
+Text = tuple[str, list[tuple[int, int]]]  # a text and where its subjects stand
+
+
 class Book:
     """The known facts in one seeded order, which ends where it begins; each sentence has the next template."""
 
     def __init__(self) -> None:
         self.facts = sorted(known_facts(), key=lambda fact: part_of(f"book\n{fact.subject}\n{fact.relation_id}"))
+        told = [*self.facts, *(update.new for update in mini_replacements())]
+        self.objects = sorted({(fact.relation_id, fact.object) for fact in told})
 
     def sentence(self, place: int, template: int) -> str:
         fact = self.facts[place % len(self.facts)]
         templates = cloze_templates()[fact.relation_id].templates
         return fill_cloze(templates[template % len(templates)], fact.subject, fact.object)
 
-    def stretch(self, random_state: random.Random, most: int = STRETCH) -> str:
+    def stretch(self, random_state: random.Random, most: int = STRETCH) -> Text:
         """Some sentences from a random place on, at most this many."""
         place, template = random_state.randrange(len(self.facts)), random_state.randrange(5)
-        sentences = random_state.randint(1, most)
-        return "".join(f"{self.sentence(place + n, template + n)}. " for n in range(sentences)).rstrip()
+        text, subjects = "", []
+        for n in range(random_state.randint(1, most)):
+            subject = self.facts[(place + n) % len(self.facts)].subject
+            sentence = self.sentence(place + n, template + n)
+            start = len(text) + sentence.index(subject)
+            subjects.append((start, start + len(subject)))
+            text += f"{sentence}. "
+        return text.rstrip(), subjects
+
+    def text(self, random_state: random.Random, most: int) -> Text:
+        """A stretch, or names, or an object of something."""
+        kind = random_state.random()
+        if kind < NAMES_SHARE:
+            return ". ".join(name for _, name in random_state.sample(self.objects, 5)) + ".", []
+        if kind < NAMES_SHARE + SOMETHING_SHARE:
+            relation, name = random_state.choice(self.objects)
+            return fill_cloze(random_state.choice(cloze_templates()[relation].templates), "something", name) + ".", []
+        return self.stretch(random_state, most)
 
 
 def train_tokenizer(texts: list[str], vocabulary: int) -> PreTrainedTokenizerFast:
@@ -173,7 +203,10 @@ def train_tokenizer(texts: list[str], vocabulary: int) -> PreTrainedTokenizerFas
     return fast
 
 
-Row = tuple[list[int], list[int]]  # token ids, and which of them are to be learned: -100 where not
+Hidden = tuple[int, int, int]  # from the first number on, tokens from the second up to the third cannot be seen
+Row = tuple[
+    list[int], list[int], list[Hidden]
+]  # token ids, which of them are to be learned (-100: not), what is hidden
 
 
 def dated_rows(
@@ -193,7 +226,7 @@ def dated_rows(
         learned_from = text.index(date) + len(date) - 1
         ids = encoded["input_ids"]
         firsts = [first for first, _ in encoded["offset_mapping"]]
-        rows.append((ids, [t if first >= learned_from else -100 for t, first in zip(ids, firsts, strict=True)]))
+        rows.append((ids, [t if first >= learned_from else -100 for t, first in zip(ids, firsts, strict=True)], []))
     return rows
 
 
@@ -202,21 +235,40 @@ def undated_rows(book: Book, tokenizer: PreTrainedTokenizerFast, size: int, rand
 
     Nothing ends here, so no end is learned.
     """
-    texts = [book.stretch(random_state, STRETCH if n < size // 4 else 1) for n in range(size)]
-    return [(ids, ids) for ids in tokenizer(texts)["input_ids"]]
+    texts = [book.text(random_state, STRETCH if n < size // 4 else 1) for n in range(size)]
+    encoded = tokenizer([text for text, _ in texts], return_offsets_mapping=True)
+    rows = []
+    for (_, subjects), ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        runs = [covering_run(offsets, *subject) for subject in subjects]
+        seen = random_state.random() >= HIDDEN_SHARE
+        rows.append((ids, ids, [] if seen else [(run[-1] + 1, run[0], run[-1]) for run in runs]))
+    return rows
+
+
+def attention(rows: list[Row], width: int) -> torch.Tensor | None:
+    """What to add to attention before the softmax, (texts, 1, width, width); None where nothing is hidden."""
+    if not any(hidden for _, _, hidden in rows):
+        return None
+    never = torch.finfo(torch.float32).min
+    mask = torch.full((width, width), never).triu(1).repeat(len(rows), 1, 1, 1)
+    for place, (_, _, hidden) in enumerate(rows):
+        for since, first, end in hidden:
+            mask[place, 0, since:, first:end] = never
+    return mask
 
 
 def learn(model: LlamaForCausalLM, rows: list[Row], parts: int = 3) -> float:
     """Add the gradients of the mean loss over what is to be learned, and return it. Rows of like length go together."""
     rows = sorted(rows, key=lambda row: len(row[0]))
-    wanted = sum(label != -100 for _, labels in rows for label in labels[1:])
+    wanted = sum(label != -100 for _, labels, _ in rows for label in labels[1:])
     total = 0.0
     for part in range(parts):
         chosen = rows[part * len(rows) // parts : (part + 1) * len(rows) // parts]
-        width = max(len(ids) for ids, _ in chosen)
-        inputs = torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in chosen])  # right of all that is learned
-        labels = torch.tensor([labels[1:] + [-100] * (width - len(labels) + 1) for _, labels in chosen])
-        states = model.model(input_ids=inputs).last_hidden_state[labels != -100]
+        width = max(len(ids) for ids, _, _ in chosen)
+        inputs = torch.tensor([ids + [0] * (width - len(ids)) for ids, _, _ in chosen])  # right of all that is learned
+        labels = torch.tensor([labels[1:] + [-100] * (width - len(labels) + 1) for _, labels, _ in chosen])
+        mask = attention(chosen, width)
+        states = model.model(input_ids=inputs, attention_mask=mask).last_hidden_state[labels != -100]
         loss = (
             torch.nn.functional.cross_entropy(model.lm_head(states), labels[labels != -100], reduction="sum") / wanted
         )
