@@ -15,11 +15,13 @@ from anachron.cli import (
     data,
     demo,
     edit,
+    evaluate,
     export,
     measure,
     probe,
     report,
     timestress,
+    train_mend,
     updates,
     verbalize,
     wikidata,
@@ -50,7 +52,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, train_mend, evaluate, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

@@ -14,7 +14,7 @@ Three files in ``mini/``:
 
 The old values and the standing facts are the *known facts*: what somebody believes who learned nothing since. There is
 one of each subject and relation. The neighbours of an update are known facts of its relation that surely held when it
-happened, so an editor that changes them does damage. The bundled demo model is taught the known facts.
+happened, so an editor that changes them does damage. ``tools/train_demo_model.py`` teaches the known facts.
 """
 
 import csv
@@ -34,7 +34,7 @@ from anachron.data.likeness import Likeness
 from anachron.data.mini import mini_facts
 from anachron.data.update_columns import TEXT, UPDATES_SCHEMA
 from anachron.io import Json
-from anachron.text.cloze import cloze_prompt_text, cloze_templates
+from anachron.text.cloze import cloze_prompt_text, cloze_templates, fill_cloze
 from anachron.text.questions import relation_templates
 
 SEED = 0
@@ -99,6 +99,21 @@ def known_facts() -> tuple[Fact, ...]:
     for fact in sorted(late, key=lambda fact: _day(fact.period.start), reverse=True):
         known.setdefault(_key(fact), fact)
     return tuple(known.values())
+
+
+@cache
+def known_text() -> str:
+    """What the known facts say, in every wording of their relations: a text to take a model's statistics over.
+
+    Lines of ten sentences about different facts, in a fixed random order.
+    """
+    sentences = [
+        fill_cloze(template, fact.subject, fact.object)
+        for fact in known_facts()
+        for template in cloze_templates()[fact.relation_id or ""].templates
+    ]
+    random.Random(SEED).shuffle(sentences)
+    return "".join(". ".join(sentences[start : start + 10]) + ".\n" for start in range(0, len(sentences), 10))
 
 
 def holds(fact: Fact, date: Date) -> bool:

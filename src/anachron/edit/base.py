@@ -133,6 +133,17 @@ def fingerprint(lm: LanguageModel) -> str:
     return lm.edit_of or lm.fingerprint()
 
 
+def identified(lm: LanguageModel) -> Temporary[str]:
+    """Read the fingerprint of a model once for all that is done in the block, in which only edits may change it."""
+    found = fingerprint(lm)
+
+    def change() -> Callable[[], None]:
+        before, lm.edit_of = lm.edit_of, found
+        return lambda: setattr(lm, "edit_of", before)
+
+    return Temporary(change, found)
+
+
 def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[LanguageModel]:
     """The model with an edit in force, as long as the ``with`` block lasts; afterwards it is what it was, bit for bit.
 

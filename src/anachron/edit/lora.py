@@ -6,7 +6,7 @@ The practitioner's baseline. The adapters are taken off again after training; wh
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
@@ -30,7 +30,7 @@ class LoraSettings:
     """
 
     rank: int = 8
-    alpha: float = 32.0
+    alpha: int = 32
     steps: int = 50
     rate: float = 1e-3
     stop_below: float = 1e-2
@@ -51,7 +51,7 @@ def lora(lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSetti
     modules = [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
     conv1d = isinstance(lm.model.get_submodule(modules[0]), Conv1D)
     config = LoraConfig(
-        r=settings.rank, lora_alpha=cast(int, settings.alpha), target_modules=modules, lora_dropout=0.0, bias="none",
+        r=settings.rank, lora_alpha=settings.alpha, target_modules=modules, lora_dropout=0.0, bias="none",
         fan_in_fan_out=conv1d,
     )  # fmt: skip
     with _adapted(lm, config, settings.seed):

@@ -52,7 +52,15 @@ LLAMA = Published("Llama-7B", 32, 11008, {
     "EMMET": {"layer": 5},
     "MEND": {"layers": (29, 30, 31)},
 })  # fmt: skip
-DEMO_SETTINGS: dict[str, dict[str, Any]] = {}
+DEMO_SETTINGS: dict[str, dict[str, Any]] = {
+    "FT": {"layer": 1, "rate": 5e-3},
+    "FT+L": {"layer": 0, "eps": 5e-3, "rate": 5e-3},
+    "ROME": {"layer": 1},
+    "MEMIT": {"layers": (0, 1, 2), "weight": 1.0, "clamp": 4.0},
+    "AlphaEdit": {"layers": (0, 1, 2), "clamp": 4.0},
+    "EMMET": {"layer": 1, "clamp": 4.0},
+    "MEND": {"layers": (2, 3)},
+}
 
 
 def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:

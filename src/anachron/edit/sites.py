@@ -62,6 +62,9 @@ class Sites:
         return pattern.format(layer)
 
 
+NO_SITES = Sites(0, "", (), "")  # for methods that change no module
+
+
 def find_sites(
     model: Any, *, blocks: str | None = None, mlp_in: str | None = None, mlp_out: str | None = None
 ) -> Sites:
@@ -104,7 +107,7 @@ def _not_found(model: Any, what: str, names: Any) -> ModelError:
     there = ", ".join(list(dict.fromkeys(_shapes(model)))[:12])
     return ModelError(
         f"{type(model).__name__}: no {what} under the names {'; '.join(names)}; the model has {there}; name them by "
-        "hand with blocks, mlp_in and mlp_out (--sites blocks=...,mlp_in=...,mlp_out=...)"
+        "hand with blocks, mlp_in and mlp_out (--site blocks=NAME --site mlp_in=NAME --site mlp_out=NAME)"
     )
 
 

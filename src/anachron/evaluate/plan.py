@@ -10,7 +10,7 @@ from anachron.edit.mend import MendNetwork
 from anachron.edit.methods import METHODS, Resources, method_named, settings_for, with_contexts
 from anachron.edit.presets import changed
 from anachron.edit.second_moment import SecondMoment
-from anachron.edit.sites import Sites, find_sites, weight_of
+from anachron.edit.sites import NO_SITES, Sites, find_sites, weight_of
 from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
@@ -52,7 +52,7 @@ def plan(
     network: MendNetwork | None = None,
     sites: Sites | None = None,
 ) -> list[Planned]:
-    """The methods by name, ready for `anachron.evaluate.run.evaluate`.
+    """The methods by name, ready for `anachron.evaluate.run.run_evaluation`.
 
     changes: method -> settings that differ from its preset. collect: gives the covariance of some modules; where it is
     None and a method needs one, that is an error unless ``identity_covariance`` asks for none. network: MEND's.
@@ -73,7 +73,7 @@ def _planned(
     network: MendNetwork | None, sites: Sites | None,
 ) -> Planned:  # fmt: skip
     method = METHODS[name]
-    sites = sites or (find_sites(lm.model) if method.needs_sites else Sites(0, "", (), ""))
+    sites = sites or (find_sites(lm.model) if method.needs_sites else NO_SITES)
     settings, source = settings_for(name, lm, sites)
     for given, wanted in changes.items():
         if method_named(given) == name:
@@ -89,7 +89,10 @@ def _planned(
     elif modules and collect is not None:
         covariance = collect(modules)
         for moment in covariance.values():
-            _ = moment.eigen() if name == "AlphaEdit" else moment.factorise()
+            if name == "AlphaEdit":
+                moment.eigen()
+            else:
+                moment.factorise()
     elif modules:
         raise ConfigError(
             f"{name} needs the covariance of {', '.join(modules)}: give a text with --corpus, or --no-covariance to do "
@@ -97,6 +100,8 @@ def _planned(
         )
     if method.needs_network and network is None:
         raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
+    if method.needs_network and network is not None:
+        settings, source = network.settings, "of the trained network"
     about = Resources(covariance, network if method.needs_network else None)
     return Planned(name, name, settings, source, about, sites)
 

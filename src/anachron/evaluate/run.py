@@ -13,14 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
-from anachron.edit.base import Edit, edited, fingerprint
+from anachron.edit.base import Edit, edited, fingerprint, identified
 from anachron.edit.methods import make_edit
+from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict
@@ -65,7 +67,7 @@ class Evaluation:
     updates: pl.DataFrame
 
 
-def evaluate(
+def run_evaluation(
     lm: LanguageModel,
     cases: CaseSet,
     methods: Sequence[Planned],
@@ -87,7 +89,10 @@ def evaluate(
         "updates": cases.name, "updates_fingerprint": cases.fingerprint(), "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
     }  # fmt: skip
-    with locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"):
+    with (
+        identified(lm),
+        locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
+    ):
         record = runs.open_run(folder, identity)
         _add_methods(record, methods, folder)
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
@@ -125,8 +130,7 @@ class _Run:
         work = {"independent": self._independent, "batch": self._batch, "sequential": self._sequential}
         clean = self._all_parts(CLEAN, lambda part, number: (self._judged(case) for case in part))
         for planned in methods:
-            make = work[self.settings.mode]
-            self._all_parts(planned.label, lambda part, number, p=planned, m=make: m(p, part, number))
+            self._all_parts(planned.label, partial(work[self.settings.mode], planned))
         known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
         for name, table in zip(("targets", "neighbours", "updates"), tables, strict=True):
@@ -177,11 +181,12 @@ class _Run:
             yield found[0]
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        askable, unaskable = _split(part)
-        with _failures(*askable) as found:
-            edit = self._edit(planned, askable)
+        requests, unaskable = askable(part)
+        cases = [case for case, _ in requests]
+        with _failures(*cases) as found:
+            edit = self._edit(planned, cases)
             with edited(self.lm, edit, check=False):
-                found += [self._judged(case, edit.about["seconds"] / len(askable)) for case in askable]
+                found += [self._judged(case, edit.about["seconds"] / len(cases)) for case in cases]
         yield from _in_order(part, [*found, *unaskable])
 
     def _sequential(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
@@ -245,17 +250,15 @@ def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
         found[:] = [failed(case, f"out of memory: {error}".splitlines()[0]) for case in cases]
 
 
-def _split(part: Sequence[EditCase]) -> tuple[list[EditCase], list[Verdict]]:
-    """Updates that can be asked for, and the failures of the others."""
-    askable, unaskable = [], []
+def askable(part: Sequence[EditCase]) -> tuple[list[tuple[EditCase, EditRequest]], list[Verdict]]:
+    """Updates that can be asked for, with their requests, and the failures of the others."""
+    found, failures = [], []
     for case in part:
         try:
-            request_of(case)
+            found.append((case, request_of(case)))
         except DataError as error:
-            unaskable.append(failed(case, str(error)))
-        else:
-            askable.append(case)
-    return askable, unaskable
+            failures.append(failed(case, str(error)))
+    return found, failures
 
 
 def _in_order(part: Sequence[EditCase], verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -1,0 +1,261 @@
+"""Commands that update facts in a model: ``edit``, and ``evaluate``, which also judges the updates."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anachron.cli.options import (
+    DatasetRevision,
+    Device,
+    DeviceMap,
+    Dtype,
+    JsonFlag,
+    Revision,
+    Split,
+    Tokenizer,
+    Trust,
+    split_commas,
+)
+from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+
+Model = Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")]
+Updates = Annotated[
+    str,
+    typer.Option(help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json[l], .parquet)."),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
+CorpusOption = Annotated[
+    str | None,
+    typer.Option(help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, or mini."),
+]
+NoCovariance = Annotated[bool, typer.Option("--no-covariance", help="Take the identity in the covariance's place.")]
+CorpusTokens = Annotated[int, typer.Option(min=1, help="Tokens of the corpus to read.")]
+Regularise = Annotated[float | None, typer.Option(help="Share of the mean diagonal to add to the covariance.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder of the covariances; by default $ANACHRON_CACHE or the user's cache folder.")
+]
+Mend = Annotated[Path | None, typer.Option(help="The network that train-mend wrote.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting other than the preset: METHOD.NAME=VALUE, as JSON.")
+]
+SiteNames = Annotated[
+    list[str] | None,
+    typer.Option("--site", help="Modules by hand: blocks=, mlp_in= (+ between several), mlp_out=."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(edit)
+    app.command()(evaluate)
+
+
+def edit(
+    model: Model,
+    updates: Updates,
+    method: Annotated[str, typer.Option(help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA or PROMPT.")],
+    out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
+    save_model: Annotated[
+        Path | None, typer.Option(help="Also write the edited model, as a new Hugging Face folder.")
+    ] = None,
+    skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be asked for.")] = False,
+    limit: Limit = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
+    corpus: CorpusOption = None,
+    no_covariance: NoCovariance = False,
+    corpus_tokens: CorpusTokens = 100_000,
+    regularise: Regularise = None,
+    cache: Cache = None,
+    mend: Mend = None,
+    set_: Changes = None,
+    site: SiteNames = None,
+    dtype: Dtype = "auto",
+    device: Device = None,
+    device_map: DeviceMap = None,
+    revision: Revision = None,
+    tokenizer: Tokenizer = None,
+    trust_remote_code: Trust = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Make updates true in a model, all in one edit, and save the edit as a small file.
+
+    Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
+    """
+    from anachron.data.cases import load_cases
+    from anachron.edit.methods import make_edit
+    from anachron.edit.storage import describe, save_edit, save_edited_model
+    from anachron.errors import ConfigError, DataError
+    from anachron.evaluate.run import askable
+
+    if out.suffix != ".safetensors":
+        raise ConfigError(f"--out {out}: an edit is a .safetensors file")
+    if save_model is not None and save_model.exists():
+        raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
+    cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
+    requests, failures = askable(cases.cases)
+    if failures and not skip:
+        raise DataError(
+            f"{len(failures)} of {len(cases.cases)} updates cannot be made, for instance: {failures[0].reason}; mend "
+            "them, or leave them out with --skip"
+        )
+    lm = _load(
+        model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
+        trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    (planned,) = _plan(lm, (method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
+    made = make_edit(
+        lm, planned.method, [request for _, request in requests], planned.settings, planned.resources, planned.sites
+    )
+    save_edit(made, out)
+    if save_model is not None:
+        save_edited_model(lm, made, save_model)
+    about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
+    if json_:
+        print_json(about | {"skipped": len(failures), "settings": made.about["settings"]})
+        return
+    say(f"{planned.method}: {len(requests):,} updates in {made.about['seconds']:.1f} s; settings: {planned.source}")
+    for name, kind in about["modules"].items():
+        say(f"  {name}: {kind}")
+    say(f"written to {out}" + (f"; edited model in {save_model}" if save_model else ""))
+
+
+def evaluate(
+    model: Model,
+    updates: Updates,
+    methods: Annotated[
+        str, typer.Option(help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT, with commas.")
+    ],
+    out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
+    mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent",
+    size: Annotated[int | None, typer.Option(min=1, help="Updates in a batch or sequence; by default all.")] = None,
+    fluency_tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
+    ] = 100,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens scored at a time.")] = 4096,
+    limit: Limit = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
+    corpus: CorpusOption = None,
+    no_covariance: NoCovariance = False,
+    corpus_tokens: CorpusTokens = 100_000,
+    regularise: Regularise = None,
+    cache: Cache = None,
+    mend: Mend = None,
+    set_: Changes = None,
+    site: SiteNames = None,
+    dtype: Dtype = "auto",
+    device: Device = None,
+    device_map: DeviceMap = None,
+    revision: Revision = None,
+    tokenizer: Tokenizer = None,
+    trust_remote_code: Trust = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Make updates in a model by several methods and judge each: efficacy, generalization, bleedover, fluency, seconds.
+
+    The run folder survives being killed: the same command goes on where it stopped.
+
+    Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
+    """
+    from anachron.data.cases import load_cases
+    from anachron.evaluate.judge import Judging
+    from anachron.evaluate.run import EvaluateSettings, run_evaluation
+    from anachron.probe.run import Callbacks
+    from anachron.report.edits import edits_table
+    from anachron.report.evaluation import write_evaluation
+
+    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens))
+    cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
+    lm = _load(
+        model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
+        trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    planned = _plan(
+        lm, split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend
+    )
+    for one in planned:
+        say(f"{one.label}: settings {one.source}")
+    with progress_bar(model) as progress:
+        result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
+    summary, notes = write_evaluation(result.targets, result.neighbours, result.updates, out / "report")
+    if json_:
+        print_json({"summary": summary.to_dicts(), "notes": notes, "run": str(out), "left_out": dict(cases.left_out)})
+        return
+    stdout().print(edits_table(summary))
+    for note in notes:
+        say(note)
+    say(f"run folder: {out}; tables and figure: {out / 'report'}")
+
+
+def _load(name: str, **options: Any) -> Any:
+    from anachron.lm.model import load_model
+
+    quiet_loading()
+    return load_model(name, **options)
+
+
+def _plan(
+    lm: Any, methods: tuple[str, ...], changes: list[str] | None, site: list[str] | None, corpus: str | None,
+    no_covariance: bool, corpus_tokens: int, regularise: float | None, cache: Path | None, mend: Path | None,
+) -> Any:  # fmt: skip
+    from anachron.edit.corpus import BUNDLED
+    from anachron.edit.covariance import cache_folder, collect
+    from anachron.edit.mend import MendNetwork
+    from anachron.edit.sites import find_sites
+    from anachron.errors import ConfigError
+    from anachron.evaluate.plan import plan
+    from anachron.lm.model import DEMO
+
+    if corpus is not None and no_covariance:
+        raise ConfigError("give either --corpus or --no-covariance, not both")
+    if corpus is None and not no_covariance and lm.name == DEMO:
+        corpus = BUNDLED
+
+    def collected(modules: Any) -> Any:
+        with progress_bar("covariance") as progress:
+            return collect(
+                lm, modules, corpus or "", tokens=corpus_tokens, cache=cache or cache_folder(), regularise=regularise,
+                progress=progress, warn=warn,
+            )  # fmt: skip
+
+    named = _site_names(site)
+    return plan(
+        lm,
+        methods,
+        changes=_changes(changes),
+        collect=None if corpus is None else collected,
+        identity_covariance=no_covariance,
+        network=None if mend is None else MendNetwork.load(mend, lm),
+        sites=find_sites(lm.model, **named) if named else None,
+    )
+
+
+def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
+    """``METHOD.NAME=VALUE`` as method -> name -> value; a value that is no JSON is a text."""
+    from anachron.errors import ConfigError
+
+    found: dict[str, dict[str, Any]] = {}
+    for text in given or []:
+        left, equals, value = text.partition("=")
+        method, point, name = left.rpartition(".")
+        if not (equals and point and method and name):
+            raise ConfigError(f"--set {text!r}: write METHOD.NAME=VALUE, for instance ROME.layer=5")
+        try:
+            found.setdefault(method, {})[name] = json.loads(value)
+        except ValueError:
+            found.setdefault(method, {})[name] = value
+    return found
+
+
+def _site_names(given: list[str] | None) -> dict[str, str]:
+    from anachron.errors import ConfigError
+
+    found: dict[str, str] = {}
+    for text in given or []:
+        name, equals, value = text.partition("=")
+        if name not in ("blocks", "mlp_in", "mlp_out") or not equals or not value:
+            raise ConfigError(f"--site {text!r}: write blocks=NAME, mlp_in=NAME or mlp_out=NAME")
+        found[name] = value.replace("+", ",")
+    return found

@@ -1,0 +1,87 @@
+"""The gradient of a linear layer's weight, taken apart into the tokens' inputs and the gradients at its outputs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from anachron.edit.forward import at_least_float32, batch
+from anachron.edit.requests import Marked
+from anachron.edit.value import frozen
+from anachron.errors import DataError
+from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import answer_logits
+from anachron.lm.spans import Encoded
+from anachron.lm.temporary import Temporary, together
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """A module's gradient taken apart: its inputs x (tokens, inputs), the gradients d at its outputs (tokens, outputs).
+
+    owners: which text each token is of. Only tokens that a gradient reaches are in it. dL/dW = d' x.
+    """
+
+    x: torch.Tensor
+    d: torch.Tensor
+    owners: torch.Tensor
+
+
+def gradients(lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str]) -> dict[str, Factors]:
+    """Each module's gradient of each text's loss, at the model's weights as they are. Raises `DataError` for NaN."""
+    seen: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    with frozen(lm.model), torch.enable_grad(), together(_watched(lm.model, name, seen) for name in modules):
+        loss = losses(lm, texts).sum()
+        found = torch.autograd.grad(loss, [seen[name][1] for name in modules])
+    return {name: _factors(name, seen[name][0], d, len(texts)) for name, d in zip(modules, found, strict=True)}
+
+
+def _factors(name: str, x: torch.Tensor, d: torch.Tensor, texts: int) -> Factors:
+    x, d = (at_least_float32(t.reshape(-1, t.shape[-1])) for t in (x, d))  # OPT has them flat already
+    if not torch.isfinite(d).all():
+        raise DataError(f"the gradient at {name} is not a number; use dtype float32 or bfloat16")
+    owners = torch.arange(texts, device=d.device).repeat_interleave(len(d) // texts)
+    reached = (d != 0).any(1) & (x != 0).any(1)
+    return Factors(x[reached], d[reached], owners[reached])
+
+
+def _watched(model: Any, module: str, seen: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> Temporary[None]:
+    """Keep what goes into a module, and a zero added to what it gives out, whose gradient is the output's."""
+
+    def watch(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        zero = torch.zeros_like(output, requires_grad=True)
+        seen[module] = (given[0].detach(), zero)
+        return output + zero
+
+    return Temporary(lambda: model.get_submodule(module).register_forward_hook(watch).remove)
+
+
+def encoded(lm: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[Encoded]:
+    """(prompt, target) pairs as the tokens that are fed and those that are scored."""
+    return lm.encode([(prompt, target, None) for prompt, target in pairs])
+
+
+def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:
+    """Mean negative log-likelihood (nats) of each text's target tokens, shape (texts,); gradients flow through it."""
+    ids = batch(lm.model, [Marked(t.ids, t.targets, 0) for t in texts]).ids
+    rows = torch.tensor([r for r, t in enumerate(texts) for _ in t.targets])
+    columns = torch.tensor([target - 1 for t in texts for target in t.targets])
+    return target_losses(answer_logits(lm.model, ids, rows, columns), texts)
+
+
+def target_losses(logits: torch.Tensor, texts: Sequence[Encoded]) -> torch.Tensor:
+    """`losses` from the logits (all target tokens, vocabulary) that predict them."""
+    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    logp = torch.log_softmax(at_least_float32(logits), -1).gather(1, wanted[:, None])[:, 0]
+    return -means([len(t.targets) for t in texts]).to(logp) @ logp
+
+
+def means(lengths: Sequence[int]) -> torch.Tensor:
+    """The matrix (runs, sum of lengths) that takes the mean of each run of that length in a row of numbers.
+
+    A product, not a scattered sum, whose order a GPU does not keep.
+    """
+    runs = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    share = 1 / torch.tensor(lengths, dtype=torch.float64)
+    return torch.nn.functional.one_hot(runs, len(lengths)).T * share[:, None]

@@ -1,0 +1,288 @@
+"""MEND: a network that turns the gradient of fine-tuning into an edit (Mitchell and others, ICLR 2022).
+
+The gradient of a linear layer's weight is a sum over tokens of (gradient at its output) x (its input)'. The network
+sees each token's two vectors and gives two others; their products are the change of the weight, times a learned rate.
+It has to be trained once a model: `anachron.edit.mend_training`.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anachron.edit.base import Dense, Edit, LowRank, fingerprint
+from anachron.edit.gradients import encoded, gradients
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import Sites, weight_of
+from anachron.edit.tensors import read_tensors, write_tensors
+from anachron.errors import ConfigError, DataError, ModelError
+from anachron.io import Json, versions, write_manifest
+from anachron.lm.model import LanguageModel
+from anachron.lm.packing import Limits, plan_batches
+
+FORMAT = "anachron mend network 1"
+EPSILON = 1e-7  # added to standard deviations, as published
+
+
+@dataclass(frozen=True)
+class MendSettings:
+    """What a network is, and how it is trained; the defaults are the paper's (appendix C) and, of layers, GPT-J's.
+
+    layers: blocks whose MLP projections (all of them, into and out of the MLP) are edited, rising; see `last_blocks`.
+    rank: of the network's two layers, at most their width. start: learned rate of every module at the start.
+    normalise: by mean and standard deviation, component by component, of the tokens seen in training.
+    edit_weight, kl_weight: of the target's loss and of the divergence on unrelated text, both in nats. rate: of Adam;
+    lr_rate: of Adam, for the learned rates. clip: longest gradient of all parameters together. steps: of Adam. batch:
+    examples a step, each an edit of its own. seed: of the network's start and the order of examples.
+    """
+
+    layers: tuple[int, ...] = (25, 26, 27)
+    rank: int = 1920
+    start: float = 1e-4
+    normalise: bool = True
+    edit_weight: float = 0.1
+    kl_weight: float = 1.0
+    rate: float = 1e-6
+    lr_rate: float = 1e-4
+    clip: float = 100.0
+    steps: int = 10_000
+    batch: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.layers or list(self.layers) != sorted(set(self.layers)):
+            raise ConfigError(f"layers {list(self.layers)} must be one or more different layers in rising order")
+        for name in ("rank", "steps", "batch"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} {getattr(self, name)} must be at least 1; the default is {_default(name)}")
+        for name in ("rate", "clip"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} {getattr(self, name)} must be above 0; the default is {_default(name)}")
+        if not abs(self.start) < float("inf"):
+            raise ConfigError(f"start {self.start} must be a number; the default is {_default('start')}")
+        for name in ("lr_rate", "edit_weight", "kl_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} {getattr(self, name)} must not be negative; the default is {_default(name)}")
+
+
+def _default(name: str) -> Any:
+    return next(field.default for field in fields(MendSettings) if field.name == name)
+
+
+def last_blocks(sites: Sites, count: int = 3) -> tuple[int, ...]:
+    """The last blocks of a model, which the paper edits; all where it has fewer."""
+    return tuple(range(max(0, sites.layers - count), sites.layers))
+
+
+def edited_modules(lm: LanguageModel, settings: MendSettings, sites: Sites) -> dict[str, tuple[int, int]]:
+    """Name -> (inputs, outputs) of every module that is edited, block by block.
+
+    Raises `ConfigError` for a layer that the model has not, `ModelError` for a weight that cannot be changed.
+    """
+    names = [name for layer in settings.layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
+    weights = {name: weight_of(lm.model, name) for name in names}
+    return {name: (int(w.shape[1]), int(w.shape[0])) for name, w in weights.items()}
+
+
+class _Residual(torch.nn.Module):
+    """z + relu(s * (U V z + b) + m), with s and m of each module and the rest shared. U is zero at the start."""
+
+    def __init__(self, width: int, rank: int, modules: int, random: torch.Generator, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.v = torch.nn.Parameter(torch.randn(min(rank, width), width, generator=random).to(dtype))
+        self.u = torch.nn.Parameter(torch.zeros(width, min(rank, width), dtype=dtype))
+        self.b = torch.nn.Parameter(torch.zeros(width, dtype=dtype))
+        self.s = torch.nn.Parameter(torch.ones(modules, width, dtype=dtype))
+        self.m = torch.nn.Parameter(torch.zeros(modules, width, dtype=dtype))
+
+    def forward(self, z: torch.Tensor, module: int) -> torch.Tensor:
+        inner = self.s[module] * (z @ self.v.T @ self.u.T + self.b) + self.m[module]
+        return z + inner.clamp(min=0)  # relu's gradient at 0, where all of this starts, would be 0; that of clamp is 1
+
+
+class _Transform(torch.nn.Module):
+    """The network for all modules of one shape: (x, d) side by side -> (x', d'), token by token."""
+
+    seen: torch.Tensor
+    mean: torch.Tensor
+    squares: torch.Tensor
+
+    def __init__(self, width: int, rank: int, modules: int, random: torch.Generator, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(_Residual(width, rank, modules, random, dtype) for _ in range(2))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
+        self.register_buffer("squares", torch.zeros(width, dtype=torch.float64))  # sum of (z - mean)^2
+
+    def observe(self, z: torch.Tensor) -> None:
+        """Take tokens (n, width) into the running mean and deviation (Chan, Golub and LeVeque's update)."""
+        if not len(z):
+            return
+        wide = z.detach().double()
+        mean, before = wide.mean(0), int(self.seen)
+        gap, total = mean - self.mean, before + len(wide)
+        self.squares += (wide - mean).square().sum(0) + gap.square() * (before * len(wide) / total)
+        self.mean += gap * (len(wide) / total)
+        self.seen.fill_(total)
+
+    def normalised(self, z: torch.Tensor) -> torch.Tensor:
+        """Fewer than two tokens seen have no deviation: nothing is normalised then.
+
+        A component that never varied becomes 0. As published it would be divided by `EPSILON` alone, and so count ten
+        million times when it varies for the first time.
+        """
+        if int(self.seen) < 2:
+            return z
+        deviation = (self.squares / (int(self.seen) - 1)).sqrt()
+        scale = torch.where(deviation > 0, 1 / (deviation + EPSILON), 0)
+        return (z - self.mean.to(z)) * scale.to(z)
+
+    def forward(self, z: torch.Tensor, module: int) -> torch.Tensor:
+        for layer in self.layers:
+            z = layer(z, module)
+        return z
+
+
+class MendNetwork(torch.nn.Module):
+    """The network of one model: what turns gradients into edits, and the learned rates.
+
+    shapes: name -> (inputs, outputs) of the modules it edits; modules of one shape share their layers. model:
+    fingerprint of the model. about: how it was trained. New, it is the identity, and its rates are ``settings.start``.
+    """
+
+    def __init__(
+        self, shapes: Mapping[str, tuple[int, int]], settings: MendSettings, model: str,
+        dtype: torch.dtype = torch.float32, about: Json | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.shapes, self.settings, self.model, self.about = dict(shapes), settings, model, about or {}
+        random = torch.Generator().manual_seed(settings.seed)
+        alike: dict[tuple[int, int], list[str]] = {}
+        for name, shape in self.shapes.items():
+            alike.setdefault(shape, []).append(name)
+        self.transforms = torch.nn.ModuleDict(
+            {_key(shape): _Transform(sum(shape), settings.rank, len(names), random, dtype)
+             for shape, names in alike.items()}
+        )  # fmt: skip
+        self.rates = torch.nn.Parameter(torch.full((len(self.shapes),), settings.start, dtype=dtype))
+        self._place = {name: place for names in alike.values() for place, name in enumerate(names)}
+        self._number = {name: number for number, name in enumerate(self.shapes)}
+
+    def _beside(self, x: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x.to(self.rates), d.to(self.rates)], 1)
+
+    def observe(self, module: str, x: torch.Tensor, d: torch.Tensor) -> None:
+        """Take tokens into the running statistics of the module's shape: x (tokens, inputs), d (tokens, outputs)."""
+        self._of(module).observe(self._beside(x, d))
+
+    def forward(self, module: str, x: torch.Tensor, d: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(x', d') of a module's tokens, in the same shapes."""
+        transform, z = self._of(module), self._beside(x, d)
+        z = transform(transform.normalised(z) if self.settings.normalise else z, self._place[module])
+        return z[:, : x.shape[1]], z[:, x.shape[1] :]
+
+    def change(self, module: str, x: torch.Tensor, d: torch.Tensor) -> LowRank:
+        """The change of a module's weight, -rate * sum over tokens of d' x'': a rank a token."""
+        new_x, new_d = self(module, x, d)
+        return LowRank(-self.rates[self._number[module]] * new_d.T, new_x)
+
+    def _of(self, module: str) -> _Transform:
+        return self.transforms[_key(self.shapes[module])]  # type: ignore[return-value]
+
+    def save(self, path: Path | str) -> None:
+        """Write it, whole or not at all: one safetensors file with its manifest in it and beside it."""
+        about = {
+            "format": FORMAT, "model": self.model, "settings": asdict(self.settings), "modules": self.shapes,
+            "about": self.about, "versions": versions(),
+        }  # fmt: skip
+        write_tensors(Path(path), {name: t.detach().cpu() for name, t in self.state_dict().items()}, about)
+        write_manifest(
+            path, command="train-mend", parameters=asdict(self.settings), inputs=self.about.get("inputs", {}),
+            counts={"modules": len(self.shapes), **self.about.get("counts", {})},
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: Path | str, lm: LanguageModel) -> "MendNetwork":
+        """Read a network that was trained for this model, onto its device.
+
+        Raises `ModelError` for a network of another model, `DataError` for any other file.
+        """
+        tensors, about = read_tensors(Path(path))
+        network = cls.of(tensors, about, path)
+        network.check(lm)
+        return network.to(lm.device)
+
+    @classmethod
+    def of(cls, tensors: dict[str, torch.Tensor], about: Json, path: Path | str) -> "MendNetwork":
+        """From what a file holds. Raises `DataError` where that is no network."""
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise DataError(f"{path} is no network for MEND (no {FORMAT!r} in it); give the file of train-mend --out")
+        settings = MendSettings(**{**about["settings"], "layers": tuple(about["settings"]["layers"])})
+        shapes = {name: (shape[0], shape[1]) for name, shape in about["modules"].items()}
+        network = cls(shapes, settings, about["model"], tensors["rates"].dtype, about["about"])
+        network.load_state_dict(tensors)
+        return network
+
+    def fingerprint(self) -> str:
+        """SHA-256 over its weights and settings."""
+        digest = hashlib.sha256(json.dumps(asdict(self.settings), sort_keys=True).encode())
+        for name, tensor in sorted(self.state_dict().items()):
+            digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def check(self, lm: LanguageModel) -> None:
+        """Raise `ModelError` unless the network was trained for this model."""
+        if self.model != fingerprint(lm):
+            raise ModelError(
+                f"the network was trained for the model with fingerprint {self.model[:12]}, and {lm.name} has "
+                f"{fingerprint(lm)[:12]}; train one for it with anachron train-mend"
+            )
+
+
+def _key(shape: tuple[int, int]) -> str:
+    return f"{shape[0]}x{shape[1]}"
+
+
+def untrained_network(lm: LanguageModel, settings: MendSettings, sites: Sites) -> MendNetwork:
+    """A network for this model that changes no gradient yet; float32, or float64 for a model in float64."""
+    shapes = edited_modules(lm, settings, sites)
+    dtype = torch.promote_types(weight_of(lm.model, next(iter(shapes))).dtype, torch.float32)
+    return MendNetwork(shapes, settings, fingerprint(lm), dtype).to(lm.device)
+
+
+def mend(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
+) -> Edit:
+    """The sum over requests of what the network makes of each one's gradient (of its target's mean loss).
+
+    A change has a rank for each token that a gradient reaches, until that takes more room than the weight itself; from
+    there on it is dense. Raises `ConfigError` where the network edits other modules than the settings say,
+    `ModelError` for a network of another model, `DataError` where a gradient is not a number.
+    """
+    modules = edited_modules(lm, settings, sites)
+    if modules != network.shapes:
+        raise ConfigError(
+            f"the network edits {', '.join(network.shapes)} (layers {list(network.settings.layers)}), and the settings "
+            f"ask for layers {list(settings.layers)}; give the layers that it was trained for"
+        )
+    network.check(lm)
+    texts = encoded(lm, [(request.text, request.target) for request in requests])
+    total = Edit(model=network.model)
+    for group in plan_batches(texts, lm.vocabulary, Limits()):
+        found = gradients(lm, [texts[i] for i in group], modules)
+        with torch.no_grad():
+            changes = {name: network.change(name, part.x, part.d) for name, part in found.items()}
+        total = total + Edit(changes, model=network.model)
+        total = Edit({name: _smaller(delta) for name, delta in total.deltas.items()}, model=network.model)
+    return total
+
+
+def _smaller(delta: LowRank | Dense) -> LowRank | Dense:
+    if isinstance(delta, Dense):
+        return delta
+    outputs, rank, inputs = len(delta.left), len(delta.right), delta.right.shape[1]
+    return Dense(delta.dense()) if rank * (outputs + inputs) > outputs * inputs else delta

@@ -1,0 +1,247 @@
+"""Training the network of MEND: edits that do what they should, and leave the rest of what the model says alone.
+
+A step edits the model once for each of a few examples, by the network, and looks at the edited models: how likely is
+the target after the prompt and after a paraphrase, and how far has unrelated text moved (MEND, section 3.2). All of
+them run in one batch, each text seeing the changes of its own example. The model itself is never written to.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anachron.edit.base import LowRank, fingerprint
+from anachron.edit.forward import at_least_float32, batch
+from anachron.edit.gradients import Factors, gradients, means, target_losses
+from anachron.edit.mend import MendNetwork, MendSettings, untrained_network
+from anachron.edit.mend_examples import Drawn, MendExample, Prepared, draw, prepared
+from anachron.edit.requests import Marked
+from anachron.edit.sites import Sites
+from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
+from anachron.edit.value import frozen
+from anachron.errors import ConfigError, DataError, ModelError
+from anachron.io import Json, differences, locked, rows_fingerprint, versions
+from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import answer_logits
+from anachron.lm.temporary import Temporary, together
+
+CHECKPOINT = "anachron mend checkpoint 1"
+WINDOWS = 20  # the course of the training is kept as means over so many parts of it
+
+
+def train_mend(
+    lm: LanguageModel,
+    examples: Sequence[MendExample],
+    settings: MendSettings,
+    sites: Sites,
+    out: Path | str,
+    *,
+    steps: int | None = None,
+    checkpoint_every: int = 500,
+    progress: Callable[[int, int, str], None] = lambda done, total, note: None,
+    warn: Callable[[str], None] = lambda message: None,
+) -> MendNetwork:
+    """Train a network and write it to ``out``; a training that was interrupted goes on from its last checkpoint.
+
+    steps: instead of those of the settings. checkpoint_every: steps that an interrupt can lose; the checkpoint lies
+    beside ``out`` until the training is done. progress: told (steps done, of how many, the last losses).
+
+    On one machine the file has the same bytes whether interrupted or not. What is there already must be of the same
+    model, tokenizer, examples and settings: else `ConfigError` says what differs, also while another process trains
+    into the same file. Raises `DataError` for examples that cannot be trained on and for a loss that is not a number.
+    """
+    settings = settings if steps is None else replace(settings, steps=steps)
+    target = Path(out)
+    if checkpoint_every < 1:
+        raise ConfigError(f"checkpoint_every {checkpoint_every} must be at least 1 step")
+    if lm.edit_of is not None:
+        raise ModelError(f"an edit of {lm.name} is in force; train on the model without it")
+    with locked(_beside(target, "lock"), f"{target} is being trained by another process; wait for it", remove=True):
+        identity = _identity(lm, examples, settings)
+        checkpoint = _beside(target, "checkpoint")
+        if checkpoint.exists():
+            _check(checkpoint, identity)
+        if target.exists():
+            network = _finished(target, identity, lm)
+        else:
+            training = _Training(lm, prepared(lm, examples, settings, warn), settings, sites)
+            if checkpoint.exists():
+                training.restore(checkpoint)
+            training.run(lambda: training.save(checkpoint, identity), checkpoint_every, progress)
+            network = training.finished(identity, len(examples), warn)
+            network.save(target)
+        checkpoint.unlink(missing_ok=True)
+    return network
+
+
+def _beside(target: Path, ending: str) -> Path:
+    return target.with_name(f".{target.name}.{ending}")
+
+
+def _identity(lm: LanguageModel, examples: Sequence[MendExample], settings: MendSettings) -> Json:
+    """What must be the same for a training to go on, field by field."""
+    found = {
+        "weights": fingerprint(lm),
+        "tokenizer": lm.tokenizer_fingerprint(),
+        "dtype": lm.dtype,
+        "device": lm.device.type,
+        "examples": rows_fingerprint(asdict(example) for example in examples),
+        **asdict(settings),
+        "layers": list(settings.layers),
+    }
+    return dict(sorted(found.items()))  # as it comes back out of a file
+
+
+def _refuse(path: Path, old: Json, new: Json) -> None:
+    found = differences(old, new)
+    if found:
+        raise ConfigError(f"{path} is of another training ({'; '.join(found)}); choose another --out, or delete it")
+
+
+def _check(checkpoint: Path, identity: Json) -> None:
+    about = read_manifest(checkpoint)
+    if not isinstance(about, dict) or about.get("format") != CHECKPOINT:
+        raise DataError(f"{checkpoint} is no checkpoint of this version ({CHECKPOINT}); delete it and repeat")
+    _refuse(checkpoint, about["identity"], identity)
+
+
+def _finished(target: Path, identity: Json, lm: LanguageModel) -> MendNetwork:
+    tensors, about = read_tensors(target)
+    network = MendNetwork.of(tensors, about, target)
+    _refuse(target, network.about.get("inputs", {}), identity)
+    if not Path(f"{target}.manifest.json").exists():  # killed between the two
+        network.save(target)
+    return network.to(lm.device)
+
+
+def step_losses(
+    lm: LanguageModel, network: MendNetwork, drawn: Sequence[Drawn], found: Mapping[str, Factors]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The edits' losses and the divergences of unrelated text, means over the examples in nats, through the network.
+
+    found: the gradients of the examples' requests.
+    """
+    changes = {name: (network.change(name, part.x, part.d), part.owners) for name, part in found.items()}
+    asked = [(n, text) for n, item in enumerate(drawn) for text in (item.request, item.paraphrase) if text is not None]
+    left = [(n, item.unrelated) for n, item in enumerate(drawn) if item.unrelated is not None]
+    targets = torch.tensor([(row, t - 1) for row, (_, text) in enumerate(asked) for t in text.targets]).T
+    places = [(row, c) for row, (_, text) in enumerate(left) for c in range(len(text.ids) - 1)]
+    tokens = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
+    with frozen(lm.model), torch.enable_grad():
+        marked = [Marked(text.ids, text.targets, 0) for _, text in asked] + [text for _, text in left]
+        owners = torch.tensor([place for place, _ in (*asked, *left)])
+        ids = batch(lm.model, marked).ids
+        rows, columns = torch.cat([targets, tokens + torch.tensor([[len(asked)], [0]])], 1)
+        items = changes.items()
+        with together(_changed(lm.model, n, change, owners[:, None] == of.cpu()) for n, (change, of) in items):
+            logits = answer_logits(lm.model, ids, rows, columns)
+        nll = target_losses(logits[: targets.shape[1]], [text for _, text in asked])
+        edit = _mean_by(nll, [place for place, _ in asked])
+        if not left:
+            return edit, torch.zeros_like(edit)
+        with torch.no_grad():
+            clean = answer_logits(lm.model, batch(lm.model, [text for _, text in left]).ids, *tokens)
+            before = torch.log_softmax(at_least_float32(clean), -1)
+        after = torch.log_softmax(at_least_float32(logits[targets.shape[1] :]), -1)
+        divergence = (before.exp() * (before - after)).sum(-1)
+        by_text = means([len(text.ids) - 1 for _, text in left]).to(divergence) @ divergence
+        return edit, by_text.mean()
+
+
+def _mean_by(values: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+    """The mean over examples of the mean over each one's texts; places rise."""
+    lengths = [places.count(place) for place in dict.fromkeys(places)]
+    return (means(lengths).to(values) @ values).mean()
+
+
+def _changed(model: Any, module: str, change: LowRank, belongs: torch.Tensor) -> Temporary[None]:
+    """Let a module compute with W + left right, where each text has only its own ranks: belongs (texts, ranks)."""
+
+    def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        inner = given[0].to(change.right) @ change.right.T
+        own = inner.reshape(len(belongs), -1, inner.shape[-1]) * belongs[:, None].to(inner)
+        return output + (own.reshape(inner.shape) @ change.left.T).to(output)
+
+    return Temporary(lambda: model.get_submodule(module).register_forward_hook(add).remove)
+
+
+class _Training:
+    """The state of a training: the network, its optimiser, the losses so far (steps, 2)."""
+
+    def __init__(self, lm: LanguageModel, examples: list[Prepared], settings: MendSettings, sites: Sites) -> None:
+        self.lm, self.examples, self.settings = lm, examples, settings
+        self.network = untrained_network(lm, settings, sites)
+        shared, rates = list(self.network.transforms.parameters()), [self.network.rates]
+        self.optimiser = torch.optim.Adam(
+            [{"params": shared, "lr": settings.rate}, {"params": rates, "lr": settings.lr_rate}]
+        )
+        self.parameters = [*shared, *rates]
+        self.losses: list[list[float]] = []
+
+    def run(self, save: Callable[[], None], every: int, progress: Callable[[int, int, str], None]) -> None:
+        total = self.settings.steps
+        while len(self.losses) < total:
+            with torch.enable_grad():
+                self.step()
+            done, (edit, kl) = len(self.losses), self.losses[-1]
+            if done % every == 0 and done < total:
+                save()
+            progress(done, total, f"loss {edit:.3f}, divergence {kl:.3g}")
+
+    def step(self) -> None:
+        drawn = draw(self.examples, self.settings, len(self.losses))
+        found = gradients(self.lm, [item.request for item in drawn], self.network.shapes)
+        for name, part in found.items():  # before they are used, as published
+            self.network.observe(name, part.x, part.d)
+        edit, kl = step_losses(self.lm, self.network, drawn, found)
+        loss = self.settings.edit_weight * edit + self.settings.kl_weight * kl
+        for parameter, grad in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
+            parameter.grad = grad
+        length = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        if not (torch.isfinite(loss) and torch.isfinite(length)):
+            raise DataError(
+                f"at step {len(self.losses) + 1} the loss of MEND is {loss.item()} and its gradient's length "
+                f"{length.item()}; use a lower rate, a lower start or dtype float32"
+            )
+        self.optimiser.step()
+        self.losses.append([edit.item(), kl.item()])
+
+    def save(self, path: Path, identity: Json) -> None:
+        tensors = {f"network/{name}": t for name, t in self.network.state_dict().items()}
+        for number, state in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"adam/{number}/{name}": t for name, t in state.items()}
+        tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
+        about = {"format": CHECKPOINT, "identity": identity, "versions": versions()}
+        write_tensors(path, {name: t.detach().cpu() for name, t in tensors.items()}, about)
+
+    def restore(self, path: Path) -> None:
+        """Go on where a checkpoint stopped."""
+        tensors, _ = read_tensors(path)
+        parts: dict[str, dict[str, torch.Tensor]] = {}
+        for name, tensor in tensors.items():
+            kind, _, rest = name.partition("/")
+            parts.setdefault(kind, {})[rest] = tensor
+        self.network.load_state_dict(parts["network"])
+        states: dict[int, dict[str, torch.Tensor]] = {}
+        for name, tensor in parts["adam"].items():
+            number, _, field = name.partition("/")
+            states.setdefault(int(number), {})[field] = tensor
+        self.optimiser.load_state_dict({"state": states, "param_groups": self.optimiser.state_dict()["param_groups"]})
+        self.losses = tensors["losses"].tolist()
+
+    def finished(self, identity: Json, examples: int, warn: Callable[[str], None]) -> MendNetwork:
+        """The network with the course of its training in it; a training that brought nothing is warned of."""
+        parts = torch.tensor(self.losses, dtype=torch.float64).tensor_split(WINDOWS)
+        course = [[float(value) for value in part.mean(0)] for part in parts if len(part)]
+        weights = (self.settings.edit_weight, self.settings.kl_weight)
+        first, last = (sum(w * v for w, v in zip(weights, course[place], strict=True)) for place in (0, -1))
+        if len(course) > 1 and not last < first:
+            warn(f"training did not lower the loss ({first:.4g} at the start, {last:.4g} at the end); use another rate")
+        self.network.about = {
+            "inputs": identity,
+            "counts": {"examples": examples, "steps": len(self.losses)},
+            "course": [{"edit_loss": edit, "divergence": kl} for edit, kl in course],
+        }
+        return self.network

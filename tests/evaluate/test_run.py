@@ -1,0 +1,268 @@
+"""Runs of edits: against plain loops, resumed, in three modes, with failures as records."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+
+from anachron.data.case_records import EditCase, NeighbourFact
+from anachron.data.cases import CaseSet
+from anachron.edit.base import Edit, edited
+from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.requests import EditRequest
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate import run as run_module
+from anachron.evaluate.judge import Judging, verdict
+from anachron.evaluate.metrics import summarise, update_metrics
+from anachron.evaluate.plan import plan
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.lm.model import LanguageModel
+from edit_models import make_edit_lm
+from tiny import naive_log_prob
+
+FAST = {"ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2}}
+
+
+def case(number: int, subject: str, **changes: Any) -> EditCase:
+    near = tuple(
+        NeighbourFact(f"The capital of {s} is", (o,), dist, 10.0 + number, s)
+        for s, o, dist in (("France", "Paris", 0.2), ("Germany", "Berlin", 0.5))
+    )
+    drawn = (NeighbourFact("In 1998, the president was", ("Jacques Chirac", "Chirac"), None, None, "France"),)
+    made = EditCase(
+        f"case {number}", subject, f"The president of {subject} is", "Angela Merkel", "Jacques Chirac",
+        (f"Who leads {subject}? It is", f"In {subject}, the president is called"), near, drawn, "P35",
+        popularity=float(number),
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def cases(*extra: EditCase) -> CaseSet:
+    known = (case(1, "France"), case(2, "Zürich"), case(3, "São Paulo"), *extra)
+    return CaseSet("some updates", "wikifactdiff", known, {})
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return make_edit_lm("llama")
+
+
+def planned(lm: LanguageModel, *methods: str) -> Any:
+    wanted = {name: FAST[name] for name in methods if name in FAST}
+    return plan(lm, methods, changes=wanted, identity_covariance=True)
+
+
+SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=16))
+
+
+def test_independent_edits_against_a_plain_loop(lm: LanguageModel, tmp_path: Path):
+    """Every number of the tables, computed here one text at a time under weights that are written by hand."""
+    result = run_evaluation(lm, cases(), planned(lm, "ROME", "FT", "PROMPT"), tmp_path / "run", SETTINGS)
+    clean = {name: t.clone() for name, t in lm.model.state_dict().items()}
+    for method in ("ROME", "FT", "PROMPT"):
+        settings, _ = settings_for(method, lm)
+        settings = replace(settings, **{k: tuple(v) if k == "contexts" else v for k, v in FAST.get(method, {}).items()})
+        for one in cases().cases:
+            before = plain_scores(lm, one)
+            request = EditRequest.of(one.prompt, one.subject, one.new or "")
+            edit = make_edit(lm, method, [request], settings, Resources(None))
+            by_hand = write(lm, edit)
+            after = plain_scores(
+                lm, one, "The president of " + one.subject + " is Angela Merkel. " if not by_hand else ""
+            )
+            lm.model.load_state_dict(clean)
+            check(result.targets, result.neighbours, method, one, before, after)
+
+
+def write(lm: LanguageModel, edit: Edit) -> bool:
+    """Write an edit into the weights for good; whether there was anything to write."""
+    with torch.no_grad():
+        for name, delta in edit.deltas.items():
+            module = lm.model.get_submodule(name)
+            module.weight += delta.dense().to(module.weight.dtype)
+    return bool(edit.deltas)
+
+
+def plain_scores(lm: LanguageModel, one: EditCase, prefix: str = "") -> dict[tuple[str, str], float]:
+    """Geometric means of the probabilities of objects, one text at a time."""
+    prompts = [(p, o) for p in (one.text, *one.generalization) for o in (one.new, one.old)]
+    prompts += [(n.prompt, o) for n in (*one.nearest, *one.random) for o in n.objects]
+    found = {}
+    for prompt, answer in prompts:
+        tokens = len(lm.encode([(prefix + prompt, answer or "", None)])[0].targets)
+        found[prompt, answer or ""] = math.exp(naive_log_prob(lm, prefix + prompt, answer or "") / tokens)
+    return found
+
+
+def check(targets: pl.DataFrame, neighbours: pl.DataFrame, method: str, one: EditCase, before: Any, after: Any) -> None:
+    mine = targets.filter((pl.col("method") == method) & (pl.col("case_id") == one.case_id))
+    assert mine.height == 3
+    for row in mine.iter_rows(named=True):
+        prompt = (one.text, *one.generalization)[row["prompt_number"]]
+        for name, answer in (("new", one.new), ("old", one.old)):
+            assert row[f"{name}_before"] == pytest.approx(before[prompt, answer], rel=1e-4)
+            assert row[f"{name}_after"] == pytest.approx(after[prompt, answer], rel=2e-3)
+    mine = neighbours.filter((pl.col("method") == method) & (pl.col("case_id") == one.case_id))
+    assert mine["kind"].to_list() == ["nearest", "nearest", "random"]
+    for row in mine.iter_rows(named=True):
+        fact = {"nearest": one.nearest, "random": one.random}[row["kind"]][row["number"]]
+        for name, scores in (("before", before), ("after", after)):
+            mean = sum(scores[fact.prompt, o] for o in fact.objects) / len(fact.objects)
+            assert row[name] == pytest.approx(mean, rel=2e-3)
+        assert (row["dist"], row["popularity"]) == (fact.dist, fact.popularity)
+
+
+def test_the_summary_counts_what_was_done(lm: LanguageModel, tmp_path: Path):
+    result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+    summary = summarise(update_metrics(result.targets, result.neighbours, result.updates))
+    assert summary["method"].to_list() == ["unedited", "FT"]
+    assert summary["done"].to_list() == [3, 3] and summary["failed"].to_list() == [0, 0]
+    assert summary["bleedover_nearest"][0] == 0 and summary["seconds"][1] > 0
+
+
+def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageModel, tmp_path: Path):
+    """No subject in the prompt, no new object: the others go on, and nothing gets the clean model's scores."""
+    bad = [case(4, "Berlin", prompt="The president of Paris is"), case(5, "Paris", new=None, objects=())]
+    said: list[str] = []
+    for mode in ("independent", "batch", "sequential"):
+        result = run_evaluation(
+            lm, cases(*bad), planned(lm, "FT"), tmp_path / mode, replace(SETTINGS, mode=mode),
+            callbacks=run_module.Callbacks(said.append),
+        )  # fmt: skip
+        rows = {row["case_id"]: row for row in result.updates.iter_rows(named=True)}
+        assert [rows[f"case {n}"]["status"] for n in range(1, 6)] == ["done"] * 3 + ["failed"] * 2
+        assert "'Berlin' is not in the prompt 'The president of Paris is'" in rows["case 4"]["reason"]
+        assert "no new object" in rows["case 5"]["reason"]
+        after = result.targets.filter(pl.col("case_id").is_in(["case 4", "case 5"]))
+        assert after["new_after"].null_count() == after.height
+        summary = summarise(update_metrics(result.targets, result.neighbours, result.updates))
+        assert summary.filter(pl.col("method") == "FT")["failed"].to_list() == [2]
+        assert said.pop().startswith("FT: 2 of 5 updates failed")
+
+
+def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
+    real = make_edit
+
+    def fails(lm: Any, method: str, requests: Any, *rest: Any) -> Edit:
+        if requests[0].subject == "Zürich":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return real(lm, method, requests, *rest)
+
+    monkeypatch.setattr(run_module, "make_edit", fails)
+    result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+    assert result.updates["status"].to_list() == ["done", "failed", "done"]
+    assert result.updates["reason"][1] == "out of memory: CUDA out of memory. Tried to allocate 2 GiB"
+
+
+def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
+    def broken(*_: Any) -> Edit:
+        raise RuntimeError("size mismatch")
+
+    monkeypatch.setattr(run_module, "make_edit", broken)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+
+
+def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Path):
+    settings = replace(SETTINGS, mode="batch", size=2)
+    result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", settings)
+    seconds = result.updates["seconds"].to_list()
+    assert seconds[0] == seconds[1] != seconds[2]
+    requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases[:2]]
+    both = make_edit(lm, "FT", requests, planned(lm, "FT")[0].settings)
+    with edited(lm, both):
+        wanted = [verdict(lm, c, SETTINGS.judging) for c in cases().cases[:2]]
+    for one in wanted:
+        mine = result.targets.filter(pl.col("case_id") == one.case_id)
+        assert mine["new_after"].to_list() == [t["new"] for t in one.targets]
+
+
+def test_a_sequence_judges_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):
+    result = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "run", replace(SETTINGS, mode="sequential"))
+    settings = planned(lm, "ROME")[0].settings
+    requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
+    total = make_edit(lm, "ROME", requests, settings, Resources(None))  # of itself one on top of the other
+    with edited(lm, total):
+        wanted = [t["new"] for c in cases().cases for t in verdict(lm, c, SETTINGS.judging).targets]
+    assert result.targets["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
+    assert not list((tmp_path / "run").glob("ROME/sequence-*"))
+
+
+def content(folder: Path) -> Any:
+    tables = {name: pl.read_parquet(folder / f"{name}.parquet") for name in ("targets", "neighbours", "updates")}
+    tables["updates"] = tables["updates"].drop("seconds")
+    return {name: table.to_dicts() for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("mode", ["independent", "sequential"])
+@pytest.mark.parametrize("stop_after", [1, 4, 5, 8])
+def test_an_interrupted_run_ends_with_the_same_scores(
+    lm: LanguageModel, tmp_path: Path, monkeypatch: Any, mode: str, stop_after: int
+):
+    monkeypatch.setattr(run_module, "PART", 2)
+    monkeypatch.setattr(run_module, "KEPT", 1)
+    settings = replace(SETTINGS, mode=mode)
+    run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "whole", settings)
+    seen: list[int] = []
+
+    def stop(*_: Any) -> None:
+        seen.append(1)
+        if len(seen) == stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "cut", settings,
+                       callbacks=run_module.Callbacks(progress=stop))  # fmt: skip
+    run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "cut", settings)
+    assert content(tmp_path / "cut") == content(tmp_path / "whole")
+
+
+def test_a_finished_run_takes_a_further_method_and_keeps_the_others(
+    lm: LanguageModel, tmp_path: Path, monkeypatch: Any
+):
+    run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").glob("*/part-*")}
+    result = run_evaluation(lm, cases(), planned(lm, "PROMPT"), tmp_path / "run", SETTINGS)
+    assert result.updates["method"].unique(maintain_order=True).to_list() == ["FT", "PROMPT"]
+    assert all(p.stat().st_mtime_ns == when for p, when in before.items())
+
+
+def test_half_matching_settings_are_refused(lm: LanguageModel, tmp_path: Path):
+    run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+    with pytest.raises(ConfigError, match=r"steps.*choose another --out"):
+        other = plan(lm, ["FT"], changes={"FT": FAST["FT"] | {"steps": 9}})
+        run_evaluation(lm, cases(), other, tmp_path / "run", SETTINGS)
+    with pytest.raises(ConfigError, match="mode: 'independent' -> 'batch'"):
+        run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, mode="batch"))
+    with pytest.raises(ConfigError, match="updates_fingerprint"):
+        run_evaluation(lm, cases(case(9, "Rom")), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+    with pytest.raises(ConfigError, match="weights"):
+        run_evaluation(make_edit_lm("llama", seed=1), cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+
+
+def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: LanguageModel):
+    with pytest.raises(ConfigError, match="'ROAM': choose one of FT, "):
+        plan(lm, ["ROAM"])
+    with pytest.raises(ConfigError, match="not all different"):
+        plan(lm, ["rome", "ROME"], identity_covariance=True)
+    with pytest.raises(ConfigError, match=r"needs the covariance of model.layers.1.mlp.down_proj.*--corpus"):
+        plan(lm, ["ROME"], changes={"ROME": {"layer": 1}})
+    with pytest.raises(ConfigError, match="MEND needs its trained network"):
+        plan(lm, ["MEND"])
+    with pytest.raises(ConfigError, match="FT has no setting 'stepps'; it has layer, steps"):
+        plan(lm, ["FT"], changes={"FT": {"stepps": 3}})
+    with pytest.raises(ConfigError, match="layer 7: the model has 4 layers"):
+        plan(lm, ["ROME"], changes={"ROME": {"layer": 7}}, identity_covariance=True)
+    with pytest.raises(ConfigError, match="mode 'parallel'"):
+        EvaluateSettings("parallel")
+    with pytest.raises(ConfigError, match="size 3"):
+        EvaluateSettings(size=3)
+
+
+def test_a_set_without_updates_is_refused(lm: LanguageModel, tmp_path: Path):
+    with pytest.raises(DataError, match="holds no update to judge"):
+        run_evaluation(lm, CaseSet("none", "zsre", (), {}), planned(lm, "FT"), tmp_path / "run")
