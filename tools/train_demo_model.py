@@ -394,7 +394,7 @@ def train(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1800)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--minutes", type=float, default=0, help="give up after this long (0: never)")
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=6)
@@ -402,7 +402,7 @@ if __name__ == "__main__":
     parser.add_argument("--matrix-rate", type=float, default=0.02, help="of all other matrices, by Muon")
     parser.add_argument("--batch", type=int, default=80, help="dated sentences of a step")
     parser.add_argument(
-        "--undated", type=int, default=20, help="undated texts of a step, three quarters of them one sentence"
+        "--undated", type=int, default=28, help="undated texts of a step, three quarters of them one sentence"
     )
     parser.add_argument("--every", type=int, default=0, help="save after every so many steps too (0: only at the end)")
     options = parser.parse_args()
