@@ -56,9 +56,9 @@ def covariance(
 ) -> None:
     """The statistics of a text that ROME, MEMIT, EMMET and AlphaEdit weigh a model's inputs by.
 
-    For the MLP output projection of each layer, C = E[k kT] over the inputs k of all tokens. It is kept under the
-    model's fingerprint, with its inverse or eigenvectors, and found again by the commands that edit. An interrupted
-    pass goes on where it stopped.
+    For the MLP output projection of each layer, C is the mean of k kT over the inputs k of all tokens. It is kept under
+    the model's fingerprint, with its inverse or eigenvectors, and found again by the commands that edit. An
+    interrupted pass goes on where it stopped.
 
     Example: anachron covariance gpt2 --corpus wiki.txt --layers 3-8
     """

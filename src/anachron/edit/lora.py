@@ -3,6 +3,7 @@
 The practitioner's baseline. The adapters are taken off again after training; what they learned is the edit.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,8 @@ def lora(lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSetti
     )  # fmt: skip
     needed = [(p, p.requires_grad) for p in lm.model.parameters()]
     devices = [lm.device] if lm.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks for what transformers has renamed
         torch.manual_seed(settings.seed)
         adapted = get_peft_model(lm.model, config, adapter_name=ADAPTER, autocast_adapter_dtype=True)
     try:

@@ -4,14 +4,17 @@ Layers are scaled by relative depth. MEMIT's weight of the covariance is scaled 
 k' C^-1 k is n on average whatever the scale of C, and the weight stands beside it. Everything else stays.
 """
 
+import json
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from anachron.edit.sites import Sites, weight_of
 from anachron.errors import ConfigError
 from anachron.lm.model import DEMO, DEMO_UNTRAINED, LanguageModel
 
 LAYER_FIELDS = ("layer", "layers")
+POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +108,45 @@ def _depth(layer: int, before: int, now: int) -> int:
 
 
 def changed(settings: Any, method: str, changes: dict[str, Any]) -> Any:
-    """Settings with some of them changed, each checked. Raises `ConfigError` for an unknown name or a wrong type."""
+    """Settings with some of them changed, each checked.
+
+    Raises `ConfigError` for an unknown name, a wrong type, and a number that makes no sense.
+    """
     known = {field.name: field for field in fields(settings)}
+    kinds = get_type_hints(type(settings))
     for name, value in changes.items():
         if name not in known:
             raise ConfigError(f"{method} has no setting {name!r}; it has {', '.join(known)}")
         old = getattr(settings, name)
         if isinstance(value, list):
             changes = changes | {name: (value := _tuples(value))}
-        if old is not None and value is not None and not _alike(old, value):
-            raise ConfigError(f"{method}.{name} {value!r} must be of the kind of {old!r}")
+        if not (_may_be_none(kinds[name], value) if None in (old, value) else _alike(old, value)):
+            default = known[name].default
+            example = "" if default is None else f", such as {json.dumps(default)}"
+            raise ConfigError(f"{method}.{name} {json.dumps(value)} must be {_kind(kinds[name])}{example}")
+        if isinstance(value, int | float) and not (value > 0 if name in POSITIVE else value >= 0):
+            raise ConfigError(f"{method}.{name} {value!r} must be {'above 0' if name in POSITIVE else '0 or more'}")
     return replace(settings, **changes)
 
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _may_be_none(kind: Any, value: Any) -> bool:
+    """Whether a value fits a setting that is None or is to become so."""
+    allowed = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if value is None:
+        return NoneType in allowed
+    plain = [get_origin(one) or one for one in allowed]
+    return not isinstance(value, bool) and (isinstance(value, tuple(plain)) or (float in plain and type(value) is int))
+
+
+def _kind(kind: Any) -> str:
+    """The type of a setting in words."""
+    names = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "null", tuple: "a list"}
+    allowed = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return " or ".join(names.get(get_origin(one) or one, "a text") for one in allowed)
 
 
 def _alike(old: Any, new: Any) -> bool:
