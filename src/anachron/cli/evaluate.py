@@ -199,7 +199,8 @@ def evaluate(
     if json_:
         print_json({"summary": summary.to_dicts(), "notes": notes, "run": str(out), "left_out": dict(cases.left_out)})
         return
-    stdout().print(edits_table(summary))
+    console = stdout()
+    console.print(edits_table(summary, narrow=console.width < WIDE))
     others = {reason: count for reason, count in cases.left_out.items() if reason != BEYOND_LIMIT}
     for reason, count in others.items():
         say(f"left out: {_updates(count)}, {reason}")
@@ -216,6 +217,7 @@ def _load(name: str, **options: Any) -> Any:
 
 
 BUNDLED, TOKENS = "mini", 100_000
+WIDE = 120  # letters that the table of judged edits takes on one line a row
 
 
 @dataclass(frozen=True)
