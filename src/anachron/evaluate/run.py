@@ -106,13 +106,18 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
     for planned in methods:
         identity = planned.identity()
         if planned.label in known:
-            found = differences(known[planned.label]["identity"], identity)
+            found = differences(_flat(known[planned.label]["identity"]), _flat(identity))
             if found:
                 raise ConfigError(
                     f"{folder} holds {planned.label} with other settings ({'; '.join(found)}); choose another --out or "
                     "the same settings"
                 )
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
+
+
+def _flat(identity: Json) -> Json:
+    """A method's identity with each of its settings beside the rest, so that a difference names the one setting."""
+    return {**identity, "settings": None, **{f"settings.{name}": v for name, v in identity["settings"].items()}}
 
 
 class _Run:
@@ -183,6 +188,8 @@ class _Run:
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         requests, unaskable = askable(part)
         cases = [case for case, _ in requests]
+        before = sum(map(len, self.parts[:number]))
+        self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
         with _failures(*cases) as found:
             edit = self._edit(planned, cases)
             with edited(self.lm, edit, check=False):
