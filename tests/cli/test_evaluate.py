@@ -182,7 +182,9 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert run(*base, "--methods", "FT", "--mode", "batch") == 2
     assert "mode: 'independent' -> 'batch'" in said_by(capsys)
     assert run(*base, "--methods", "FT", "--limit", "2") == 2
-    assert "updates_fingerprint" in said_by(capsys)
+    assert "number_of_updates: 3 -> 2" in said_by(capsys)
+    other = write(tmp_path / "renamed.json", json.loads(updates.read_text()))  # the same updates from another file
+    assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
 
 
 def said_by(capsys: pytest.CaptureFixture[str]) -> str:

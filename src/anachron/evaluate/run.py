@@ -86,7 +86,8 @@ def run_evaluation(
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
     identity = model_identity(lm) | {
-        "updates": cases.name, "updates_fingerprint": cases.fingerprint(), "mode": settings.mode, "size": settings.size,
+        "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
+        "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
     }  # fmt: skip
     with (

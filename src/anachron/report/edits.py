@@ -142,7 +142,8 @@ def _same(summary: pl.DataFrame) -> str:
     """What all rows have in common."""
     leading = _leading(summary)
     said = [] if "mode" in leading else [f"mode {summary['mode'][0]}"]
-    return ", ".join(said if "done" in leading else [*said, f"{summary['done'][0]:,} updates"])
+    done = summary["done"][0]
+    return ", ".join(said if "done" in leading else [*said, "1 update" if done == 1 else f"{done:,} updates"])
 
 
 def _text(value: object) -> str:
