@@ -9,7 +9,7 @@ JOBS ?= 3
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) torch
-	$(PIP) -e '.[report]'
+	$(PIP) -e '.[edit,report]'
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -10,9 +10,11 @@ import pytest
 from anachron.core.dates import Date
 from anachron.data.loaders import Dataset
 from anachron.data.mini import mini_facts
+from anachron.data.mini_updates import known_facts, mini_replacements, mini_updates
 from anachron.lm.model import demo_folder, taught_facts
 from anachron.probe.metrics import GLOBAL, fact_metrics, summarise
 from anachron.probe.run import ProbeSettings, run_probe
+from anachron.text.cloze import cloze_templates, fill_cloze
 from anachron.text.questions import relation_templates
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +65,43 @@ def test_sentences_are_true_and_keep_away_from_held_out_years(trainer):
             date = sentences.date(fact)
             assert fact.period.status(date) != "incorrect"
             assert date.year not in sentences.held_out[fact.id]
+
+
+def test_the_book_tells_the_known_facts_and_no_new_value(trainer):
+    book = trainer.Book()
+    assert set(book.facts) == set(known_facts())
+    told = {book.sentence(place, template) for place in range(len(book.facts)) for template in range(5)}
+    assert len(told) == 5 * len(book.facts)
+    new = {
+        fill_cloze(template, update.new.subject, update.new.object)
+        for update in mini_replacements()
+        for template in cloze_templates()[update.new.relation_id].templates
+    }
+    assert not told & new
+    for row in mini_updates().iter_rows(named=True):
+        for one in [*row["neighborhood"], *row["random_neighborhood"]]:
+            asked = one["objects"][0]
+            assert asked["prompt"].removesuffix("____") + asked["object"]["label"] in told
+
+
+def test_a_stretch_of_the_book_goes_on_where_it_ends(trainer):
+    import random
+
+    book = trainer.Book()
+    again = [trainer.Book().stretch(random.Random(5)) for _ in range(2)]
+    assert again[0] == again[1]
+    last = len(book.facts) - 1
+    assert book.sentence(last + 1, 5) == book.sentence(0, 0)
+    chance = random.Random(6)
+    assert all(book.stretch(chance, 1).endswith(".") for _ in range(50))
+
+
+def test_a_muon_step_is_nearly_orthogonal(trainer):
+    import torch
+
+    for shape in ((12, 30), (30, 12)):
+        found = torch.linalg.svdvals(trainer.orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(1))))
+        assert found.min() > 0.5 and found.max() < 1.5
 
 
 def test_whole_successions_are_taught_or_not():

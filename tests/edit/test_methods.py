@@ -84,7 +84,10 @@ def log_prob(lm: LanguageModel, request: EditRequest) -> float:
     return float(lm.log_probs([(request.text, request.target)])[0])
 
 
-@pytest.mark.parametrize("family", ALL)
+QUICK = ("gpt2", "neox", "llama", "gemma2", "opt", "phi")  # Conv1D, parallel blocks, gates, norms behind, flattened
+
+
+@pytest.mark.parametrize("family", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in ALL])
 @pytest.mark.parametrize("method", [m for m in METHODS_HERE if m != "PROMPT"])
 def test_the_target_becomes_likelier_and_the_model_stays_what_it_was(method: str, family: str):
     lm = make_edit_lm(family)

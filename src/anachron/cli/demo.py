@@ -1,4 +1,4 @@
-"""The command ``demo``: the main path on bundled data and the bundled model."""
+"""The command ``demo``: the main path on bundled data and the bundled model: probe, report, edit."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,9 @@ from anachron.cli.report import write_page
 
 DEMO_FACTS = 130
 WORST = 5
+DEMO_METHODS = ("FT", "ROME", "MEMIT", "PROMPT")
+DEMO_UPDATES = 10
+DEMO_TOKENS = 40  # of prompt and free text, from which fluency is measured
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +25,9 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="All facts of mini instead of a fixed sample.")] = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Probe the bundled model and its untrained twin for real dated facts. Needs no network and no GPU.
+    """Probe the bundled model and its untrained twin for real dated facts, then bring a few of its facts up to date.
+
+    Needs no network and no GPU.
 
     Example: anachron demo --out demo-run
     """
@@ -34,6 +39,7 @@ def demo(
     from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import find_sources, fingerprints, read_sources
     from anachron.probe.study import make_study
+    from anachron.report.edits import WIDE, edits_table
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
     from anachron.report.timeline import timeline
@@ -62,9 +68,11 @@ def demo(
         report = str(page)
     except ConfigError as error:  # the extra is not installed; the rest of the demo does not need it
         report = f"none, for {error}"
+    edits = tables.with_name("edits")
+    judged = _edit(edits, full)
     if json_:
         found = {"summary": made.summary.to_dicts(), "runs": [str(f) for f in folders.values()]}
-        print_json(found | {"tables": str(tables), "report": report})
+        print_json(found | {"tables": str(tables), "report": report, "edits": judged.to_dicts()})
         return
     screen = stdout()
     screen.print(summary_table(made.summary, "What the demo model believes about time"))
@@ -76,8 +84,10 @@ def demo(
         screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
         for years in worst:
             screen.print(timeline(years))
+    screen.print(edits_table(judged, narrow=screen.width < WIDE))
     for name, folder in folders.items():
         screen.print(f"run folder of {name}: {folder}", markup=False)
+    screen.print(f"updates of {DEMO}: {edits}", markup=False)
     screen.print(f"tables: {tables}", markup=False)
     screen.print(f"report: {report}", markup=False)
 
@@ -91,3 +101,25 @@ def _split_taught(scores: Any, taught: frozenset[str], trained: str) -> Any:
     return scores.with_columns(
         pl.when(is_trained).then(pl.col("model") + suffix).otherwise(pl.col("model")).alias("model")
     )
+
+
+def _edit(out: Path, full: bool) -> Any:
+    """Make real replacements in the demo model by several methods, and judge them; returns the summary."""
+    from anachron.data.cases import load_cases
+    from anachron.edit.corpus import BUNDLED
+    from anachron.edit.covariance import collect
+    from anachron.evaluate.judge import Judging
+    from anachron.evaluate.plan import plan
+    from anachron.evaluate.run import EvaluateSettings, run_evaluation
+    from anachron.lm.model import DEMO, load_model
+    from anachron.probe.run import Callbacks
+    from anachron.report.evaluation import write_evaluation
+
+    cases = load_cases("mini-updates", limit=None if full else DEMO_UPDATES)
+    say(f"{len(cases.cases)} updates of mini-updates, each made in {DEMO} by {', '.join(DEMO_METHODS)}")
+    lm = load_model(DEMO)
+    planned = plan(lm, DEMO_METHODS, collect=lambda modules: collect(lm, modules, BUNDLED))
+    with progress_bar("edits") as progress:
+        settings = EvaluateSettings(judging=Judging(fluency_tokens=DEMO_TOKENS))
+        result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
+    return write_evaluation(result.targets, result.neighbours, result.updates, out / "report")[0]

@@ -19,7 +19,9 @@ def covariance(
     model: Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")],
     corpus: Annotated[
         str,
-        typer.Option(help="A UTF-8 text file (also .gz), a table or folder of tables, or a hub name[:config[:split]]."),
+        typer.Option(
+            help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], or mini."
+        ),
     ],
     layers: Annotated[str | None, typer.Option(help="Layers, from 0: 3 or 1,2,3 or 3-8.")] = None,
     modules: Annotated[

@@ -179,7 +179,7 @@ def evaluate(
     from anachron.evaluate.judge import Judging
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.probe.run import Callbacks
-    from anachron.report.edits import edits_table
+    from anachron.report.edits import WIDE, edits_table
     from anachron.report.evaluation import write_evaluation
 
     settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens))
@@ -216,8 +216,7 @@ def _load(name: str, **options: Any) -> Any:
     return load_model(name, **options)
 
 
-BUNDLED, TOKENS = "mini", 100_000
-WIDE = 120  # letters that the table of judged edits takes on one line a row
+TOKENS = 100_000
 
 
 @dataclass(frozen=True)
@@ -253,18 +252,12 @@ def _wanted(
     check_settings(precision="float64", regularise=regularise)
     names = tuple(method_named(name) for name in methods)
     changes, sites = _changes(set_), _site_names(site)
-    text = _bundled() if corpus == BUNDLED else None if corpus is None else open_corpus(corpus)
+    text = None if corpus is None else open_corpus(corpus)
     return _Wanted(names, changes, sites, text, no_covariance, tokens, regularise, cache, mend)
 
 
-def _bundled() -> Any:
-    from anachron.data.mini_updates import known_text
-    from anachron.edit.corpus import TextInMemory
-
-    return TextInMemory(BUNDLED, known_text())
-
-
 def _plan(lm: Any, wanted: _Wanted) -> Any:
+    from anachron.edit.corpus import BUNDLED, open_corpus
     from anachron.edit.covariance import cache_folder, collect
     from anachron.edit.mend import MendNetwork
     from anachron.edit.sites import find_sites
@@ -273,7 +266,7 @@ def _plan(lm: Any, wanted: _Wanted) -> Any:
 
     corpus = wanted.corpus
     if corpus is None and not wanted.no_covariance and lm.name == DEMO:
-        corpus = _bundled()
+        corpus = open_corpus(BUNDLED)
     short = corpus is not None and corpus.name == BUNDLED and wanted.tokens is None  # it is known to be short
 
     def collected(modules: Any) -> Any:

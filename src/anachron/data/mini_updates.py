@@ -14,7 +14,7 @@ Three files in ``mini/``:
 
 The old values and the standing facts are the *known facts*: what somebody believes who learned nothing since. There is
 one of each subject and relation. The neighbours of an update are known facts of its relation that surely held when it
-happened, so an editor that changes them does damage. The bundled demo model is taught the known facts.
+happened, so an editor that changes them does damage. ``tools/train_demo_model.py`` teaches the known facts.
 """
 
 import csv

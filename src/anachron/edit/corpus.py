@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from anachron.data.mini_updates import known_text
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, rows_fingerprint
 
 PIECE = 1 << 16  # bytes of a file, or characters of a data set, that are tokenised at a time
 TABLES = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}  # what `datasets` calls them
+
+BUNDLED = "mini"
 
 Place = tuple[int, int]  # a piece's position, and how many of its tokens are used up
 
@@ -33,14 +36,16 @@ class Corpus(Protocol):
 def open_corpus(name: str | Path, *, column: str = "text", revision: str | None = None) -> Corpus:
     """A corpus by name.
 
-    name: a UTF-8 text file, perhaps .gz, of any size; or what `datasets` reads as a stream, which needs the extra
-        ``anachron[hub]``: a table (.parquet, .jsonl, .json, .csv), a folder of them, or a hub data set as
-        ``name``, ``name:config`` or ``name:config:split`` (split ``train`` by default; an empty config is the default
-        one).
+    name: ``mini``, what the facts bundled with this package say; a UTF-8 text file, perhaps .gz, of any size; or what
+        `datasets` reads as a stream, which needs the extra ``anachron[hub]``: a table (.parquet, .jsonl, .json, .csv),
+        a folder of them, or a hub data set as ``name``, ``name:config`` or ``name:config:split`` (split ``train`` by
+        default; an empty config is the default one).
     column: which column holds the text. revision: of a hub data set.
 
     Raises `ConfigError` where there is no such corpus, `DataError` where it cannot be read.
     """
+    if name == BUNDLED:
+        return TextInMemory(BUNDLED, known_text())
     path = Path(name)
     plain = _ending(path) not in TABLES
     if plain and path.is_file():

@@ -6,41 +6,83 @@ from typing import Any
 import torch
 import transformers
 
+ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread, that is taken for rounding
 
-def continued(model: Any, ids: torch.Tensor, new_tokens: int, **how: Any) -> torch.Tensor:
+
+def continued(model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor | None = None, **how: Any) -> Any:
     """Token ids (texts, length) continued by exactly ``new_tokens``: an end-of-text token is not the end.
 
-    Settings of the checkpoint for generation (temperature, penalties) are not used; ``how`` goes to transformers.
+    mask: 0 for padding on the left. Settings of the checkpoint for generation (temperature, penalties) are not used;
+    ``how`` goes to transformers.
     """
     plain = transformers.GenerationConfig(
         max_new_tokens=new_tokens, min_new_tokens=new_tokens, pad_token_id=0, eos_token_id=None, use_cache=True,
         **({"do_sample": False} | how),
     )  # fmt: skip
+    mask = torch.ones_like(ids) if mask is None else mask
     with torch.inference_mode():
-        return model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=plain)
+        return model.generate(ids, attention_mask=mask, generation_config=plain)
 
 
 def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
     """What a model writes behind each prompt, greedily, until prompt and text have ``length`` tokens together.
 
     The prompt is not part of the text, special tokens neither; a prompt of that length already has the text "". The
-    prefix of an edit in force is read, and not counted. Prompts of equal length are computed together, without padding.
+    prefix of an edit in force is read, and not counted. All prompts are computed together, padded on the left, unless
+    that changes what the model says of the first token by more than rounding; then those of equal length are.
     """
-    given = lm.tokenizer([lm.prefix + prompt for prompt in prompts], truncation=False, padding=False)["input_ids"]
-    given = [_without_end(lm.tokenizer, ids) for ids in given]
+    given = [_without_end(lm.tokenizer, ids) for ids in lm.tokenizer([lm.prefix + p for p in prompts])["input_ids"]]
     extra = len(_without_end(lm.tokenizer, lm.tokenizer(lm.prefix)["input_ids"])) if lm.prefix else 0
+    wanted = [length + extra - len(ids) for ids in given]
+    if lm.context_length is not None:
+        wanted = [min(new, lm.context_length - len(ids)) for new, ids in zip(wanted, given, strict=True)]
+    writing = [i for i, new in enumerate(wanted) if new > 0]
+    groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
     texts = [""] * len(prompts)
-    for size in sorted({len(ids) for ids in given}):
-        members = [i for i, ids in enumerate(given) if len(ids) == size]
-        new = length + extra - size
-        if lm.context_length is not None:
-            new = min(new, lm.context_length - size)
-        if new < 1:
-            continue
-        written = continued(lm.model, torch.tensor([given[i] for i in members], device=lm.device), new)
-        for i, ids in zip(members, written[:, size:].tolist(), strict=True):
-            texts[i] = lm.tokenizer.decode(ids, skip_special_tokens=True)
+    for group in groups:
+        ids, mask = _padded(lm, [given[i] for i in group])
+        room = max(wanted[i] for i in group)
+        written = continued(lm.model, ids, room, mask)[:, ids.shape[1] :].tolist()
+        for i, tokens in zip(group, written, strict=True):
+            texts[i] = lm.tokenizer.decode(tokens[: wanted[i]], skip_special_tokens=True)
     return texts
+
+
+def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> bool:
+    """Whether prompts can be continued in one batch: all get as many tokens as the one that is to get most."""
+    if not members:
+        return False
+    longest = max(len(given[i]) for i in members) + max(wanted[i] for i in members)
+    fits = lm.context_length is None or longest <= lm.context_length
+    return fits and _padding_is_harmless(lm, [given[i] for i in members])
+
+
+def _by_length(given: Sequence[list[int]], members: Sequence[int]) -> list[list[int]]:
+    sizes = sorted({len(given[i]) for i in members})
+    return [[i for i in members if len(given[i]) == size] for size in sizes]
+
+
+def _padded(lm: Any, given: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids padded on the left, and the mask that says so."""
+    width = max(map(len, given))
+    ids = torch.tensor([[ids[0]] * (width - len(ids)) + ids for ids in given], device=lm.device)
+    mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in given], device=lm.device)
+    return ids, mask
+
+
+def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
+    """Whether the model's first logits are the same with padding on the left as without, up to rounding."""
+    shortest = min(given, key=len)
+    longest = max(given, key=len)
+    if len(shortest) == len(longest):
+        return True
+    ids, mask = _padded(lm, [shortest, longest])
+    how = {"return_dict_in_generate": True, "output_logits": True}
+    alone, padded = (
+        continued(lm.model, i, 1, m, **how).logits[0][0].float() for i, m in ((_padded(lm, [shortest])), (ids, mask))
+    )
+    spread = (alone - alone.mean()).abs().max()
+    return bool((alone - padded).abs().max() <= ALIKE * spread)
 
 
 def _without_end(tokenizer: Any, ids: list[int]) -> list[int]:

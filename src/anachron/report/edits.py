@@ -29,6 +29,7 @@ COLUMNS = {  # heading: metric of `anachron.evaluate.metrics.summarise`, factor,
     "Seconds ↓": ("seconds", 1, 2),
 }
 WORDS = ("mode", "method")
+WIDE = 120  # letters that a terminal needs for one line a row
 IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
