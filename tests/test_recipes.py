@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.data.mini_updates import mini_updates
 from anachron.lm.formats import ChatTemplate
 from anachron.lm.model import load_tokenizer
 from staging import Stage, parse
@@ -144,6 +145,43 @@ def test_special_cases_and_overrides(tmp_path):
     assert {m for m, f in runs if f == "chat"} == {"apple/OpenELM-3B-Instruct", "google/gemma-2-2b-it"}
 
 
+TABLE_4 = ["FT", "FT+L", "MEND", "ROME", "MEMIT", "PROMPT"]  # paper 003, section 5, in the order of its rows
+
+
+def test_wikifactdiff_judges_what_the_paper_judged(tmp_path):
+    commands = record("wikifactdiff.sh", tmp_path, UPDATES="a.parquet", TRAIN_UPDATES="all.parquet")
+    for words in commands:
+        parse(words)
+    train, judge = commands
+    assert (train[0], judge[0]) == ("train-mend", "evaluate") and train[1] == judge[1] == "EleutherAI/gpt-j-6b"
+    assert option(judge, "--methods").split(",") == TABLE_4
+    assert option(judge, "--updates") == option(train, "--without") == "a.parquet"
+    assert option(train, "--updates") == "all.parquet"
+    assert option(judge, "--mend") == option(train, "--out")
+    assert option(judge, "--mode") is None and option(judge, "--limit") is None  # independent, all of them
+    assert option(judge, "--corpus") == "wikimedia/wikipedia:20231101.en"
+    changed = [judge[place + 1] for place, word in enumerate(judge) if word == "--set"]
+    assert changed == ["FT.last_position_loss=true", "FT+L.last_position_loss=true", "ROME.averaged_key=false"]
+
+
+def test_wikifactdiff_without_files_never_trains_on_what_it_judges(tmp_path):
+    train, judge = record("wikifactdiff.sh", tmp_path)
+    assert {option(train, "--updates"), option(train, "--without"), option(judge, "--updates")} == {
+        "Orange/WikiFactDiff"
+    }
+    assert option(train, "--scenario") == "AddRelation"
+
+
+def test_wikifactdiff_with_other_methods_and_settings(tmp_path):
+    (judge,) = record("wikifactdiff.sh", tmp_path, METHODS="ROME,EMMET", LIMIT="5", TOKENS="20", OUT="there")
+    assert option(judge, "--set") == "ROME.averaged_key=false" and "--mend" not in judge
+    assert option(judge, "--limit") == "5" and option(judge, "--corpus-tokens") == "20"
+    assert option(judge, "--out") == "there/run"
+    (tmp_path / "log").unlink()
+    (judge,) = record("wikifactdiff.sh", tmp_path, METHODS="ROME", SET="")
+    assert "--set" not in judge
+
+
 def test_the_template_for_openelm_shows_both_turns_once():
     tokenizer = load_tokenizer("demo")
     tokenizer.chat_template = (RECIPES / "openelm_chat.jinja").read_text()
@@ -207,3 +245,50 @@ def test_robustness_2025_runs_from_nothing_to_the_tables(stage):
     run_recipe(stage, "robustness-2025.sh", "mini", **settings)  # again: nothing is scored twice
     assert {path: path.stat().st_mtime_ns for path in (stage.folder / "first").rglob("scores.parquet")} == before
     assert len(before) == 4
+
+
+@pytest.mark.slow
+def test_wikifactdiff_runs_from_nothing_to_the_table_and_the_figure(stage, tmp_path):
+    table = updates_with_popularity()
+    table.head(2).write_parquet(stage.folder / "judged.parquet")
+    table.write_parquet(stage.folder / "all.parquet")
+    settings = {
+        "MODEL": "demo", "UPDATES": "judged.parquet", "TRAIN_UPDATES": "all.parquet", "CORPUS": "mini",
+        "TOKENS": "20000", "TRAIN_SCENARIO": "ReplaceObject", "MEND_STEPS": "5", "FLUENCY_TOKENS": "40", "OUT": "wfd",
+        "ANACHRON_CACHE": str(tmp_path / "cache"),
+    }  # fmt: skip
+    run_recipe(stage, "wikifactdiff.sh", **settings)
+    report = stage.folder / "wfd" / "run" / "report"
+    summary = pl.read_csv(report / "edits.csv")
+    assert summary["method"].to_list() == ["unedited", *TABLE_4]
+    assert summary["done"].to_list() == [2] * 7 and summary["failed"].sum() == 0
+    assert all(f"| {method} |" in (report / "markdown" / "edits.md").read_text() for method in TABLE_4)
+    assert "<svg" in (report / "bleedover.svg").read_text() and (report / "bleedover.pdf").stat().st_size > 1000
+    about = json.loads((stage.folder / "wfd" / "run" / "run.json").read_text())["methods"]
+    assert about["ROME"]["identity"]["settings"]["averaged_key"] is False
+    before = {path: path.stat().st_mtime_ns for path in (stage.folder / "wfd").rglob("part-*.parquet")}
+    run_recipe(stage, "wikifactdiff.sh", **settings)  # again: nothing is made twice
+    assert {path: path.stat().st_mtime_ns for path in (stage.folder / "wfd").rglob("part-*.parquet")} == before
+    assert len(before) == 7
+
+
+@pytest.mark.slow
+def test_wikifactdiff_runs_on_the_bundled_updates(stage, tmp_path):
+    """Nobody knows how popular their neighbours are, so there is a table and no figure."""
+    settings = {
+        "MODEL": "demo", "UPDATES": "mini-updates", "LIMIT": "2", "METHODS": "FT,PROMPT", "FLUENCY_TOKENS": "0",
+        "OUT": "wfd", "ANACHRON_CACHE": str(tmp_path / "cache"), "CORPUS": "mini",
+    }  # fmt: skip
+    run_recipe(stage, "wikifactdiff.sh", **settings)
+    report = stage.folder / "wfd" / "run" / "report"
+    assert pl.read_csv(report / "edits.csv")["method"].to_list() == ["unedited", "FT", "PROMPT"]
+    assert not list(report.glob("bleedover*"))
+
+
+def updates_with_popularity():
+    """The first of mini-updates, with made-up popularities: a neighbour's is the place of its label in the alphabet."""
+    rows = mini_updates().head(12).to_dicts()
+    for row in rows:
+        for neighbour in (*row["neighborhood"], *row["random_neighborhood"]):
+            neighbour["popularity"] = float(ord(neighbour["subject"]["label"][0].upper()))
+    return pl.DataFrame(rows, schema=mini_updates().schema)

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
     from anachron.core.dates import Date
     from anachron.core.facts import Fact
     from anachron.core.periods import Period
+    from anachron.data.cases import load_cases
     from anachron.data.loaders import load_dataset
+    from anachron.edit.base import Edit, edited
+    from anachron.edit.covariance import collect as collect_covariance
+    from anachron.edit.methods import make_edit
+    from anachron.edit.requests import EditRequest
+    from anachron.edit.storage import load_edit, save_edit, save_edited_model
     from anachron.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
+    from anachron.evaluate.plan import plan as plan_edits
+    from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.formats import Format
     from anachron.lm.model import LanguageModel, load_model
     from anachron.probe.metrics import fact_metrics, summarise
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
 __version__ = _version("anachron")
 
-_HOMES = {
+_HOMES = {  # name -> its module, and after a colon what it is called there
     "AnachronError": "errors",
     "BackendError": "errors",
     "ConfigError": "errors",
@@ -34,7 +42,19 @@ _HOMES = {
     "Date": "core.dates",
     "Fact": "core.facts",
     "Period": "core.periods",
+    "load_cases": "data.cases",
     "load_dataset": "data.loaders",
+    "Edit": "edit.base",
+    "edited": "edit.base",
+    "collect_covariance": "edit.covariance:collect",
+    "make_edit": "edit.methods",
+    "EditRequest": "edit.requests",
+    "load_edit": "edit.storage",
+    "save_edit": "edit.storage",
+    "save_edited_model": "edit.storage",
+    "plan_edits": "evaluate.plan:plan",
+    "EvaluateSettings": "evaluate.run",
+    "run_evaluation": "evaluate.run",
     "Format": "lm.formats",
     "LanguageModel": "lm.model",
     "load_model": "lm.model",
@@ -51,6 +71,9 @@ __all__ = [
     "Context",
     "DataError",
     "Date",
+    "Edit",
+    "EditRequest",
+    "EvaluateSettings",
     "Fact",
     "Format",
     "LanguageModel",
@@ -58,11 +81,20 @@ __all__ = [
     "Period",
     "ProbeSettings",
     "Sampling",
+    "collect_covariance",
+    "edited",
     "fact_metrics",
+    "load_cases",
     "load_dataset",
+    "load_edit",
     "load_model",
+    "make_edit",
+    "plan_edits",
+    "run_evaluation",
     "run_probe",
     "sample_contexts",
+    "save_edit",
+    "save_edited_model",
     "summarise",
 ]
 
@@ -70,7 +102,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'anachron' has no attribute {name!r}")
-    return getattr(import_module(f"anachron.{_HOMES[name]}"), name)
+    home, _, own = _HOMES[name].partition(":")
+    return getattr(import_module(f"anachron.{home}"), own or name)
 
 
 def __dir__() -> list[str]:

@@ -362,7 +362,7 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> list[types.SimpleNamespace]:
     found = [case(prompt=e.request.prompt, subject=e.request.subject, new=e.request.target) for e in EXAMPLES]
     found.append(case(new=None))
     fake = types.ModuleType("anachron.data.cases")
-    fake.load_cases = lambda name: types.SimpleNamespace(name=name, cases=tuple(found))  # type: ignore[attr-defined]
+    fake.load_cases = lambda name, **_: types.SimpleNamespace(name=name, cases=tuple(found))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "anachron.data.cases", fake)
     return found
 

@@ -79,6 +79,19 @@ def test_the_terminal_says_what_all_rows_share_and_fits_120_letters():
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
 
 
+def test_a_narrow_terminal_gets_two_lines_a_cell_and_whole_words():
+    lines = shown(edits_table(published(), narrow=True), 80)
+    text = "\n".join(lines)
+    assert all(word in text for word in ("Efficacy", "Bleedover", "nearest ↓", "Fluency", "unedited", "± 1.0"))
+    assert max(map(len, lines)) <= 80 and "45.9 ± 0.5" not in text
+
+
+def test_what_was_not_measured_at_all_is_said_once():
+    known = {"fluency": None, "fluency_low": None, "fluency_high": None, "fluency_n": 0}
+    without = pl.DataFrame([r | known for r in published().to_dicts()], infer_schema_length=None)
+    assert edit_notes(without)[2:] == ["not measured: Fluency"]
+
+
 def test_modes_are_sections_and_each_is_named_once():
     both = pl.concat([published(), published().with_columns(pl.lit("batch").alias("mode"))])
     lines = shown(edits_table(both))

@@ -19,7 +19,9 @@ def covariance(
     model: Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")],
     corpus: Annotated[
         str,
-        typer.Option(help="A UTF-8 text file (also .gz), a table or folder of tables, or a hub name[:config[:split]]."),
+        typer.Option(
+            help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], or mini."
+        ),
     ],
     layers: Annotated[str | None, typer.Option(help="Layers, from 0: 3 or 1,2,3 or 3-8.")] = None,
     modules: Annotated[
@@ -56,9 +58,9 @@ def covariance(
 ) -> None:
     """The statistics of a text that ROME, MEMIT, EMMET and AlphaEdit weigh a model's inputs by.
 
-    For the MLP output projection of each layer, C = E[k kT] over the inputs k of all tokens. It is kept under the
-    model's fingerprint, with its inverse or eigenvectors, and found again by the commands that edit. An interrupted
-    pass goes on where it stopped.
+    For the MLP output projection of each layer, C is the mean of k kT over the inputs k of all tokens. It is kept under
+    the model's fingerprint, with its inverse or eigenvectors, and found again by the commands that edit. An
+    interrupted pass goes on where it stopped.
 
     Example: anachron covariance gpt2 --corpus wiki.txt --layers 3-8
     """

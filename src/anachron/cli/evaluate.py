@@ -1,6 +1,7 @@
 """Commands that update facts in a model: ``edit``, and ``evaluate``, which also judges the updates."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,9 @@ from anachron.cli.output import print_json, progress_bar, quiet_loading, say, st
 Model = Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")]
 Updates = Annotated[
     str,
-    typer.Option(help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json[l], .parquet)."),
+    typer.Option(
+        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json, .jsonl, .parquet)."
+    ),
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
 CorpusOption = Annotated[
@@ -31,7 +34,9 @@ CorpusOption = Annotated[
     typer.Option(help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, or mini."),
 ]
 NoCovariance = Annotated[bool, typer.Option("--no-covariance", help="Take the identity in the covariance's place.")]
-CorpusTokens = Annotated[int, typer.Option(min=1, help="Tokens of the corpus to read.")]
+CorpusTokens = Annotated[
+    int | None, typer.Option(min=1, help="Tokens of the corpus to read; by default 100,000, and all of mini.")
+]
 Regularise = Annotated[float | None, typer.Option(help="Share of the mean diagonal to add to the covariance.")]
 Cache = Annotated[
     Path | None, typer.Option(help="Folder of the covariances; by default $ANACHRON_CACHE or the user's cache folder.")
@@ -65,7 +70,7 @@ def edit(
     dataset_revision: DatasetRevision = None,
     corpus: CorpusOption = None,
     no_covariance: NoCovariance = False,
-    corpus_tokens: CorpusTokens = 100_000,
+    corpus_tokens: CorpusTokens = None,
     regularise: Regularise = None,
     cache: Cache = None,
     mend: Mend = None,
@@ -89,8 +94,11 @@ def edit(
     from anachron.errors import ConfigError, DataError
     from anachron.evaluate.run import askable
 
+    wanted = _wanted((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
+    if save_model is not None and wanted.methods == ("PROMPT",):
+        raise ConfigError("--save-model: PROMPT changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
     cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
@@ -100,14 +108,24 @@ def edit(
             f"{len(failures)} of {len(cases.cases)} updates cannot be made, for instance: {failures[0].reason}; mend "
             "them, or leave them out with --skip"
         )
+    if failures:
+        warn(f"{len(failures)} of {len(cases.cases)} updates are left out, for instance: {failures[0].reason}")
+    if not requests:
+        raise DataError(f"{updates}: none of its {len(cases.cases)} updates can be made")
     lm = _load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    (planned,) = _plan(lm, (method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
+    (planned,) = _plan(lm, wanted)
+    if not json_:
+        say(f"{planned.method}: making {_updates(len(requests))}; settings: {planned.source}")
     made = make_edit(
         lm, planned.method, [request for _, request in requests], planned.settings, planned.resources, planned.sites
     )
+    made = replace(made, about=made.about | {
+        "settings_from": planned.source, "updates": updates, "updates_fingerprint": cases.fingerprint(),
+        "left_out": len(failures), **{name: planned.identity()[name] for name in ("covariance", "network")},
+    })  # fmt: skip
     save_edit(made, out)
     if save_model is not None:
         save_edited_model(lm, made, save_model)
@@ -115,9 +133,7 @@ def edit(
     if json_:
         print_json(about | {"skipped": len(failures), "settings": made.about["settings"]})
         return
-    say(f"{planned.method}: {len(requests):,} updates in {made.about['seconds']:.1f} s; settings: {planned.source}")
-    for name, kind in about["modules"].items():
-        say(f"  {name}: {kind}")
+    say(f"made in {made.about['seconds']:.1f} s; it changes {_changed_modules(about)}")
     say(f"written to {out}" + (f"; edited model in {save_model}" if save_model else ""))
 
 
@@ -139,7 +155,7 @@ def evaluate(
     dataset_revision: DatasetRevision = None,
     corpus: CorpusOption = None,
     no_covariance: NoCovariance = False,
-    corpus_tokens: CorpusTokens = 100_000,
+    corpus_tokens: CorpusTokens = None,
     regularise: Regularise = None,
     cache: Cache = None,
     mend: Mend = None,
@@ -159,34 +175,38 @@ def evaluate(
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
-    from anachron.data.cases import load_cases
+    from anachron.data.cases import BEYOND_LIMIT, load_cases
     from anachron.evaluate.judge import Judging
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.probe.run import Callbacks
-    from anachron.report.edits import edits_table
+    from anachron.report.edits import WIDE, edits_table
     from anachron.report.evaluation import write_evaluation
 
     settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens))
+    wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
     lm = _load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    planned = _plan(
-        lm, split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend
-    )
-    for one in planned:
-        say(f"{one.label}: settings {one.source}")
+    planned = _plan(lm, wanted)
+    if not json_:
+        for one in planned:
+            say(f"{one.label}: settings: {one.source}")
     with progress_bar(model) as progress:
         result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
     summary, notes = write_evaluation(result.targets, result.neighbours, result.updates, out / "report")
     if json_:
         print_json({"summary": summary.to_dicts(), "notes": notes, "run": str(out), "left_out": dict(cases.left_out)})
         return
-    stdout().print(edits_table(summary))
+    console = stdout()
+    console.print(edits_table(summary, narrow=console.width < WIDE))
+    others = {reason: count for reason, count in cases.left_out.items() if reason != BEYOND_LIMIT}
+    for reason, count in others.items():
+        say(f"left out: {_updates(count)}, {reason}")
     for note in notes:
         say(note)
-    say(f"run folder: {out}; tables and figure: {out / 'report'}")
+    say(f"run folder: {out}; tables{' and figure' if not notes else ''}: {out / 'report'}")
 
 
 def _load(name: str, **options: Any) -> Any:
@@ -196,40 +216,89 @@ def _load(name: str, **options: Any) -> Any:
     return load_model(name, **options)
 
 
-def _plan(
-    lm: Any, methods: tuple[str, ...], changes: list[str] | None, site: list[str] | None, corpus: str | None,
-    no_covariance: bool, corpus_tokens: int, regularise: float | None, cache: Path | None, mend: Path | None,
-) -> Any:  # fmt: skip
-    from anachron.edit.corpus import BUNDLED
+TOKENS = 100_000
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What the options of a command ask for, each checked as far as it can be without the model."""
+
+    methods: tuple[str, ...]
+    changes: dict[str, dict[str, Any]]
+    sites: dict[str, str]
+    corpus: Any  # an open corpus, or None
+    no_covariance: bool
+    tokens: int | None
+    regularise: float | None
+    cache: Path | None
+    mend: Path | None
+
+
+def _wanted(
+    methods: tuple[str, ...], set_: list[str] | None, site: list[str] | None, corpus: str | None, no_covariance: bool,
+    tokens: int | None, regularise: float | None, cache: Path | None, mend: Path | None,
+) -> _Wanted:  # fmt: skip
+    from anachron.edit.corpus import open_corpus
+    from anachron.edit.covariance import check_settings
+    from anachron.edit.methods import method_named
+    from anachron.errors import ConfigError
+
+    if not methods:
+        raise ConfigError("no method is named; give one at least, such as ROME")
+    if corpus is not None and no_covariance:
+        raise ConfigError("give either --corpus or --no-covariance, not both")
+    if mend is not None and not mend.is_file():
+        raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
+    check_settings(precision="float64", regularise=regularise)
+    names = tuple(method_named(name) for name in methods)
+    changes, sites = _changes(set_), _site_names(site)
+    text = None if corpus is None else open_corpus(corpus)
+    return _Wanted(names, changes, sites, text, no_covariance, tokens, regularise, cache, mend)
+
+
+def _plan(lm: Any, wanted: _Wanted) -> Any:
+    from anachron.edit.corpus import BUNDLED, open_corpus
     from anachron.edit.covariance import cache_folder, collect
     from anachron.edit.mend import MendNetwork
     from anachron.edit.sites import find_sites
-    from anachron.errors import ConfigError
     from anachron.evaluate.plan import plan
     from anachron.lm.model import DEMO
 
-    if corpus is not None and no_covariance:
-        raise ConfigError("give either --corpus or --no-covariance, not both")
-    if corpus is None and not no_covariance and lm.name == DEMO:
-        corpus = BUNDLED
+    corpus = wanted.corpus
+    if corpus is None and not wanted.no_covariance and lm.name == DEMO:
+        corpus = open_corpus(BUNDLED)
+    short = corpus is not None and corpus.name == BUNDLED and wanted.tokens is None  # it is known to be short
 
     def collected(modules: Any) -> Any:
         with progress_bar("covariance") as progress:
             return collect(
-                lm, modules, corpus or "", tokens=corpus_tokens, cache=cache or cache_folder(), regularise=regularise,
-                progress=progress, warn=warn,
+                lm, modules, corpus, tokens=wanted.tokens or TOKENS, cache=wanted.cache or cache_folder(),
+                regularise=wanted.regularise, progress=progress, warn=(lambda message: None) if short else warn,
             )  # fmt: skip
 
-    named = _site_names(site)
     return plan(
         lm,
-        methods,
-        changes=_changes(changes),
+        wanted.methods,
+        changes=wanted.changes,
         collect=None if corpus is None else collected,
-        identity_covariance=no_covariance,
-        network=None if mend is None else MendNetwork.load(mend, lm),
-        sites=find_sites(lm.model, **named) if named else None,
+        identity_covariance=wanted.no_covariance,
+        network=None if wanted.mend is None else MendNetwork.load(wanted.mend, lm),
+        sites=find_sites(lm.model, **wanted.sites) if wanted.sites else None,
     )
+
+
+def _updates(count: int) -> str:
+    return "1 update" if count == 1 else f"{count:,} updates"
+
+
+def _changed_modules(about: dict[str, Any]) -> str:
+    """What an edit changes, in words: the module's name where it is one, otherwise how many and the first."""
+    modules = about["modules"]
+    if not modules:
+        return "no weights: it is a text put before every prompt"
+    kinds = ", ".join(dict.fromkeys(modules.values()))
+    first = next(iter(modules))
+    return f"{first} ({kinds})" if len(modules) == 1 else f"{len(modules)} modules ({kinds}), the first {first}"
 
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.options import Device, DeviceMap, Dtype, JsonFlag, Revision, Tokenizer, Trust, split_commas
+from anachron.cli.options import (
+    DatasetRevision,
+    Device,
+    DeviceMap,
+    Dtype,
+    JsonFlag,
+    Revision,
+    Split,
+    Tokenizer,
+    Trust,
+    split_commas,
+)
 from anachron.cli.output import print_json, progress_bar, quiet_loading, say, warn
 
 
@@ -24,6 +35,14 @@ def train_mend(
         Path | None,
         typer.Option(help="File with a text a line that edits must leave alone; by default the updates' neighbours."),
     ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(help="Updates to be judged on later, a file or hub name: none of their subjects is learned from."),
+    ] = None,
+    scenario: Annotated[str, typer.Option(help="Which updates to learn from, such as AddRelation.")] = "ReplaceObject",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")] = None,
+    split: Split = None,
+    dataset_revision: DatasetRevision = None,
     steps: Annotated[int, typer.Option(help="Steps of the optimiser.")] = 10_000,
     batch: Annotated[int, typer.Option(help="Updates a step, each an edit of its own.")] = 10,
     rank: Annotated[int, typer.Option(help="Rank of the network's layers.")] = 1920,
@@ -50,8 +69,9 @@ def train_mend(
 
     It learns to change the model so that it says each update's new object, also after other prompts, and to leave
     unrelated text alone. The network is for this model only. An interrupted training goes on from its last checkpoint.
+    What it has learned from says nothing about how well it edits: judge it on other updates (--without).
 
-    Example: anachron train-mend gpt2 --updates updates.parquet --out gpt2.mend
+    Example: anachron train-mend gpt2 --updates train.parquet --without judged.parquet --out gpt2-mend.safetensors
     """
     from dataclasses import replace
 
@@ -68,7 +88,14 @@ def train_mend(
         chosen or (0,), rank, start, normalise, edit_weight, kl_weight, rate, lr_rate, clip, steps, batch, seed
     )  # what is wrong in the command is said before anything is loaded
     lines = () if text is None else _lines(text)
-    cases = load_cases(updates).cases
+    judged = set() if without is None else {case.subject for case in load_cases(without, scenario=None).cases}
+    found = load_cases(updates, split=split, revision=dataset_revision, scenario=scenario).cases
+    others = [case for case in found if case.subject not in judged]
+    if len(others) < len(found):
+        say(f"{len(found) - len(others):,} of {len(found):,} updates are about subjects of {without}: left out")
+    if not others:
+        raise DataError(f"{updates}: every update is about a subject of {without}; nothing is left to learn from")
+    cases = others[:limit]
     examples, left_out = examples_of(cases, lines)
     if not examples:
         raise DataError(f"{updates}: no update can be learned from, for instance: {(left_out or ['it has none'])[0]}")

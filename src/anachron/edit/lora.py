@@ -4,6 +4,7 @@ The practitioner's baseline. The adapters are taken off again after training; wh
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,9 @@ def _adapted(lm: LanguageModel, config: Any, seed: int) -> Temporary[None]:
             vars(model.config).update(settings)
 
         try:
-            with torch.random.fork_rng(devices=[lm.device] if lm.device.type == "cuda" else []):
+            devices = [lm.device] if lm.device.type == "cuda" else []
+            with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # peft asks for what transformers has renamed
                 torch.manual_seed(seed)
                 get_peft_model(model, config, adapter_name=ADAPTER, autocast_adapter_dtype=True)
         except BaseException as error:

@@ -4,8 +4,9 @@ Layers are scaled by relative depth. MEMIT's weight of the covariance is scaled 
 k' C^-1 k is n on average whatever the scale of C, and the weight stands beside it. Everything else stays.
 """
 
+import json
 from dataclasses import dataclass, fields, replace
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from anachron.edit.sites import Sites, features
@@ -13,6 +14,7 @@ from anachron.errors import ConfigError
 from anachron.lm.model import DEMO, DEMO_UNTRAINED, LanguageModel
 
 LAYER_FIELDS = ("layer", "layers")
+POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +100,23 @@ def _depth(layer: int, before: int, now: int) -> int:
 
 
 def changed(settings: Any, method: str, changes: dict[str, Any]) -> Any:
-    """Settings with some of them changed, each checked. Raises `ConfigError` for an unknown name or a wrong type."""
+    """Settings with some of them changed, each checked.
+
+    Raises `ConfigError` for an unknown name, a wrong type, and a number that makes no sense.
+    """
+    known = {field.name: field for field in fields(settings)}
     kinds = get_type_hints(type(settings))
-    known = [field.name for field in fields(settings)]
     checked = {}
-    for name, value in changes.items():
+    for name, given in changes.items():
         if name not in known:
             raise ConfigError(f"{method} has no setting {name!r}; it has {', '.join(known)}")
-        checked[name] = _tuples(value)
-        if not _fits(checked[name], kinds[name]):
-            kind = getattr(kinds[name], "__name__", "") if isinstance(kinds[name], type) else str(kinds[name])
-            raise ConfigError(
-                f"{method}.{name} = {value!r} is of the wrong kind; give {kind}, as {getattr(settings, name)!r}"
-            )
+        checked[name] = value = _tuples(given)
+        if not _fits(value, kinds[name]):
+            default = known[name].default
+            example = "" if default is None else f", such as {json.dumps(default)}"
+            raise ConfigError(f"{method}.{name} {json.dumps(given)} must be {_kind(kinds[name])}{example}")
+        if isinstance(value, int | float) and not (value > 0 if name in POSITIVE else value >= 0):
+            raise ConfigError(f"{method}.{name} {value!r} must be {'above 0' if name in POSITIVE else '0 or more'}")
     return replace(settings, **checked)
 
 
@@ -131,3 +137,10 @@ def _fits(value: Any, kind: Any) -> bool:
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, int | float if kind is float else kind)
+
+
+def _kind(kind: Any) -> str:
+    """The type of a setting in words."""
+    names = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "null", tuple: "a list"}
+    allowed = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return " or ".join(names.get(get_origin(one) or one, "a text") for one in allowed)

@@ -75,7 +75,7 @@ def find_sites(
     for. Raises `ModelError` that lists what was looked for, and how to name modules by hand.
     """
     if (mlp_in is None) != (mlp_out is None):
-        raise ConfigError("give both the projections into the MLP and the one out of it, or neither")
+        raise ConfigError("give both mlp_in, the projections into the MLP, and mlp_out, the one out of it, or neither")
     holder = next((name for name in ([blocks] if blocks else BLOCKS) if _module(model, name) is not None), None)
     if holder is None:
         raise _not_found(model, "blocks", [blocks] if blocks else BLOCKS)

@@ -177,9 +177,13 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
     facts = check_neighbours(neighbours)
     known = facts.drop_nulls(["before", "after", "dist", "popularity"])
     if not known.height:
+        if not facts.height:
+            raise DataError("the data set has no neighbours; bins of bleedover need some, with dist and popularity")
+        lacking = " and ".join(name for name in ("dist", "popularity") if not facts[name].count())
         raise DataError(
-            f"none of {facts.height} neighbours has scores, dist and popularity; bins of bleedover need all three, so "
-            "take a data set that states dist and popularity"
+            f"none of {facts.height} neighbours has scores, dist and popularity"
+            f"{f' ({lacking} of none is known)' if lacking else ''}; bins of bleedover need all "
+            "three, so take a data set that states dist and popularity"
         )
     known = known.with_columns(
         (1.0 - pl.col("dist")).alias("similarity"),

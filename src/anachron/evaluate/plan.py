@@ -2,10 +2,11 @@
 first update, so that what is wrong in the command is said at once and not once an update."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from anachron.edit.base import fingerprint
+from anachron.edit.lora import LoraSettings
 from anachron.edit.mend import MendNetwork
 from anachron.edit.methods import METHODS, Resources, method_named, settings_for, with_contexts
 from anachron.edit.presets import changed
@@ -65,45 +66,63 @@ def plan(
     unknown = [name for name in changes or {} if method_named(name) not in names]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
-    return [_planned(lm, name, changes or {}, collect, identity_covariance, network, sites) for name in names]
+    planned = [_planned(lm, name, changes or {}, network, sites) for name in names]
+    modules = {one.label: METHODS[one.method].modules(one.settings, one.sites or NO_SITES) for one in planned}
+    together = tuple(dict.fromkeys(name for own in modules.values() for name in own))
+    if together and collect is None and not identity_covariance:
+        named, needed = next((label, own) for label, own in modules.items() if own)
+        raise ConfigError(
+            f"{named} needs the covariance of {', '.join(needed)}: give a text with --corpus, or --no-covariance to do "
+            "without"
+        )
+    found: Mapping[str, SecondMoment] = {}
+    if together and collect is not None and not identity_covariance:
+        found = collect(together)  # one pass over the text serves all methods
+    return [_ready(one, modules[one.label], None if identity_covariance else found) for one in planned]
+
+
+def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:
+    """With its covariance factorised; None where the identity stands in."""
+    if not modules:
+        return planned
+    own = None if found is None else {name: found[name] for name in modules}
+    for moment in (own or {}).values():
+        if planned.method == "AlphaEdit":
+            moment.eigen()
+        else:
+            moment.factorise()
+    return replace(planned, resources=replace(planned.resources, covariance=own))
 
 
 def _planned(
-    lm: LanguageModel, name: str, changes: Mapping[str, Mapping[str, Any]], collect: Collect | None, identity: bool,
-    network: MendNetwork | None, sites: Sites | None,
+    lm: LanguageModel, name: str, changes: Mapping[str, Mapping[str, Any]], network: MendNetwork | None,
+    sites: Sites | None,
 ) -> Planned:  # fmt: skip
     method = METHODS[name]
     sites = sites or (find_sites(lm.model) if method.needs_sites else NO_SITES)
     settings, source = settings_for(name, lm, sites)
     for given, wanted in changes.items():
         if method_named(given) == name:
+            if method.needs_network:
+                raise ConfigError(f"the settings of {name} are those of its network; train another with train-mend")
             settings = changed(settings, name, dict(wanted))
             source += f", changed: {', '.join(wanted)}"
-    modules = method.modules(settings, sites)
-    for module in modules:
-        weight_of(lm.model, module)
-    settings = with_contexts(lm, settings)
-    covariance: Mapping[str, SecondMoment] | None = {}
-    if modules and identity:
-        covariance = None
-    elif modules and collect is not None:
-        covariance = collect(modules)
-        for moment in covariance.values():
-            if name == "AlphaEdit":
-                moment.eigen()
-            else:
-                moment.factorise()
-    elif modules:
-        raise ConfigError(
-            f"{name} needs the covariance of {', '.join(modules)}: give a text with --corpus, or --no-covariance to do "
-            "without"
-        )
     if method.needs_network and network is None:
         raise ConfigError(f"{name} needs its trained network: train one with anachron train-mend, give it with --mend")
     if method.needs_network and network is not None:
         settings, source = network.settings, "of the trained network"
-    about = Resources(covariance, network if method.needs_network else None)
-    return Planned(name, name, settings, source, about, sites)
+    for layer in _layers(settings):
+        sites.block(layer)
+        if method.settings is not LoraSettings:
+            weight_of(lm.model, sites.mlp_out(layer))
+    settings = with_contexts(lm, settings)
+    return Planned(name, name, settings, source, Resources(network=network if method.needs_network else None), sites)
+
+
+def _layers(settings: Any) -> Sequence[int]:
+    """The blocks that a method edits, by its settings; none where it edits all, or no block."""
+    one, several = getattr(settings, "layer", None), getattr(settings, "layers", None)
+    return (one,) if one is not None else several or ()
 
 
 def _as_json(value: Any) -> Any:

@@ -86,7 +86,8 @@ def run_evaluation(
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
     identity = model_identity(lm) | {
-        "updates": cases.name, "updates_fingerprint": cases.fingerprint(), "mode": settings.mode, "size": settings.size,
+        "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
+        "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
     }  # fmt: skip
     with (
@@ -106,13 +107,18 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
     for planned in methods:
         identity = planned.identity()
         if planned.label in known:
-            found = differences(known[planned.label]["identity"], identity)
+            found = differences(_flat(known[planned.label]["identity"]), _flat(identity))
             if found:
                 raise ConfigError(
                     f"{folder} holds {planned.label} with other settings ({'; '.join(found)}); choose another --out or "
                     "the same settings"
                 )
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
+
+
+def _flat(identity: Json) -> Json:
+    """A method's identity with each of its settings beside the rest, so that a difference names the one setting."""
+    return {**identity, "settings": None, **{f"settings.{name}": v for name, v in identity["settings"].items()}}
 
 
 class _Run:
@@ -183,6 +189,8 @@ class _Run:
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         requests, unaskable = askable(part)
         cases = [case for case, _ in requests]
+        before = sum(map(len, self.parts[:number]))
+        self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
         with _failures(*cases) as found:
             edit = self._edit(planned, cases)
             with edited(self.lm, edit, check=False):

@@ -18,7 +18,7 @@ from anachron.io import Json, differences, file_fingerprint, read_json, read_tab
 from anachron.probe.metrics import RUN_KEYS
 
 RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
-NAMES = frozenset({"dataset"})  # where it was read from; its fingerprint says what it is
+NAMES = frozenset({"dataset", "updates"})  # where it was read from; its fingerprint says what it is
 
 
 def part_path(folder: Path, part: int) -> Path:

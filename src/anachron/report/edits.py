@@ -29,23 +29,30 @@ COLUMNS = {  # heading: metric of `anachron.evaluate.metrics.summarise`, factor,
     "Seconds ↓": ("seconds", 1, 2),
 }
 WORDS = ("mode", "method")
+WIDE = 120  # letters that a terminal needs for one line a row
 IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
-def edits_table(summary: pl.DataFrame) -> Table:
+def edits_table(summary: pl.DataFrame, *, narrow: bool = False) -> Table:
     """Rows of `anachron.evaluate.metrics.summarise` for the terminal, a section a mode.
 
     Mode and number of updates have columns only where they differ between rows, otherwise the title says them; failed
-    updates have one where there are any. Raises `DataError` for a table that lacks a column or has no rows.
+    updates have one where there are any. narrow: two lines a cell, so that a terminal of 80 letters has room for it.
+    Raises `DataError` for a table that lacks a column or has no rows.
     """
     cells = printed(summary)
+    if narrow:
+        cells = cells.with_columns(pl.all().str.replace(" ±", "\n±", literal=True))
     table = Table(
+        padding=(0, 0 if narrow else 1),
         title=escape(f"{TITLE}, {_same(summary)}" if _same(summary) else TITLE),
         caption="\n".join(map(escape, edit_notes(summary))),
         caption_justify="left",
     )
     for name in cells.columns:
         heading = name.replace("Bleedover ", "Bleedover\n")  # so that eight columns fit a terminal of 120 letters
+        if narrow and "\n" not in heading:
+            heading = heading.replace("-" if "-" in heading else " ", "\n")
         table.add_column(heading, justify="left" if name in WORDS else "right", overflow="fold")
     last = None
     for mode, row in zip(summary["mode"], cells.rows(named=True), strict=True):
@@ -81,11 +88,15 @@ def edit_notes(summary: pl.DataFrame) -> list[str]:
         "mean ± half of the 95 % interval over updates (normal; Efficacy-S: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
+    absent = [name for name, (metric, *_) in COLUMNS.items() if not summary[f"{metric}_n"].sum()]
+    if absent and summary["done"].sum():
+        notes.append(f"not measured: {', '.join(heading[:-2] for heading in absent)}")
     lacking: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for row in summary.iter_rows(named=True):
         gaps: dict[int, list[str]] = {}
         for heading, (metric, *_) in COLUMNS.items():
-            gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
+            if heading not in absent:
+                gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
         name = f"{row['method']} ({row['mode']})" if "mode" in _leading(summary) else row["method"]
         for gap, headings in gaps.items():
             if gap:
@@ -132,7 +143,8 @@ def _same(summary: pl.DataFrame) -> str:
     """What all rows have in common."""
     leading = _leading(summary)
     said = [] if "mode" in leading else [f"mode {summary['mode'][0]}"]
-    return ", ".join(said if "done" in leading else [*said, f"{summary['done'][0]:,} updates"])
+    done = summary["done"][0]
+    return ", ".join(said if "done" in leading else [*said, "1 update" if done == 1 else f"{done:,} updates"])
 
 
 def _text(value: object) -> str:

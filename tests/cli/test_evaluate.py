@@ -1,0 +1,405 @@
+"""The commands edit, evaluate and train-mend as scripts use them, on the demo model with fast settings."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anachron.cli.main import _code
+from anachron.data.mini_updates import mini_updates
+from anachron.edit import covariance
+from anachron.edit.base import edited
+from anachron.edit.storage import load_edit
+from anachron.errors import ModelError
+from anachron.evaluate import run as run_module
+from anachron.lm.model import load_model
+
+ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
+FT = ["--set", "FT.steps=2"]
+QUICK = ["--fluency-tokens", "0"]
+COUNTERFACT = Path("/work/shared/data/editing/counterfact-edit-1k.json")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    """Three of mini-updates, each with two neighbours of a kind."""
+    few = mini_updates().head(3).to_dicts()
+    for row in few:
+        for kind in ("neighborhood", "random_neighborhood"):
+            row[kind] = row[kind][:2]
+    return few
+
+
+@pytest.fixture(scope="module")
+def updates(rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("updates") / "three.json", rows)
+
+
+def write(path: Path, content: Any) -> Path:
+    path.write_text(json.dumps(content), "utf-8")
+    return path
+
+
+def run(*words: object) -> int:
+    return _code([str(word) for word in words], debug=False)
+
+
+def content(folder: Path) -> dict[str, Any]:
+    tables = {name: pl.read_parquet(folder / f"{name}.parquet") for name in ("targets", "neighbours", "updates")}
+    return {name: table.drop("seconds", strict=False).to_dicts() for name, table in tables.items()}
+
+
+def request(row: dict[str, Any]) -> tuple[str, str]:
+    new = next(o["label"] for o in row["objects"] if o["decision"] == "new")
+    return row["update_prompt"].removesuffix("____").strip(), new
+
+
+# edit
+
+
+def test_an_edit_is_a_file_with_its_origin(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "rome.safetensors"
+    assert run("edit", "demo", "--updates", updates, "--method", "rome", "--out", out, *ROME, "--json") == 0
+    printed, said = capsys.readouterr()
+    found = json.loads(printed)
+    assert said == ""
+    assert (found["method"], found["edits"], found["skipped"], found["edit"]) == ("ROME", 3, 0, str(out))
+    assert found["settings"]["steps"] == 2 and found["settings_from"].endswith("changed: steps, contexts")
+    manifest = json.loads(Path(f"{out}.manifest.json").read_text())
+    assert manifest["parameters"]["updates"] == str(updates) and manifest["counts"]["edits"] == 3
+    assert manifest["parameters"]["settings_from"] == found["settings_from"]
+    edit, lm = load_edit(out), load_model("demo")
+    ask = [request(row) for row in rows]
+    before = lm.log_probs(ask)
+    with edited(lm, edit):
+        assert not np.array_equal(lm.log_probs(ask), before)
+    assert np.array_equal(lm.log_probs(ask), before)
+    with pytest.raises(ModelError, match="load the model it was made on"), edited(load_model("demo-untrained"), edit):
+        pass
+
+
+def test_an_edited_model_is_a_folder_like_any_other(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out, folder = tmp_path / "ft.safetensors", tmp_path / "edited"
+    command = ["edit", "demo", "--updates", updates, "--method", "FT", "--out", out, *FT, "--save-model", folder]
+    assert run(*command) == 0
+    printed, said = capsys.readouterr()
+    assert printed == "" and f"written to {out}; edited model in {folder}" in said
+    assert "it changes model.layers.1.mlp.down_proj (dense)" in said
+    pairs = tmp_path / "pairs.jsonl"
+    asked = [request(row) for row in rows]
+    pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in asked), "utf-8")
+    assert run("score", folder, "--input", pairs, "--out", tmp_path / "scores.parquet") == 0
+    lm = load_model("demo")
+    with edited(lm, load_edit(out)):
+        wanted = lm.log_probs(asked)
+    np.testing.assert_allclose(pl.read_parquet(tmp_path / "scores.parquet")["logp"].to_numpy(), wanted, atol=1e-5)
+    capsys.readouterr()
+    assert run(*command) == 2
+    assert "is there already; choose another folder" in capsys.readouterr().err
+
+
+def test_prompt_changes_no_weights_and_saves_no_model(
+    updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    command = ["edit", "demo", "--updates", updates, "--method", "PROMPT", "--out", tmp_path / "p.safetensors"]
+    assert run(*command) == 0
+    assert "no weights: it is a text put before every prompt" in capsys.readouterr().err
+    assert load_edit(tmp_path / "p.safetensors").prefix.count(". ") == 3
+    (tmp_path / "p.safetensors").unlink()
+    assert run(*command, "--save-model", tmp_path / "folder") == 2
+    assert "PROMPT changes no weights" in capsys.readouterr().err
+    assert not (tmp_path / "p.safetensors").exists() and not (tmp_path / "folder").exists()
+
+
+def test_updates_that_cannot_be_asked_for(
+    rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The command edit stops, or leaves them out on request; evaluate makes them records with the reason."""
+    bad = rows[0] | {"subject": rows[0]["subject"] | {"label": "Atlantis"}, "case_id": 99}
+    mixed = write(tmp_path / "mixed.json", [bad, *rows[1:]])
+    command = ["edit", "demo", "--method", "FT", "--out", tmp_path / "ft.safetensors", *FT]
+    assert run(*command, "--updates", mixed) == 1
+    said = capsys.readouterr().err
+    assert "1 of 3 updates cannot be made" in said and "'Atlantis' is not in the prompt" in said and "--skip" in said
+    assert run(*command, "--updates", mixed, "--skip") == 0
+    said = capsys.readouterr().err
+    assert "warning: 1 of 3 updates are left out" in said and "making 2 updates" in said
+    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip") == 1
+    assert "none of its 1 updates can be made" in capsys.readouterr().err
+    out = tmp_path / "run"
+    assert run("evaluate", "demo", "--updates", mixed, "--methods", "FT", "--out", out, *FT, *QUICK, "--json") == 0
+    printed, said = capsys.readouterr()
+    assert "FT: 1 of 3 updates failed, 1 of them: the subject 'Atlantis'" in said
+    assert {row["method"]: (row["done"], row["failed"]) for row in json.loads(printed)["summary"]} == {
+        "unedited": (3, 0), "FT": (2, 1),
+    }  # fmt: skip
+    failed = pl.read_parquet(out / "updates.parquet").row(0, named=True)
+    assert failed["status"] == "failed" and "Atlantis" in failed["reason"]
+    targets = pl.read_parquet(out / "targets.parquet")
+    assert not targets.filter(case_id="99")["new_after"].count()  # never given the clean model's
+
+
+# evaluate
+
+
+def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "run"
+    base = ["evaluate", "demo", "--updates", updates, "--out", out, "--fluency-tokens", "24", *FT]
+    assert run(*base, "--methods", "FT,PROMPT") == 0
+    printed, said = capsys.readouterr()
+    assert "Edited models, mode independent, 3 updates" in printed and "mean ± half of the 95 % interval" in printed
+    assert re.search(r"│ FT +│", printed) and re.search(r"│ PROMPT +│", printed)
+    assert "FT: settings: chosen for the demo model, changed: steps" in said
+    assert "no figure of bleedover: none of 24 neighbours" in said and "(popularity of none is known)" in said
+    assert f"run folder: {out}; tables: {out / 'report'}" in said
+    assert {p.name for p in (out / "report").iterdir()} == {
+        "edits.csv", "edits.parquet", "markdown", "latex", "metrics.parquet",
+    }  # fmt: skip
+    summary = pl.read_csv(out / "report" / "edits.csv")
+    assert summary["fluency"].min() > 0 and summary["fluency_n"].to_list() == [3, 3, 3]
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("part-*.parquet")}
+    # another method into the finished run: what is there is kept, and is in the table again
+    assert run(*base[:-2], *ROME, "--methods", "ROME", "--json") == 0
+    printed, said = capsys.readouterr()
+    assert [row["method"] for row in json.loads(printed)["summary"]] == ["unedited", "FT", "PROMPT", "ROME"]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    # other settings are refused with the difference, of a method and of the run
+    assert run(*base[:-1], "FT.steps=3", "--methods", "FT") == 2
+    assert "holds FT with other settings (settings.steps: 2 -> 3)" in said_by(capsys)
+    assert run(*base, "--methods", "FT", "--mode", "batch") == 2
+    assert "mode: 'independent' -> 'batch'" in said_by(capsys)
+    assert run(*base, "--methods", "FT", "--limit", "2") == 2
+    assert "number_of_updates: 3 -> 2" in said_by(capsys)
+    other = write(tmp_path / "renamed.json", json.loads(updates.read_text()))  # the same updates from another file
+    assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
+
+
+def said_by(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was said on one line, without anything on stdout."""
+    printed, said = capsys.readouterr()
+    assert printed == "" and len(said.strip().splitlines()[-1]) == len(said.strip().splitlines()[-1].strip())
+    return " ".join(said.split())
+
+
+@pytest.mark.parametrize("mode", ["batch", "sequential"])
+def test_other_modes(mode: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "ROME", "--mode", mode, "--size", 2]
+    assert run(*command, "--out", tmp_path / "run", *ROME, *QUICK, "--json") == 0
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    assert {(row["mode"], row["done"]) for row in summary} == {(mode, 3)}
+    seconds = pl.read_parquet(tmp_path / "run" / "updates.parquet")["seconds"]
+    assert (seconds[0] == seconds[1]) == (mode == "batch")
+
+
+def test_a_killed_run_goes_on_with_the_same_command(
+    updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(run_module, "PART", 1)  # updates that a killed run can lose
+    command = ["evaluate", "demo", "--updates", str(updates), "--methods", "FT,ROME", *FT, *ROME, *QUICK]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    code = (
+        "import sys, anachron.evaluate.run as run; run.PART = 1\n"
+        "from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *command, "--out", str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not (cut / "FT" / "part-00001.parquet").is_file():
+        assert child.poll() is None and time.monotonic() < deadline, child.stderr.read() if child.stderr else ""
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert not (cut / "targets.parquet").exists()
+    kept = {path: path.stat().st_mtime_ns for path in cut.rglob("part-*.parquet")}
+    assert len(kept) >= 5
+    assert run(*command, "--out", cut) == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert run(*command, "--out", whole) == 0
+    assert content(cut) == content(whole)
+    assert len(json.loads((cut / "run.json").read_text())["sessions"]) == 2
+
+
+def test_one_pass_over_the_text_serves_all_methods(
+    updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    asked: list[list[str]] = []
+    real = covariance.collect
+
+    def counted(lm: Any, modules: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(list(modules))
+        return real(lm, modules, *rest, **more)
+
+    monkeypatch.setattr(covariance, "collect", counted)
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "\n".join(f"In {n}, the {n * 37 % 1009} of place {n % 11} met {n * 7919 % 997}." for n in range(300))
+    )
+    steps = [f"--set={name}.steps=1" for name in ("ROME", "MEMIT")] + [
+        f"--set={name}.contexts=[]" for name in ("ROME", "MEMIT")
+    ]
+    command = ["evaluate", "demo", "--updates", updates, "--limit", "1", "--methods", "ROME,MEMIT,PROMPT", *QUICK]
+    command += ["--corpus", text, "--corpus-tokens", "2000", "--regularise", "0.01", "--cache", tmp_path / "cache"]
+    assert run(*command, *steps, "--out", tmp_path / "run", "--json") == 0
+    assert [len(set(modules)) for modules in asked] == [3]
+    methods = json.loads((tmp_path / "run" / "run.json").read_text())["methods"]
+    assert {name: len(about["identity"]["covariance"]) for name, about in methods.items()} == {
+        "ROME": 1, "MEMIT": 3, "PROMPT": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(not COUNTERFACT.is_file(), reason="needs the CounterFact file")
+def test_counterfact_as_it_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["evaluate", "demo", "--updates", COUNTERFACT, "--limit", "2", "--methods", "FT,PROMPT", *FT, *QUICK]
+    assert run(*command, "--out", tmp_path / "run", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["done"] for row in found["summary"]] == [2, 2, 2]
+    assert found["left_out"] == {"beyond the limit": 998}
+    ft = found["summary"][1]
+    assert ft["efficacy_difference"] is not None and ft["bleedover_nearest"] is not None
+
+
+def test_scenarios_left_out_are_said(rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = rows[2] | {
+        "objects": [o for o in rows[2]["objects"] if o["decision"] == "obsolete"], "scenario": "Archive",
+        "is_replace": False,
+    }  # fmt: skip
+    path = write(tmp_path / "two.json", [rows[0], other])
+    command = ["evaluate", "demo", "--updates", path, "--methods", "PROMPT", "--out", tmp_path / "run", *QUICK]
+    assert run(*command) == 0
+    assert "left out: 1 update, scenario Archive" in capsys.readouterr().err
+
+
+# train-mend
+
+
+def test_mend_learns_from_no_subject_that_is_judged(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    network = tmp_path / "mend.safetensors"
+    judged = write(tmp_path / "judged.json", rows[:1])
+    train = ["train-mend", "demo", "--updates", updates, "--steps", "2", "--batch", "1", "--rank", "4"]
+    assert run(*train, "--without", judged, "--out", network, "--json") == 0
+    printed, said = capsys.readouterr()
+    assert json.loads(printed)["examples"] == 2
+    assert f"1 of 3 updates are about subjects of {judged}: left out" in said
+    assert run(*train, "--without", updates, "--out", tmp_path / "n") == 1
+    assert "nothing is left to learn from" in capsys.readouterr().err
+    assert run(*train, "--scenario", "Archive", "--out", tmp_path / "n") == 1
+    assert "no update of the scenario Archive" in capsys.readouterr().err
+    judge = ["--updates", judged, "--methods", "MEND", "--out", tmp_path / "run", *QUICK]
+    assert run("evaluate", "demo", *judge, "--mend", network, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["summary"][1]["done"] == 1
+    assert run("evaluate", "demo-untrained", *judge, "--mend", network) == 1
+    assert "train one for it with anachron train-mend" in capsys.readouterr().err
+    assert run("evaluate", "demo", *judge, "--mend", network, "--set", "MEND.rate=1") == 2
+    assert "the settings of MEND are those of its network" in capsys.readouterr().err
+
+
+# wrong use
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no json", "as JSON: Expecting value"),
+        ('{"subject": "France"}', "holds one dict, not a list of records"),
+        ("[]", "has no records"),
+        ('[{"topic": "France", "claim": "Paris"}]', "no update that is known here; give those of one of WikiFactDiff"),
+        ('[{"prompt": "The capital of France is", "target_new": "Lyon"}]', "lacks subject"),
+        ('[{"prompt": "The capital of France is", "target_new": 7, "subject": "France"}]', "target_new is 7"),
+    ],
+)
+def test_wrong_files(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "updates.json"
+    path.write_text(text)
+    for command in (
+        ["edit", "demo", "--method", "FT", "--out", tmp_path / "e.safetensors"],
+        ["evaluate", "demo", "--methods", "FT", "--out", tmp_path / "run"],
+        ["train-mend", "demo", "--out", tmp_path / "network"],
+    ):
+        assert run(*command, "--updates", path) == 1
+        assert said in said_by(capsys)
+    assert [p.name for p in tmp_path.iterdir()] == ["updates.json"]
+
+
+EARLY = [  # said before anything is loaded
+    (["--methods", "ROAM"], "method 'ROAM': choose one of FT, FT+L, MEND"),
+    (["--methods", ","], "no method is named"),
+    (["--methods", "FT", "--mode", "parallel"], "mode 'parallel': choose one of independent, batch, sequential"),
+    (["--methods", "FT", "--size", "2"], "for the modes batch and sequential only"),
+    (["--methods", "FT", "--set", "steps=3"], "write METHOD.NAME=VALUE, for instance ROME.layer=5"),
+    (["--methods", "FT", "--set", "FT.steps"], "write METHOD.NAME=VALUE"),
+    (["--methods", "FT", "--site", "bloks=h"], "write blocks=NAME, mlp_in=NAME or mlp_out=NAME"),
+    (["--methods", "ROME", "--corpus", "mini", "--no-covariance"], "either --corpus or --no-covariance"),
+    (["--methods", "ROME", "--corpus", "none.txt"], "corpus none.txt: no such file"),
+    (["--methods", "ROME", "--regularise", "0"], "give a number above 0"),
+    (["--methods", "MEND", "--mend", "none.safetensors"], "no such file; train a network with anachron train-mend"),
+]
+LATE = [
+    (["--methods", "FT,ft"], 2, "are not all different"),
+    (["--methods", "FT", "--set", "ROME.steps=3"], 2, "settings are given for ROME, which is not among FT"),
+    (["--methods", "FT", "--set", "FT.stepps=3"], 2, "FT has no setting 'stepps'; it has layer, steps"),
+    (["--methods", "FT", "--set", "FT.steps=many"], 2, 'FT.steps "many" must be a whole number, such as 25'),
+    (["--methods", "FT", "--set", "FT.steps=-1"], 2, "FT.steps -1 must be above 0"),
+    (["--methods", "FT", "--set", "FT.eps=wide"], 2, 'FT.eps "wide" must be a number or null'),
+    (["--methods", "FT", "--set", "FT.eps=-1"], 2, "FT.eps -1 must be 0 or more"),
+    (["--methods", "FT", "--set", "FT.layer=9"], 2, "layer 9: the model has 4 layers, numbered from 0"),
+    (["--methods", "LoRA", "--set", "LoRA.layers=[9]"], 2, "layer 9: the model has 4 layers"),
+    (["--methods", "MEMIT", "--set", "MEMIT.layers=1"], 2, "MEMIT.layers 1 must be a list, such as [3, 4"),
+    (["--methods", "ROME", "--set", "ROME.averaged_key=1"], 2, "must be true or false, such as true"),
+    (["--methods", "MEND"], 2, "MEND needs its trained network"),
+    (["--methods", "FT", "--site", "blocks=transformer.h"], 1, "no blocks under the names transformer.h"),
+    (["--methods", "FT", "--site", "mlp_out=fc2"], 2, "give both mlp_in, the projections into the MLP, and mlp_out"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), EARLY, ids=[said for _, said in EARLY])
+def test_wrong_options_are_refused_before_anything_is_loaded(
+    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert run("evaluate", "no/model", "--updates", "no-file.json", "--out", "run", *options) == 2
+    assert said in said_by(capsys)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("options", "code", "said"), LATE, ids=[said for *_, said in LATE])
+def test_wrong_options_are_refused_before_the_first_update(
+    options: list[str], code: int, said: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    command = ["evaluate", "demo", "--updates", updates, "--out", tmp_path / "run", "--no-covariance"]
+    assert run(*command, *options) == code
+    assert said in said_by(capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def test_sites_by_hand(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sites = ["blocks=model.layers", "mlp_in=mlp.gate_proj+mlp.up_proj", "mlp_out=mlp.up_proj"]
+    command = ["edit", "demo", "--updates", updates, "--limit", "1", "--method", "FT", *FT]
+    words = [word for site in sites for word in ("--site", site)]
+    assert run(*command, *words, "--out", tmp_path / "ft.safetensors", "--json") == 0
+    assert list(json.loads(capsys.readouterr().out)["modules"]) == ["model.layers.1.mlp.up_proj"]
+
+
+@pytest.mark.parametrize("command", ["covariance", "train-mend", "edit", "evaluate"])
+def test_help_has_an_example_and_loses_no_word(command: str, capsys: pytest.CaptureFixture[str]):
+    assert run(command, "--help") == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"Example: anachron {command} " in shown
+    assert {"covariance": "name[:config[:split]]", "train-mend": "--without", "edit": ".jsonl, .parquet"}.get(
+        command, "--methods"
+    ) in shown
