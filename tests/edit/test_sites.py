@@ -141,7 +141,7 @@ def test_a_model_of_experts_is_refused_with_what_was_looked_for_and_how_to_name_
     message = str(caught.value)
     for part in ("MixtralForCausalLM", "projections of the MLP in model.layers", "mlp.c_fc and mlp.c_proj",
                  "mlp.gate_proj and mlp.up_proj and mlp.down_proj", "model.layers.*.self_attn.q_proj",
-                 "name them by hand with blocks, mlp_in and mlp_out", "--sites"):  # fmt: skip
+                 "name them by hand with blocks, mlp_in and mlp_out", "--site mlp_in=NAME"):  # fmt: skip
         assert part in message
     assert "\n" not in message
     for method in ("ROME", "FT", "LoRA"):
