@@ -97,7 +97,7 @@ def test_an_edited_model_is_a_folder_like_any_other(
     assert run(*command) == 0
     printed, said = capsys.readouterr()
     assert printed == "" and f"written to {out}; edited model in {folder}" in said
-    assert "it changes model.layers.1.mlp.down_proj (dense)" in said
+    assert "it changes model.layers.4.mlp.down_proj (dense)" in said
     pairs = tmp_path / "pairs.jsonl"
     asked = [request(row) for row in rows]
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in asked), "utf-8")
@@ -357,8 +357,8 @@ LATE = [
     (["--methods", "FT", "--set", "FT.steps=-1"], 2, "FT.steps -1 must be above 0"),
     (["--methods", "FT", "--set", "FT.eps=wide"], 2, 'FT.eps "wide" must be a number or null'),
     (["--methods", "FT", "--set", "FT.eps=-1"], 2, "FT.eps -1 must be 0 or more"),
-    (["--methods", "FT", "--set", "FT.layer=9"], 2, "layer 9: the model has 4 layers, numbered from 0"),
-    (["--methods", "LoRA", "--set", "LoRA.layers=[9]"], 2, "layer 9: the model has 4 layers"),
+    (["--methods", "FT", "--set", "FT.layer=9"], 2, "layer 9: the model has 6 layers, numbered from 0"),
+    (["--methods", "LoRA", "--set", "LoRA.layers=[9]"], 2, "layer 9: the model has 6 layers"),
     (["--methods", "MEMIT", "--set", "MEMIT.layers=1"], 2, "MEMIT.layers 1 must be a list, such as [3, 4"),
     (["--methods", "ROME", "--set", "ROME.averaged_key=1"], 2, "must be true or false, such as true"),
     (["--methods", "MEND"], 2, "MEND needs its trained network"),
@@ -392,7 +392,7 @@ def test_sites_by_hand(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     command = ["edit", "demo", "--updates", updates, "--limit", "1", "--method", "FT", *FT]
     words = [word for site in sites for word in ("--site", site)]
     assert run(*command, *words, "--out", tmp_path / "ft.safetensors", "--json") == 0
-    assert list(json.loads(capsys.readouterr().out)["modules"]) == ["model.layers.1.mlp.up_proj"]
+    assert list(json.loads(capsys.readouterr().out)["modules"]) == ["model.layers.4.mlp.up_proj"]
 
 
 @pytest.mark.parametrize("command", ["covariance", "train-mend", "edit", "evaluate"])
