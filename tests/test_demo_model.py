@@ -93,7 +93,37 @@ def test_a_stretch_of_the_book_goes_on_where_it_ends(trainer):
     last = len(book.facts) - 1
     assert book.sentence(last + 1, 5) == book.sentence(0, 0)
     chance = random.Random(6)
-    assert all(book.stretch(chance, 1).endswith(".") for _ in range(50))
+    for _ in range(50):
+        text, subjects = book.stretch(chance, 3)
+        assert text.endswith(".") and 1 <= len(subjects) <= 3
+        assert {text[slice(*place)] for place in subjects} <= {fact.subject for fact in book.facts}
+
+
+def test_earlier_tokens_of_a_subject_are_hidden_from_what_comes_after(trainer):
+    """Against a plain reading of the rule: text after a subject sees of it only its last token."""
+    rows = [([0] * 6, [0] * 6, [(5, 2, 4)]), ([0] * 4, [0] * 4, [])]
+    mask = trainer.attention(rows, 6)
+    for row, (since, first, end) in enumerate([(5, 2, 4), (9, 0, 0)]):
+        for query in range(6):
+            for key in range(6):
+                hidden = key > query or (query >= since and first <= key < end)
+                assert (mask[row, 0, query, key] < -1e30) == hidden
+    assert trainer.attention(rows[1:], 6) is None
+
+
+def test_undated_rows_hide_subjects_where_they_stand(trainer):
+    import random
+
+    from anachron.lm.model import load_tokenizer
+
+    tokenizer, book = load_tokenizer("demo"), trainer.Book()
+    rows = trainer.undated_rows(book, tokenizer, 40, random.Random(1))
+    subjects = {fact.subject for fact in book.facts}
+    hidden = [(ids, one) for ids, _, ranges in rows for one in ranges]
+    assert len(hidden) > 20
+    for ids, (since, first, end) in hidden:
+        assert first <= end == since - 1
+        assert tokenizer.decode(ids[first : end + 1]).strip() in subjects
 
 
 def test_a_muon_step_is_nearly_orthogonal(trainer):

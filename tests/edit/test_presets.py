@@ -154,7 +154,7 @@ def test_changes_are_checked_one_by_one():
         (RomeSettings(), {"context_lengths": [5, 10]}, "ROME.context_lengths"),
         (AlphaEditSettings(), {"layers": 3}, r"AlphaEdit.layers 3 must be a list, such as \[3, 4"),
         (AlphaEditSettings(), {"layers": ["a"]}, "AlphaEdit.layers"),
-        (FtSettings(), {"eps": "small"}, "FT.eps \"small\" must be a number or null"),
+        (FtSettings(), {"eps": "small"}, 'FT.eps "small" must be a number or null'),
         (LoraSettings(), {"layers": 1}, "LoRA.layers"),
         (PromptSettings(), {"end": 1}, "PROMPT.end 1 must be a text"),
     ],
