@@ -26,7 +26,7 @@ from anachron.lm.model import load_model
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
 FT = ["--set", "FT.steps=2"]
 QUICK = ["--fluency-tokens", "0"]
-COUNTERFACT = Path("/work/shared/data/editing/counterfact-edit-1k.json")
+COUNTERFACT = Path(__file__).parents[2] / ".." / "shared" / "data" / "editing" / "counterfact-edit-1k.json"
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +185,36 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert "number_of_updates: 3 -> 2" in said_by(capsys)
     other = write(tmp_path / "renamed.json", json.loads(updates.read_text()))  # the same updates from another file
     assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
+
+
+def test_a_saved_edit_is_put_on_for_scores_and_probes(
+    updates: Path, rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "ft.safetensors"
+    assert run("edit", "demo", "--updates", updates, "--method", "FT", *FT, "--out", file) == 0
+    pairs = [request(row) for row in rows]
+    asked = tmp_path / "pairs.jsonl"
+    asked.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in pairs))
+    assert run("score", "demo", "--input", asked, "--out", tmp_path / "scores.parquet", "--edit", file) == 0
+    lm = load_model("demo")
+    with edited(lm, load_edit(file)):
+        wanted = lm.log_probs(pairs)
+    assert pl.read_parquet(tmp_path / "scores.parquet")["logp"].to_list() == pytest.approx(wanted.tolist(), abs=1e-6)
+    assert not np.allclose(wanted, lm.log_probs(pairs))
+    few = tmp_path / "few.csv"
+    assert run("datasets", "mini", "--out", tmp_path / "mini.csv") == 0
+    few.write_text("".join(line for line in (tmp_path / "mini.csv").open().readlines()[:300]))
+    out = tmp_path / "run"
+    assert run("probe", "demo", "--dataset", few, "--out", out, "--edit", file, "--resamples", 100) == 0
+    record = json.loads((out / "run.json").read_text())
+    assert record["settings"]["label"] == "demo + ft" and record["settings"]["weights"] != lm.fingerprint()
+    capsys.readouterr()
+    assert run("probe", "demo", "--dataset", few, "--out", out, "--resamples", 100) == 2
+    assert "weights" in said_by(capsys)
+    assert run("probe", "demo-untrained", "--dataset", few, "--out", tmp_path / "other", "--edit", file) == 1
+    assert "was made for the model with fingerprint" in said_by(capsys)
+    assert run("probe", "demo", "demo-untrained", "--dataset", few, "--out", tmp_path / "two", "--edit", file) == 2
+    assert "an edit belongs to one model" in said_by(capsys)
 
 
 def said_by(capsys: pytest.CaptureFixture[str]) -> str:

@@ -1,6 +1,7 @@
 """Commands that run a model: ``score``, ``probe``."""
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from anachron.cli.output import print_json, progress_bar, quiet_loading, say, st
 Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
 BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch, padding included.")]
 AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]
+EditFile = Annotated[Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")]
 InUserTurn = Annotated[bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")]
 NativeSoftmax = Annotated[bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")]
 
@@ -50,6 +52,16 @@ def _load(name: str, template: Path | None, **options: Any) -> Any:
     return load_model(name, chat_template=text, **options)
 
 
+def _edited(lm: Any, file: Path | None) -> AbstractContextManager[Any]:
+    """The model with the edit of a file in force, or as it is."""
+    if file is None:
+        return nullcontext()
+    from anachron.edit.base import edited
+    from anachron.edit.storage import load_edit
+
+    return edited(lm, load_edit(file))
+
+
 def score(
     model: Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")],
     input: Annotated[Path, typer.Option(help="JSON lines with prompt, answer and, if wanted, separator.")],
@@ -63,6 +75,7 @@ def score(
     tokenizer: Tokenizer = None,
     chat_template: Template = None,
     trust_remote_code: Trust = False,
+    edit: EditFile = None,
     batch_tokens: BatchTokens = 4096,
     all_occurrences: AllOccurrences = False,
     answer_in_user_turn: InUserTurn = False,
@@ -94,7 +107,8 @@ def score(
         model, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    table = score_pairs(lm, pairs, input, out, style, Limits(tokens=batch_tokens), native_softmax)
+    with _edited(lm, edit):
+        table = score_pairs(lm, pairs, input, out, style, Limits(tokens=batch_tokens), native_softmax)
     say(f"{table.height:,} pairs scored by {lm.name} ({lm.dtype}), written to {out}")
     if json_:
         print_json({"pairs": table.height, "model": lm.name, "dtype": lm.dtype, "scores": str(out)})
@@ -115,6 +129,7 @@ def probe(
     tokenizer: Tokenizer = None,
     chat_template: Template = None,
     trust_remote_code: Trust = False,
+    edit: EditFile = None,
     batch_tokens: BatchTokens = 4096,
     boundaries: Boundaries = None,
     split: Split = None,
@@ -145,10 +160,14 @@ def probe(
         raise ConfigError(f"backend {backend!r}: this version computes with 'transformers' only")
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
+    if edit is not None and len(model) > 1:
+        raise ConfigError(f"--edit {edit}: an edit belongs to one model; probe the others without it")
     check_dtype(dtype)  # what is wrong in the command is said before anything is loaded
     Format(format, prefix_text(prefix)[1], answer_in_user_turn=answer_in_user_turn)  # type: ignore[arg-type]
     folders = _folders(out, model)
     data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    if edit is not None and label is None:
+        label = f"{Path(model[0]).resolve().name} + {edit.stem}"
     labels = [label] if len(model) == 1 else distinct_names(model)
     for name, own_label, folder in zip(model, labels, folders, strict=True):
         settings = ProbeSettings(
@@ -158,7 +177,7 @@ def probe(
             name, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
             tokenizer=tokenizer, trust_remote_code=trust_remote_code,
         )  # fmt: skip
-        with progress_bar(name) as progress:
+        with _edited(lm, edit), progress_bar(name) as progress:
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
