@@ -157,8 +157,8 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame) -> None:
 
 
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
-    data = mini.sample(70)
-    scores, untrained = (run_probe(name, data, tmp_path / name).scores for name in ("demo", "demo-untrained"))
+    facts = {"demo": 70, "demo-untrained": 25}
+    scores, untrained = (run_probe(name, mini.sample(n), tmp_path / name).scores for name, n in facts.items())
     check_pattern(scores, untrained)
 
 

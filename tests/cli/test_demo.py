@@ -11,12 +11,15 @@ from anachron.cli.main import _code
 
 def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.setattr(demo_module, "DEMO_FACTS", 12)
+    monkeypatch.setattr(demo_module, "DEMO_UPDATES", 2)
+    monkeypatch.setattr(demo_module, "DEMO_METHODS", ("FT", "PROMPT"))
     out = tmp_path / "demo"
     assert _code(["demo", "--out", str(out)], debug=True) == 0
     printed, said = capsys.readouterr()
     assert "probing a fixed sample of 12 of the" in said
     assert all(name in printed for name in ("demo, taught", "demo, not taught", "demo-untrained"))
     assert "the farthest:" in printed  # a timeline of a far error
+    assert "2 updates of mini-updates, each made in demo by FT, PROMPT" in said and "Efficacy" in printed
     for line, made in (
         ("run folder of demo: ", out / "sample" / "demo"), ("tables: ", out / "sample" / "metrics"),
         ("report: ", out / "sample" / "report.html"),
@@ -26,3 +29,4 @@ def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.Monk
     found = json.loads(capsys.readouterr().out)
     assert found["report"] == str(out / "sample" / "report.html")
     assert {row["model"] for row in found["summary"]} == {"demo, taught", "demo, not taught", "demo-untrained"}
+    assert [row["method"] for row in found["edits"]] == ["unedited", "FT", "PROMPT"]

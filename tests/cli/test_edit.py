@@ -36,14 +36,14 @@ def test_covariance_end_to_end(corpus: Path, tmp_path: Path, capsys: pytest.Capt
     assert err == ""
     assert [row["module"] for row in found["modules"]] == MODULES.split(",")
     for row in found["modules"]:
-        assert (row["size"], row["tokens"], row["rank"], row["regularise"]) == (416, 3000, 416, None)
+        assert (row["size"], row["tokens"], row["rank"], row["regularise"]) == (336, 3000, 336, None)
         assert 0 < row["smallest_eigenvalue"] < row["largest_eigenvalue"]
     folder = Path(found["folder"])
     assert folder.parent.parent == tmp_path
     assert len(list(folder.glob("*.safetensors"))) == 6
     assert run(*command) == 0  # found again
     out, err = capsys.readouterr()
-    assert out.splitlines() == [f"{name}: 416 inputs, 3,000 tokens" for name in MODULES.split(",")]
+    assert out.splitlines() == [f"{name}: 336 inputs, 3,000 tokens" for name in MODULES.split(",")]
     assert err == f"kept in {folder}\n"
 
 
@@ -55,7 +55,7 @@ def test_covariance_says_that_the_text_is_too_short(
     assert run(*command) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert "rank at most 300, size 416; 300 tokens were read" in err
+    assert "rank at most 300, size 336; 300 tokens were read" in err
     assert run(*command, "--factors", "eigen") == 0  # which AlphaEdit can use
     out, err = capsys.readouterr()
     assert "it has no inverse" in err

@@ -248,6 +248,7 @@ def _train_in_child(model: str, out: Path) -> None:
     train(load_model(model, dtype="float32", device="cpu"), out, checkpoint_every=1)
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_has_the_same_bytes(folder: str, whole: bytes, tmp_path: Path):
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(
