@@ -57,10 +57,10 @@ LLAMA = Published("Llama-7B", 32, 11008, {
 DEMO_SETTINGS: dict[str, dict[str, Any]] = {
     "FT": {"layer": 4, "rate": 5e-3},
     "FT+L": {"layer": 0, "rate": 3e-3, "eps": 7e-3},
-    "ROME": {"layer": 0, "rate": 2.0},
-    "MEMIT": {"layers": (0, 1, 2), "rate": 2.0, "clamp": 4.0, "weight": 10.0},
-    "AlphaEdit": {"layers": (0, 1, 2), "rate": 2.0, "clamp": 4.0, "threshold": 3.0, "ridge": 1.0},
-    "EMMET": {"layer": 0, "rate": 2.0, "clamp": 4.0},
+    "ROME": {"layer": 1, "rate": 2.0, "clamp": 10.0},
+    "MEMIT": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0},
+    "AlphaEdit": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": 3.0, "ridge": 1.0},
+    "EMMET": {"layer": 1, "rate": 2.0, "clamp": 10.0},
     "MEND": {"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000},
 }
 
