@@ -9,7 +9,8 @@ import torch
 import transformers
 
 from anachron.edit.base import Dense, Edit, LowRank, edited
-from anachron.edit.gradients import encoded, gradients, losses, means
+from anachron.edit.forward import means
+from anachron.edit.gradients import encoded, gradients, losses
 from anachron.edit.mend import MendNetwork, MendSettings, edited_modules, last_blocks, mend, untrained_network
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import Sites, find_sites, weight_of

@@ -390,7 +390,7 @@ def test_command(lm: LanguageModel, updates: list, tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--layers", "last"], 2, "--layers 'last': write numbers"),
+        (["--layers", "last"], 2, "--layers 'last': write 3 or 1,2,3 or 3-8"),
         (["--layers", "2,1"], 2, "rising"),
         (["--steps", "0"], 2, "steps 0"),
         (["--rate", "-1"], 2, "rate -1.0"),

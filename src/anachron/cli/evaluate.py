@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anachron.cli.models import load
 from anachron.cli.options import (
     DatasetRevision,
     Device,
@@ -19,7 +20,7 @@ from anachron.cli.options import (
     Trust,
     split_commas,
 )
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 Model = Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")]
 Updates = Annotated[
@@ -112,7 +113,7 @@ def edit(
         warn(f"{len(failures)} of {len(cases.cases)} updates are left out, for instance: {failures[0].reason}")
     if not requests:
         raise DataError(f"{updates}: none of its {len(cases.cases)} updates can be made")
-    lm = _load(
+    lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -185,7 +186,7 @@ def evaluate(
     settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens))
     wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
-    lm = _load(
+    lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -207,13 +208,6 @@ def evaluate(
     for note in notes:
         say(note)
     say(f"run folder: {out}; tables{' and figure' if not notes else ''}: {out / 'report'}")
-
-
-def _load(name: str, **options: Any) -> Any:
-    from anachron.lm.model import load_model
-
-    quiet_loading()
-    return load_model(name, **options)
 
 
 TOKENS = 100_000

@@ -12,9 +12,9 @@ import typer
 
 from anachron.cli import (
     build,
+    covariance,
     data,
     demo,
-    edit,
     evaluate,
     export,
     measure,
@@ -52,7 +52,7 @@ def _options(
         raise typer.Exit
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, edit, train_mend, evaluate, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, report, covariance, train_mend, evaluate, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

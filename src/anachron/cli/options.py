@@ -38,3 +38,16 @@ Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, h
 def split_commas(text: str) -> tuple[str, ...]:
     """The parts of an option that is a list with commas between."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def layer_numbers(text: str) -> list[int]:
+    """Layers written as 3, 1,2,3 or 3-8, each once. Raises `ConfigError` for anything else."""
+    from anachron.errors import ConfigError
+
+    numbers: list[int] = []
+    for part in split_commas(text) or ("",):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or not (last.isdecimal() if dash else True) or (dash and int(last) < int(first)):
+            raise ConfigError(f"--layers {text!r}: write 3 or 1,2,3 or 3-8, counted from 0")
+        numbers += range(int(first), int(last if dash else first) + 1)
+    return list(dict.fromkeys(numbers))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from anachron.cli.measure import open_study
+from anachron.cli.models import load
 from anachron.cli.options import (
     Boundaries,
     DatasetRevision,
@@ -23,7 +24,7 @@ from anachron.cli.options import (
     Tokenizer,
     Trust,
 )
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
 BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch, padding included.")]
@@ -36,20 +37,6 @@ NativeSoftmax = Annotated[bool, typer.Option("--native-softmax", help="As publis
 def register(app: typer.Typer) -> None:
     app.command()(score)
     app.command()(probe)
-
-
-def _load(name: str, template: Path | None, **options: Any) -> Any:
-    from anachron.errors import ConfigError
-    from anachron.lm.model import load_model
-
-    text = None
-    if template is not None:
-        try:
-            text = template.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"chat template {template} cannot be read as UTF-8 text: {error}") from error
-    quiet_loading()
-    return load_model(name, chat_template=text, **options)
 
 
 def _edited(lm: Any, file: Path | None) -> AbstractContextManager[Any]:
@@ -103,7 +90,7 @@ def score(
         all_occurrences=all_occurrences,
         answer_in_user_turn=answer_in_user_turn,
     )
-    lm = _load(
+    lm = load(
         model, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -173,7 +160,7 @@ def probe(
         settings = ProbeSettings(
             format, prefix, own_label, batch_tokens, all_occurrences, answer_in_user_turn, native_softmax, seed
         )
-        lm = _load(
+        lm = load(
             name, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
             tokenizer=tokenizer, trust_remote_code=trust_remote_code,
         )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.models import load
 from anachron.cli.options import (
     DatasetRevision,
     Device,
@@ -15,9 +16,9 @@ from anachron.cli.options import (
     Split,
     Tokenizer,
     Trust,
-    split_commas,
+    layer_numbers,
 )
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, warn
+from anachron.cli.output import print_json, progress_bar, say, warn
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +30,7 @@ def train_mend(
     updates: Annotated[str, typer.Option(help="Updates to learn from: a file, a hub name or mini-updates.")],
     out: Annotated[Path, typer.Option(help="File for the network (safetensors).")],
     layers: Annotated[
-        str | None, typer.Option(help="Blocks to edit, from 0, with commas between; by default the last three.")
+        str | None, typer.Option(help="Blocks to edit, from 0: 3 or 1,2,3 or 3-8; by default the last three.")
     ] = None,
     text: Annotated[
         Path | None,
@@ -81,9 +82,8 @@ def train_mend(
     from anachron.edit.mend_training import train_mend as train
     from anachron.edit.sites import find_sites
     from anachron.errors import DataError
-    from anachron.lm.model import load_model
 
-    chosen = None if layers is None else _layers(layers)
+    chosen = None if layers is None else tuple(layer_numbers(layers))
     settings = MendSettings(
         chosen or (0,), rank, start, normalise, edit_weight, kl_weight, rate, lr_rate, clip, steps, batch, seed
     )  # what is wrong in the command is said before anything is loaded
@@ -101,8 +101,7 @@ def train_mend(
         raise DataError(f"{updates}: no update can be learned from, for instance: {(left_out or ['it has none'])[0]}")
     if left_out:
         warn(f"{len(left_out)} of {len(cases)} updates are left out, for instance: {left_out[0]}")
-    quiet_loading()
-    lm = load_model(
+    lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -125,15 +124,6 @@ def train_mend(
         f"{course[-1]['edit_loss']:.3f}, divergence {course[0]['divergence']:.3g} -> {course[-1]['divergence']:.3g} "
         f"nats; written to {out}"
     )
-
-
-def _layers(text: str) -> tuple[int, ...]:
-    from anachron.errors import ConfigError
-
-    parts = split_commas(text)
-    if not parts or not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"--layers {text!r}: write numbers from 0 with commas between, such as 25,26,27")
-    return tuple(map(int, parts))
 
 
 def _lines(path: Path) -> tuple[str, ...]:

@@ -12,10 +12,9 @@ import torch
 
 from anachron.edit.sites import as_stored, features, is_plain, weight_of
 from anachron.errors import ConfigError, ModelError
+from anachron.io import Json
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

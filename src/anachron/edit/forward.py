@@ -4,9 +4,10 @@ Texts are padded on the right without a mask, as in `anachron.lm.scoring`: in a 
 padding.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -14,6 +15,26 @@ from anachron.edit.requests import Marked
 from anachron.errors import DataError, ModelError
 from anachron.lm.scoring import answer_logits, input_device
 from anachron.lm.temporary import Temporary, together
+
+
+class Scored(Protocol):
+    """A text's tokens and the positions of those that are scored: `Marked`, or an `anachron.lm.spans.Encoded`."""
+
+    @property
+    def ids(self) -> tuple[int, ...]: ...
+    @property
+    def targets(self) -> tuple[int, ...]: ...
+
+
+class FitSettings(Protocol):
+    """Settings of a method that trains by Adam."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def rate(self) -> float: ...
+    @property
+    def stop_below(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +45,9 @@ class Texts:
     subjects: torch.Tensor
 
 
-def batch(model: Any, marked: Sequence[Marked], *, feed_last: bool = False) -> Texts:
-    """Texts padded on the right; the last token is fed only where something is read there."""
-    kept = [m.ids if feed_last else m.ids[:-1] for m in marked]
+def batch(model: Any, marked: Sequence[Marked]) -> Texts:
+    """Texts padded on the right, without their last tokens, which are never fed."""
+    kept = [m.ids[:-1] for m in marked]
     width = max(map(len, kept))
     most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if most is not None and width > most:
@@ -51,11 +72,6 @@ def parts(marked: Sequence[Marked], most: int) -> Iterator[Sequence[Marked]]:
             yield marked[first:i]
             first, width = i, len(m.ids)
     yield marked[first:]
-
-
-def run(model: Any, texts: Texts) -> torch.Tensor:
-    """Logits of a batch, (batch, time, vocabulary)."""
-    return model(input_ids=texts.ids, use_cache=False).logits
 
 
 def at_least_float32(values: torch.Tensor) -> torch.Tensor:
@@ -129,26 +145,64 @@ def _values_of(
     if head is not None:  # nothing is read from the logits, so the head is given a single position
         hooks.append(_short_head(head))
     with torch.no_grad(), together(hooks):
-        run(model, texts)
+        model(input_ids=texts.ids, use_cache=False)
     return found
 
 
-def loss_and_gradients(
-    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], *, last_position: bool = False
-) -> tuple[float, list[torch.Tensor]]:
-    """The mean over texts of the mean loss of their target tokens, and its gradients; a part of the texts at a time.
+def target_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+    """Mean negative log-likelihood (nats) of each text's target tokens, shape (texts,).
 
-    last_position: read every target token's probability off the last position before the target.
+    logits: (all target tokens, vocabulary), the rows that predict them; gradients flow through it.
     """
+    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    logp = torch.log_softmax(at_least_float32(logits), -1).gather(1, wanted[:, None])[:, 0]
+    return -means([len(t.targets) for t in texts]).to(logp) @ logp
+
+
+def means(lengths: Sequence[int]) -> torch.Tensor:
+    """The matrix (runs, sum of lengths) that takes the mean of each run of that length in a row of numbers.
+
+    A product, not a scattered sum, whose order a GPU does not keep.
+    """
+    runs = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    share = 1 / torch.tensor(lengths, dtype=torch.float64)
+    return torch.nn.functional.one_hot(runs, len(lengths)).T * share[:, None]
+
+
+def fit(
+    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], settings: FitSettings, name: str, *,
+    last_position: bool = False, after_step: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
+    """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
+
+    settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
+    position before the target. after_step: is called when the tensors have moved. Raises `DataError` for a loss that is
+    not a number; ``name`` is the method's, in its words.
+    """
+    optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
+    with torch.enable_grad():
+        for _ in range(settings.steps):
+            loss, gradients = _loss_and_gradients(model, marked, trained, last_position)
+            if not math.isfinite(loss):
+                raise DataError(f"the loss of {name} is {loss}; use a lower rate or dtype float32")
+            if loss < settings.stop_below:
+                return
+            for tensor, gradient in zip(trained, gradients, strict=True):
+                tensor.grad = gradient
+            optimiser.step()
+            after_step()
+
+
+def _loss_and_gradients(
+    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], last_position: bool
+) -> tuple[float, list[torch.Tensor]]:
+    """The mean loss and its gradients; a part of the texts at a time."""
     total, sums = 0.0, [torch.zeros_like(tensor) for tensor in trained]
     for part in parts(marked, TRAINED_TOKENS):
         rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])
         columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
-        wanted = torch.tensor([m.ids[t] for m in part for t in m.targets])
-        share = torch.tensor([1 / (len(m.targets) * len(marked)) for m in part for _ in m.targets])
         logits = answer_logits(model, batch(model, part).ids, rows, columns)
-        logp = torch.log_softmax(at_least_float32(logits), -1)
-        loss = -(logp.gather(1, wanted.to(logp.device)[:, None])[:, 0] * share.to(logp)).sum()
+        loss = target_losses(logits, part).sum() / len(marked)
         total += loss.item()
         for into, gradient in zip(sums, torch.autograd.grad(loss, trained), strict=True):
             into += gradient

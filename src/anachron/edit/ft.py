@@ -3,7 +3,6 @@
 FT+L is the constrained fine-tuning of Zhu and others (2020): after each step every weight is clamped to W0 +- eps.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.forward import at_least_float32, loss_and_gradients
+from anachron.edit.forward import at_least_float32, fit
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites, weight_of
 from anachron.edit.value import frozen
-from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
 
@@ -47,25 +45,19 @@ def ft(lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings,
     owner = lm.model.get_submodule(module)
     start = [at_least_float32(t.detach()) for t in (weight, owner.bias) if t is not None]
     trained = [t.clone().requires_grad_(True) for t in start]
-    optimiser = torch.optim.Adam(trained, lr=settings.rate, weight_decay=0)
     marked = mark(lm.tokenizer, requests)
-    with frozen(lm.model), torch.enable_grad():
-        for _ in range(settings.steps):
-            with _weights_of(owner, trained):
-                loss, gradients = loss_and_gradients(
-                    lm.model, marked, trained, last_position=settings.last_position_loss
-                )
-            if not math.isfinite(loss):
-                raise DataError(f"the loss of FT is {loss}; use a lower rate or dtype float32")
-            if loss < settings.stop_below:
-                break
-            for tensor, gradient in zip(trained, gradients, strict=True):
-                tensor.grad = gradient
-            optimiser.step()
-            if settings.eps is not None:
-                with torch.no_grad():
-                    for tensor, old in zip(trained, start, strict=True):
-                        tensor.copy_(torch.clamp(tensor, old - settings.eps, old + settings.eps))
+
+    def into_the_box() -> None:
+        if settings.eps is not None:
+            with torch.no_grad():
+                for tensor, old in zip(trained, start, strict=True):
+                    tensor.copy_(torch.clamp(tensor, old - settings.eps, old + settings.eps))
+
+    with frozen(lm.model), _weights_of(owner, trained):
+        fit(
+            lm.model, marked, trained, settings, "FT",
+            last_position=settings.last_position_loss, after_step=into_the_box,
+        )  # fmt: skip
     changes = [(new - old).detach() for new, old in zip(trained, start, strict=True)]
     return Edit({module: Dense(*changes)}, model=fingerprint(lm))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from anachron.edit.forward import at_least_float32, batch
+from anachron.edit.forward import at_least_float32, batch, target_losses
 from anachron.edit.requests import Marked
 from anachron.edit.value import frozen
 from anachron.errors import DataError
@@ -68,20 +68,3 @@ def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:
     rows = torch.tensor([r for r, t in enumerate(texts) for _ in t.targets])
     columns = torch.tensor([target - 1 for t in texts for target in t.targets])
     return target_losses(answer_logits(lm.model, ids, rows, columns), texts)
-
-
-def target_losses(logits: torch.Tensor, texts: Sequence[Encoded]) -> torch.Tensor:
-    """`losses` from the logits (all target tokens, vocabulary) that predict them."""
-    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
-    logp = torch.log_softmax(at_least_float32(logits), -1).gather(1, wanted[:, None])[:, 0]
-    return -means([len(t.targets) for t in texts]).to(logp) @ logp
-
-
-def means(lengths: Sequence[int]) -> torch.Tensor:
-    """The matrix (runs, sum of lengths) that takes the mean of each run of that length in a row of numbers.
-
-    A product, not a scattered sum, whose order a GPU does not keep.
-    """
-    runs = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    share = 1 / torch.tensor(lengths, dtype=torch.float64)
-    return torch.nn.functional.one_hot(runs, len(lengths)).T * share[:, None]

@@ -3,7 +3,6 @@
 The practitioner's baseline. The adapters are taken off again after training; what they learned is the edit.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from anachron.edit.base import Edit, LowRank, fingerprint
-from anachron.edit.forward import loss_and_gradients
+from anachron.edit.forward import fit
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites
-from anachron.errors import ConfigError, DataError, ModelError
+from anachron.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
 
@@ -57,7 +56,8 @@ def lora(lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSetti
     )  # fmt: skip
     with _adapted(lm, config, settings.seed):
         lm.model.eval()
-        _train(lm, requests, settings, [p for p in lm.model.parameters() if p.requires_grad])
+        trained = [p for p in lm.model.parameters() if p.requires_grad]
+        fit(lm.model, mark(lm.tokenizer, requests), trained, settings, "LoRA")
         deltas = {name: _change(lm.model.get_submodule(name)) for name in modules}
     return Edit(deltas, model=fingerprint(lm))
 
@@ -100,23 +100,6 @@ def _adapted(lm: LanguageModel, config: Any, seed: int) -> Temporary[None]:
         return undo
 
     return Temporary(change)
-
-
-def _train(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, trained: list[torch.Tensor]
-) -> None:
-    marked = mark(lm.tokenizer, requests)
-    optimiser = torch.optim.Adam(trained, lr=settings.rate, weight_decay=0)
-    with torch.enable_grad():
-        for _ in range(settings.steps):
-            loss, gradients = loss_and_gradients(lm.model, marked, trained)
-            if not math.isfinite(loss):
-                raise DataError(f"the loss of LoRA is {loss}; use a lower rate or dtype float32")
-            if loss < settings.stop_below:
-                return
-            for tensor, gradient in zip(trained, gradients, strict=True):
-                tensor.grad = gradient
-            optimiser.step()
 
 
 def _change(module: Any) -> LowRank:

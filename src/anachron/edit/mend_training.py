@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from anachron.edit.base import LowRank, fingerprint
-from anachron.edit.forward import at_least_float32, batch
-from anachron.edit.gradients import Factors, gradients, means, target_losses
+from anachron.edit.forward import at_least_float32, batch, means, target_losses
+from anachron.edit.gradients import Factors, gradients
 from anachron.edit.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.edit.requests import Marked

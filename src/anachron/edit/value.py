@@ -11,7 +11,15 @@ from typing import Any
 import torch
 
 from anachron.edit.contexts import sampled_contexts
-from anachron.edit.forward import TRAINED_TOKENS, Texts, at_least_float32, batch, shifted, values_at_subject
+from anachron.edit.forward import (
+    TRAINED_TOKENS,
+    Texts,
+    at_least_float32,
+    batch,
+    shifted,
+    target_losses,
+    values_at_subject,
+)
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
@@ -89,11 +97,12 @@ def optimise_values(
     together, each with a loss, a step size and an end of its own, so that the result does not depend on the company.
     So many at a time as fit. Raises `DataError` where the optimisation meets a number that is none.
     """
-    longest = max(len(m.ids) for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context))
-    size = max(1, TRAINED_TOKENS // (longest * (2 + len(contexts))))
+    marked = [mark(lm.tokenizer, requests, context) for context in ("", *contexts)]
+    longest = max(len(m.ids) for texts in marked for m in texts)
+    size = max(1, TRAINED_TOKENS // (longest * (1 + len(marked))))
     found = [
-        _optimise(lm, requests[first : first + size], modules, contexts, settings)
-        for first in range(0, len(requests), size)
+        _optimise(lm, requests[part], modules, [texts[part] for texts in marked], settings)
+        for part in (slice(first, first + size) for first in range(0, len(requests), size))
     ]
     return Values(
         torch.cat([part.clean for part in found], 1), torch.cat([part.delta for part in found], 1),
@@ -102,11 +111,12 @@ def optimise_values(
 
 
 def _optimise(
-    lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str], contexts: Sequence[str],
+    lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str], marked: Sequence[Sequence[Marked]],
     settings: ValueSettings,
 ) -> Values:  # fmt: skip
-    group = _Group(lm, requests, contexts)
-    seen = values_at_subject(lm.model, group.bare, outputs=modules)
+    """marked: the requests' texts, bare and then behind each context."""
+    group = _Group(lm, requests, marked)
+    seen = values_at_subject(lm.model, marked[0], outputs=modules)
     clean = torch.stack([seen["out", module] for module in modules])
     norms = clean.norm(dim=-1)
     delta = torch.zeros_like(clean, requires_grad=True)
@@ -144,32 +154,18 @@ def _optimise(
 class _Group:
     """The texts of some requests, row by row: each context with prompt and target, then "{subject} is a"."""
 
-    def __init__(self, lm: LanguageModel, requests: Sequence[EditRequest], contexts: Sequence[str]) -> None:
-        self.lm, self.count = lm, len(requests)
-        bare = mark(lm.tokenizer, requests)
-        marked: list[Marked] = list(bare)
-        for context in contexts:
-            marked += mark(lm.tokenizer, requests, context)
-        self.copies = 1 + len(contexts)
+    def __init__(self, lm: LanguageModel, requests: Sequence[EditRequest], marked: Sequence[Sequence[Marked]]) -> None:
+        self.lm, self.count, self.copies = lm, len(requests), len(marked)
+        self.marked = [m for texts in marked for m in texts]
         essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
-        self.bare = bare
-        self.texts: Texts = batch(lm.model, [*marked, *essence])
+        self.texts: Texts = batch(lm.model, [*self.marked, *essence])
         self.owners = torch.arange(self.count).repeat(self.copies + 1)
-        self.rows = torch.tensor([r for r, m in enumerate(marked) for _ in m.targets])
-        self.columns = torch.tensor([t - 1 for m in marked for t in m.targets])
-        self.wanted = torch.tensor([m.ids[t] for m in marked for t in m.targets])
-        lengths = torch.tensor([len(m.targets) for m in marked])
-        self.share = (1.0 / (lengths * self.copies))[self.rows]  # a token's part in the mean over tokens and contexts
-        self.essence_rows = torch.arange(len(marked), len(marked) + self.count)
-        self.essence_columns = torch.tensor([m.subject for m in essence])
+        targets = [(row, target - 1) for row, m in enumerate(self.marked) for target in m.targets]
+        at_essence = [(len(self.marked) + row, m.subject) for row, m in enumerate(essence)]
+        self.rows, self.columns = torch.tensor(targets + at_essence).T
 
     def look(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Negative log-likelihood of the target a request, and log-probabilities at the subject of the essence."""
-        rows, columns = torch.cat([self.rows, self.essence_rows]), torch.cat([self.columns, self.essence_columns])
-        logits = answer_logits(self.lm.model, self.texts.ids, rows, columns)
-        logp = torch.log_softmax(at_least_float32(logits), -1)
-        scored = logp[: len(self.rows)].gather(1, self.wanted.to(logp.device)[:, None])[:, 0]
-        nll = torch.zeros(self.count, dtype=logp.dtype, device=logp.device)
-        owners = self.owners.to(logp.device)[self.rows.to(logp.device)]
-        nll = nll.index_add(0, owners, -scored * self.share.to(scored))
-        return nll, logp[len(self.rows) :]
+        logits = answer_logits(self.lm.model, self.texts.ids, self.rows, self.columns)
+        nll = target_losses(logits[: -self.count], self.marked).view(self.copies, self.count).mean(0)
+        return nll, torch.log_softmax(at_least_float32(logits[-self.count :]), -1)

@@ -1,12 +1,23 @@
-"""Commands that change models, and what they need first: ``covariance``."""
+"""The command ``covariance``: what several methods of editing need first."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.options import Device, DeviceMap, Dtype, JsonFlag, Revision, Tokenizer, Trust, split_commas
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.models import load
+from anachron.cli.options import (
+    Device,
+    DeviceMap,
+    Dtype,
+    JsonFlag,
+    Revision,
+    Tokenizer,
+    Trust,
+    layer_numbers,
+    split_commas,
+)
+from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 FACTORS = ("inverse", "eigen")
 
@@ -67,16 +78,14 @@ def covariance(
     from anachron.edit.corpus import open_corpus
     from anachron.edit.covariance import cache_folder, check_settings, collect
     from anachron.errors import ConfigError
-    from anachron.lm.model import load_model
 
     wanted = _factors(factors)
     if (layers is None) == (modules is None):
         raise ConfigError("give either --layers, such as 3-8, or --modules")
-    numbers = [] if layers is None else _numbers(layers)
+    numbers = [] if layers is None else layer_numbers(layers)
     check_settings(precision=precision, regularise=regularise)  # what is wrong is said before anything is loaded
     text = open_corpus(corpus, column=column, revision=corpus_revision)
-    quiet_loading()
-    lm = load_model(
+    lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -118,19 +127,6 @@ def _factors(text: str) -> tuple[str, ...]:
     if not set(wanted) <= set(FACTORS):
         raise ConfigError(f"--factors {text!r}: choose inverse, eigen, both or none")
     return wanted
-
-
-def _numbers(text: str) -> list[int]:
-    """Layers written as 3, 1,2,3 or 3-8. Raises `ConfigError` for anything else."""
-    from anachron.errors import ConfigError
-
-    numbers: list[int] = []
-    for part in split_commas(text):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or not (last.isdecimal() if dash else True) or (dash and int(last) < int(first)):
-            raise ConfigError(f"--layers {text!r}: write 3 or 1,2,3 or 3-8, counted from 0")
-        numbers += range(int(first), int(last if dash else first) + 1)
-    return list(dict.fromkeys(numbers))
 
 
 def _modules_of(lm: Any, numbers: list[int]) -> list[str]:
