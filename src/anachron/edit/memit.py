@@ -18,7 +18,7 @@ from anachron.edit.forward import values_at_subject
 from anachron.edit.keys import inverse_times, mean_keys
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.second_moment import SecondMoment
-from anachron.edit.sites import Sites, weight_of
+from anachron.edit.sites import Sites
 from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
@@ -75,8 +75,6 @@ def spread(
     keep_keys: put the keys into the edit, for later edits that are to spare this one.
     """
     check_layers(layers, sites)
-    for layer in layers:
-        weight_of(lm.model, sites.mlp_out(layer))
     contexts = contexts_of(lm, settings)
     modules = [sites.mlp_out(layer) for layer in layers]
     block = sites.block(layers[-1])

@@ -103,10 +103,10 @@ def method_named(name: str) -> str:
 def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
     """The preset of a method for a model, and in words where it is from; see `anachron.edit.presets`."""
     name = method_named(method)
-    return preset(name, METHODS[name].settings, lm, sites or _sites_for(name, lm))
+    return preset(name, METHODS[name].settings, lm, sites or sites_for(name, lm))
 
 
-def _sites_for(name: str, lm: LanguageModel) -> Sites:
+def sites_for(name: str, lm: LanguageModel) -> Sites:
     """Where the method's modules are; a method that needs none works on models whose modules nobody knows."""
     return find_sites(lm.model) if METHODS[name].needs_sites else NO_SITES
 
@@ -135,7 +135,7 @@ def make_edit(
     name = method_named(method)
     if not requests:
         raise DataError(f"{name}: no update was given; an edit needs one request at least")
-    sites = sites or _sites_for(name, lm)
+    sites = sites or sites_for(name, lm)
     source = "given"
     if settings is None:
         settings, source = settings_for(name, lm, sites)

@@ -12,7 +12,7 @@ from anachron.edit.base import Edit, LowRank, edited, fingerprint
 from anachron.edit.keys import inverse_times, keys_and_outputs
 from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
-from anachron.edit.sites import Sites, weight_of
+from anachron.edit.sites import Sites
 from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.lm.model import LanguageModel
 
@@ -34,7 +34,6 @@ def rome(
 ) -> Edit:
     """dW = (h0 + delta - W k) / (k . u) u', u = C^-1 k / |C^-1 k|; several requests one on top of the other."""
     module = sites.mlp_out(settings.layer)
-    weight_of(lm.model, module)
     contexts = contexts_of(lm, settings)
     total = Edit(model=fingerprint(lm))
     for request in requests:

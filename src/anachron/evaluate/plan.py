@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from anachron.edit.base import fingerprint
 from anachron.edit.lora import LoraSettings
 from anachron.edit.mend import MendNetwork
-from anachron.edit.methods import METHODS, Resources, method_named, settings_for, with_contexts
+from anachron.edit.methods import METHODS, Resources, method_named, settings_for, sites_for, with_contexts
 from anachron.edit.presets import changed
 from anachron.edit.second_moment import SecondMoment
-from anachron.edit.sites import NO_SITES, Sites, find_sites, weight_of
+from anachron.edit.sites import NO_SITES, Sites, weight_of
 from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
@@ -99,7 +98,7 @@ def _planned(
     sites: Sites | None,
 ) -> Planned:  # fmt: skip
     method = METHODS[name]
-    sites = sites or (find_sites(lm.model) if method.needs_sites else NO_SITES)
+    sites = sites or sites_for(name, lm)
     settings, source = settings_for(name, lm, sites)
     for given, wanted in changes.items():
         if method_named(given) == name:
@@ -130,14 +129,3 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _as_json(item) for key, item in value.items()}
     return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def model_identity(lm: LanguageModel) -> Json:
-    return {
-        "model": lm.name,
-        "revision": lm.revision,
-        "weights": fingerprint(lm),
-        "tokenizer": lm.tokenizer_fingerprint(),
-        "dtype": lm.dtype,
-        "device": lm.device.type,
-    }

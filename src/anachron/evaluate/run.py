@@ -26,7 +26,7 @@ from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict
-from anachron.evaluate.plan import Planned, model_identity
+from anachron.evaluate.plan import Planned
 from anachron.io import Json, differences, locked, read_table, versions, write_table
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
@@ -85,7 +85,7 @@ def run_evaluation(
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
-    identity = model_identity(lm) | {
+    identity = lm.identity(fingerprint(lm)) | {
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
@@ -181,18 +181,18 @@ class _Run:
     def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         for case in part:
             with _failures(case) as found:
-                edit = self._edit(planned, [case])
+                edit = self._edit(planned, [request_of(case)])
                 with edited(self.lm, edit, check=False):
                     found.append(verdict(self.lm, case, self.settings.judging, edit.about["seconds"]))
             yield found[0]
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        requests, unaskable = askable(part)
-        cases = [case for case, _ in requests]
+        asked, unaskable = askable(part)
+        cases = [case for case, _ in asked]
         before = sum(map(len, self.parts[:number]))
         self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
         with _failures(*cases) as found:
-            edit = self._edit(planned, cases)
+            edit = self._edit(planned, [request for _, request in asked])
             with edited(self.lm, edit, check=False):
                 found += [self._judged(case, edit.about["seconds"] / len(cases)) for case in cases]
         yield from _in_order(part, [*found, *unaskable])
@@ -204,7 +204,9 @@ class _Run:
             if case.case_id in seconds or case.case_id in bad:
                 continue
             with _failures(case) as found, edited(self.lm, total, check=False):
-                edit = self._edit(replace(planned, resources=replace(planned.resources, earlier=total)), [case])
+                edit = self._edit(
+                    replace(planned, resources=replace(planned.resources, earlier=total)), [request_of(case)]
+                )
                 seconds[case.case_id] = edit.about["seconds"]
                 total = replace(total + edit, about={})
             bad |= {v.case_id: v.reason for v in found}
@@ -228,8 +230,7 @@ class _Run:
             raise DataError(f"{path} belongs to another model; delete it and repeat the command")
         return replace(held, about={}), held.about["seconds"], held.about["failed"]
 
-    def _edit(self, planned: Planned, cases: Sequence[EditCase]) -> Edit:
-        requests = [request_of(case) for case in cases]
+    def _edit(self, planned: Planned, requests: Sequence[EditRequest]) -> Edit:
         return make_edit(self.lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
 
     def _count_failures(self, updates: pl.DataFrame) -> None:

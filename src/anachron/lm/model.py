@@ -66,6 +66,17 @@ class LanguageModel:
         """Most tokens that fit, where the model's configuration says it."""
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
+    def identity(self, weights: str | None = None) -> dict[str, Any]:
+        """What must match for a run with the model to go on; ``weights``: their `fingerprint`, where it is known."""
+        return {
+            "model": self.name,
+            "revision": self.revision,
+            "weights": weights or self.fingerprint(),
+            "tokenizer": self.tokenizer_fingerprint(),
+            "dtype": self.dtype,
+            "device": self.device.type,
+        }
+
     def about(self) -> dict[str, Any]:
         """``family`` and number of ``parameters``, from the model's configuration and weights."""
         return {"family": self.model.config.model_type, "parameters": int(self.model.num_parameters())}
@@ -105,7 +116,12 @@ class LanguageModel:
         Source: paper 002, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
         """
         triples = [(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs]
-        encoded = self.encode(triples, style)
+        return self.score(self.encode(triples, style), limits=limits, native_softmax=native_softmax)
+
+    def score(
+        self, encoded: Sequence[Encoded], *, limits: Limits | None = None, native_softmax: bool = False
+    ) -> np.ndarray:
+        """As `log_probs`, of texts that `encode` gave; what occurs twice is computed once."""
         distinct = list(dict.fromkeys(encoded))
         place = {item: i for i, item in enumerate(distinct)}
         batches = plan_batches(distinct, self.vocabulary, limits or Limits())

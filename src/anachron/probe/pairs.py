@@ -50,7 +50,7 @@ def score_pairs(
 ) -> pl.DataFrame:
     """Score pairs and write them with a manifest; one row a pair, in input order."""
     encoded = lm.encode(pairs, style)
-    logp = lm.log_probs(pairs, style=style, limits=limits, native_softmax=native_softmax)
+    logp = lm.score(encoded, limits=limits, native_softmax=native_softmax)
     table = pl.DataFrame(
         {"row": range(len(pairs)), "logp": logp, "n_tokens": [len(item.targets) for item in encoded]},
         schema={"row": pl.Int64, "logp": pl.Float64, "n_tokens": pl.Int32},

@@ -132,12 +132,7 @@ def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tupl
     )
     identity = {
         "label": settings.label or Path(lm.name).resolve().name,
-        "model": lm.name,
-        "revision": lm.revision,
-        "weights": lm.fingerprint(),
-        "tokenizer": lm.tokenizer_fingerprint(),
-        "dtype": lm.dtype,
-        "device": lm.device.type,
+        **lm.identity(),
         "format": settings.format,
         "prefix": prefix_name,
         "prefix_text": prefix,

@@ -58,27 +58,23 @@ def interval(low: float, high: float) -> str:
 
 def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
     """The bundled data sets."""
-    table = Table(title="Bundled data sets")
-    table.add_column("name")
-    for name in ("facts", "statements", "relations"):
-        table.add_column(name, justify="right")
-    table.add_column("what")
-    for item in listings:
-        counts = (f"{item[name]:,}" for name in ("facts", "statements", "relations"))
-        table.add_row(item["name"], *counts, f"{item['about']} ({item['listed']:,} facts listed)")
-    return table
+    told = [item | {"about": f"{item['about']} ({item['listed']:,} facts listed)"} for item in map(dict, listings)]
+    return _listing("Bundled data sets", ("facts", "statements", "relations"), told)
 
 
 def update_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
     """The bundled update data sets."""
-    table = Table(title="Bundled update data sets")
+    return _listing("Bundled update data sets", ("updates", "subjects", "relations"), listings)
+
+
+def _listing(title: str, counted: Sequence[str], items: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=title)
     table.add_column("name")
-    for name in ("updates", "subjects", "relations"):
+    for name in counted:
         table.add_column(name, justify="right")
     table.add_column("what")
-    for item in listings:
-        counts = (f"{item[name]:,}" for name in ("updates", "subjects", "relations"))
-        table.add_row(item["name"], *counts, item["about"])
+    for item in items:
+        table.add_row(item["name"], *(f"{item[name]:,}" for name in counted), item["about"])
     return table
 
 
