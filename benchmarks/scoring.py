@@ -21,8 +21,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from anachron.data.loaders import load_dataset
+from anachron.lm.batches import Limits, plan_batches, work_of
 from anachron.lm.model import load_tokenizer
-from anachron.lm.packing import Limits, plan_batches, work_of
 from anachron.lm.scoring import score_all
 from anachron.lm.spans import Encoded
 

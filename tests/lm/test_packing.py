@@ -1,84 +1,278 @@
-"""Batch plans: every text once, within the limits, always the same."""
+"""Packs: each distinct prefix computed once, the same scores as one text at a time, or none of it with a notice."""
 
-import itertools
+import logging
+from typing import Any
 
-from hypothesis import given
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.lm.packing import Limits, plan_batches, work_of
+from anachron.errors import BackendError
+from anachron.lm.batches import Limits, plan_batches
+from anachron.lm.model import LanguageModel
+from anachron.lm.packed import attention, score_packs
+from anachron.lm.packing import common, distinct_prefixes, plan_packs, walk
+from anachron.lm.plans import make_plan, score_plan, tokens_computed, worth_packing
+from anachron.lm.scoring import Counters, score_all
+from anachron.lm.selfcheck import PacksChecked, refusal
 from anachron.lm.spans import Encoded
+from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
+
+WIDE = {"mistral": {"sliding_window": 4096}, "gemma2": {"sliding_window": 4096}}  # wider than any text here
+NO_LIMIT = Limits(tokens=10**6, logits=10**9)
 
 
-def text(length: int, targets: int) -> Encoded:
-    """A text of ``length`` tokens whose last ``targets`` are scored."""
-    return Encoded(tuple(range(length)), tuple(range(length - targets, length)))
+def packable(family: str) -> Any:
+    """A tiny model; opt has learned absolute positions, as gpt2 has."""
+    if family == "opt":
+        return random_model(
+            transformers.OPTConfig(
+                vocab_size=VOCABULARY, hidden_size=32, word_embed_proj_dim=32, num_hidden_layers=2, ffn_dim=64,
+                num_attention_heads=4, max_position_embeddings=512, init_std=0.3,
+            )
+        )  # fmt: skip
+    return make_model(family, **WIDE.get(family, {}))
 
 
-TEXTS = st.lists(
-    st.integers(2, 40).flatmap(lambda n: st.integers(1, n - 1).map(lambda targets: text(n, targets))), max_size=30
-)
-LIMITS = st.builds(Limits, tokens=st.integers(1, 200), logits=st.integers(1, 2000))
-VOCABULARY = 10
+def random_model(config: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
 
 
-@given(TEXTS, LIMITS)
-def test_every_text_is_in_one_batch(texts: list[Encoded], limits: Limits):
-    batches = plan_batches(texts, VOCABULARY, limits)
-    assert sorted(i for batch in batches for i in batch) == list(range(len(texts)))
-    assert all(batches)
+MODELS = {family: packable(family) for family in (*FAMILIES, "opt")}
 
 
-@given(TEXTS, LIMITS)
-def test_batches_keep_to_the_limits(texts: list[Encoded], limits: Limits):
-    for batch in plan_batches(texts, VOCABULARY, limits):
-        padded = len(batch) * max(len(texts[i].ids) - 1 for i in batch)
-        logits = VOCABULARY * sum(len(texts[i].targets) for i in batch)
-        assert len(batch) == 1 or (padded <= limits.tokens and logits <= limits.logits)
+def unpackable() -> dict[str, Any]:
+    """ALiBi, a state space, and a window that is narrower than the texts."""
+    bloom = transformers.BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.3)
+    mamba = transformers.MambaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=4, initializer_range=0.3
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        state_space = transformers.AutoModelForCausalLM.from_config(mamba).eval()
+    return {"bloom": random_model(bloom), "mamba": state_space, "window": make_model("mistral", sliding_window=4)}
 
 
-@given(TEXTS, LIMITS)
-def test_no_batch_could_have_taken_the_first_text_of_the_next(texts: list[Encoded], limits: Limits):
-    batches = plan_batches(texts, VOCABULARY, limits)
-    for batch, following in itertools.pairwise(batches):
-        more = [*batch, following[0]]
-        padded = len(more) * max(len(texts[i].ids) - 1 for i in more)
-        logits = VOCABULARY * sum(len(texts[i].targets) for i in more)
-        assert padded > limits.tokens or logits > limits.logits
+def one_by_one(model: Any, texts: list[Encoded]) -> np.ndarray:
+    """Scores by the whole model, one text at a time, with nothing of the package."""
+    found = []
+    for text in texts:
+        with torch.no_grad():
+            logp = torch.log_softmax(model(input_ids=torch.tensor([text.ids])).logits[0].double(), -1)
+        found.append(sum(logp[t - 1, text.ids[t]].item() for t in text.targets))
+    return np.array(found)
 
 
-@given(TEXTS, LIMITS)
-def test_plans_depend_on_lengths_alone(texts: list[Encoded], limits: Limits):
-    others = [Encoded(tuple(i + 7 for i in item.ids), item.targets) for item in texts]
-    assert plan_batches(texts, VOCABULARY, limits) == plan_batches(others, VOCABULARY, limits)
+def in_packs(model: Any, texts: list[Encoded], limits: Limits) -> tuple[np.ndarray, int]:
+    counters = Counters()
+    return score_packs(model, texts, plan_packs(texts, VOCABULARY, limits), counters=counters), counters.tokens
 
 
-@given(TEXTS, LIMITS)
-def test_texts_of_like_length_are_together(texts: list[Encoded], limits: Limits):
-    lengths = [len(texts[i].ids) for batch in plan_batches(texts, VOCABULARY, limits) for i in batch]
-    assert lengths == sorted(lengths)
+@st.composite
+def tries(draw: st.DrawFn, longest_shared: int = 12) -> list[Encoded]:
+    """Texts that share prefixes: none, of one token, nested; with duplicates and answers of 1 to 12 tokens."""
+    token = st.integers(3, 8)  # few, so that texts meet by chance too
+    stems: list[tuple[int, ...]] = [()]
+    for _ in range(draw(st.integers(0, 4))):
+        stems.append((*draw(st.sampled_from(stems)), *draw(st.lists(token, max_size=longest_shared))))
+    texts = []
+    for _ in range(draw(st.integers(1, 10))):
+        prompt = (*draw(st.sampled_from(stems)), *draw(st.lists(token, max_size=3))) or (1,)
+        answer = draw(st.lists(token, min_size=1, max_size=12))
+        first = len(prompt)
+        texts.append(Encoded((*prompt, *answer), tuple(range(first, first + len(answer)))))
+    return texts
 
 
-def test_a_text_over_the_budget_has_a_batch_of_its_own():
-    texts = [text(4, 1), text(100, 1), text(4, 1), text(90, 1)]
-    assert plan_batches(texts, VOCABULARY, Limits(tokens=8)) == [[0, 2], [3], [1]]
-    assert plan_batches([text(9, 8), text(9, 8)], VOCABULARY, Limits(logits=5)) == [[0], [1]]
+@settings(deadline=None, max_examples=60)
+@given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)))
+def test_packs_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str):
+    found, _ = in_packs(MODELS[family], texts, Limits(tokens=tokens))
+    np.testing.assert_allclose(found, one_by_one(MODELS[family], texts), atol=1e-4, rtol=0)
 
 
-def test_no_texts_no_batches():
-    assert plan_batches([], VOCABULARY, Limits()) == []
+@pytest.mark.parametrize("family", sorted(MODELS))
+def test_packed_and_padded_are_naive_behind_a_prefix_of_300_tokens(family: str):
+    chance = np.random.default_rng(1)
+    prefix = tuple(int(t) for t in chance.integers(3, VOCABULARY, 300))
+    texts = []
+    for number in range(30):
+        own = tuple(int(t) for t in chance.integers(3, 9, 1 + number % 5))
+        answer = tuple(int(t) for t in chance.integers(3, VOCABULARY, 1 + number % 12))
+        texts.append(Encoded((*prefix, *own, *answer), tuple(range(300 + len(own), 300 + len(own) + len(answer)))))
+    model = MODELS[family]
+    naive = one_by_one(model, texts)
+    found, computed = in_packs(model, texts, Limits(tokens=64))
+    np.testing.assert_allclose(found, naive, atol=1e-4, rtol=0)
+    padded = score_all(model, texts, plan_batches(texts, VOCABULARY, Limits()))
+    np.testing.assert_allclose(padded, naive, atol=1e-4, rtol=0)
+    assert computed <= 1.05 * distinct_prefixes(texts) < 700  # the prefix once, though no pack has room for it and more
 
 
-@given(TEXTS, LIMITS)
-def test_work_is_counted_token_by_token(texts: list[Encoded], limits: Limits):
-    batches = plan_batches(texts, VOCABULARY, limits)
-    computed = ideal = rows = 0
-    for batch in batches:
-        width = max(len(texts[i].ids[:-1]) for i in batch)
-        for i in batch:
-            for column in range(width):
-                computed += 1
-                ideal += column < len(texts[i].ids) - 1
-            for _ in texts[i].targets:
-                rows += 1
-    work = work_of(texts, batches)
-    assert (work.tokens_computed, work.tokens_ideal, work.rows) == (computed, ideal, rows)
+def brute_force_nodes(texts: list[Encoded]) -> int:
+    return len({text.ids[:n] for text in texts for n in range(1, len(text.ids))})
+
+
+@given(tries())
+def test_distinct_prefixes_are_counted_as_a_set_counts_them(texts: list[Encoded]):
+    assert distinct_prefixes(texts) == brute_force_nodes(texts)
+
+
+@given(tries())
+def test_one_pack_computes_every_prefix_once(texts: list[Encoded]):
+    (pack,) = walk(texts, plan_packs(texts, VOCABULARY, NO_LIMIT))
+    assert len(pack.ids) == brute_force_nodes(texts)
+    assert len(set(pack.rows)) == len(pack.rows)
+
+
+@given(tries(), st.integers(1, 60), st.integers(1, 4000))
+def test_a_plan_holds_every_text_once_and_keeps_to_its_limits(texts: list[Encoded], tokens: int, logits: int):
+    packs = plan_packs(texts, VOCABULARY, Limits(tokens, logits))
+    assert sorted(i for pack in packs for i in pack) == list(range(len(texts)))
+    ordered = [texts[i].ids for pack in packs for i in pack]
+    assert ordered == sorted(ordered)
+    for pack in packs[1:]:
+        if len(pack) > 1:
+            rows = sum(len(texts[i].targets) for i in pack)
+            assert rows * VOCABULARY <= logits
+
+
+@given(tries(), st.integers(1, 60))
+def test_what_a_pack_sees_are_ancestors(texts: list[Encoded], tokens: int):
+    """Rebuilds, from the mask alone, the text before each node, and compares it with the text it stands for."""
+    before: list[tuple[int, ...]] = []  # the prefix of each node of the pack before
+    packs = plan_packs(texts, VOCABULARY, Limits(tokens=tokens))
+    for pack, members in zip(walk(texts, packs), packs, strict=True):
+        kept = [before[node] for node in pack.kept]
+        seen = (attention(pack, torch.float32, torch.device("cpu"))[0, 0] == 0).tolist()
+        tokens_of = [prefix[-1] for prefix in kept] + list(pack.ids)
+        prefixes = list(kept)
+        for row, position in zip(seen, pack.positions, strict=True):
+            prefixes.append(tuple(token for token, visible in zip(tokens_of, row, strict=True) if visible))
+            assert len(prefixes[-1]) == position + 1
+        for i, answer in zip(members, pack.answers, strict=True):
+            for (row, token), target in zip(answer, texts[i].targets, strict=True):
+                assert prefixes[len(kept) + pack.rows[row]] == texts[i].ids[:target]
+                assert token == texts[i].ids[target]
+        before = prefixes
+
+
+@given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)))
+def test_common_beginnings(a: list[int], b: list[int]):
+    shared = common(a, b)
+    assert a[:shared] == b[:shared]
+    assert shared in (len(a), len(b)) or a[shared] != b[shared]
+
+
+# Plans
+
+
+def dated(years: int = 40, questions: int = 6) -> list[Encoded]:
+    """Encoded statements: dates that questions share."""
+    chance = np.random.default_rng(5)
+    bodies = [tuple(int(t) for t in chance.integers(10, 90, 8)) for _ in range(questions)]
+    return [
+        Encoded((1, 100 + year // 10, 200 + year % 10, *body, 300 + n, 301), (11, 12))
+        for year in range(years) for n, body in enumerate(bodies)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("family", sorted(MODELS))
+def test_planned_tokens_are_computed_and_are_the_ideal(family: str):
+    texts = dated()
+    model = MODELS[family]
+    plan = make_plan(model, texts, VOCABULARY, 100, packed=True)
+    counters = Counters()
+    scores = score_plan(model, texts, plan, counters=counters)
+    assert counters.tokens == tokens_computed(texts, plan) == distinct_prefixes(texts)
+    np.testing.assert_allclose(scores, one_by_one(model, texts), atol=1e-4, rtol=0)
+
+
+def test_packs_are_used_only_where_they_save_tokens():
+    assert worth_packing(dated(), VOCABULARY)
+    assert not worth_packing(dated(1, 1), VOCABULARY)
+    apart = [Encoded((n, n, n, n), (3,)) for n in range(3, 9)]
+    assert not worth_packing(apart, VOCABULARY)
+
+
+# The self-check
+
+
+@pytest.mark.parametrize("family", sorted(MODELS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_models_that_take_packs_pass_the_check(family: str, dtype: torch.dtype):
+    model = packable(family).to(dtype)
+    assert refusal(model, dated(), VOCABULARY) is None
+
+
+@pytest.mark.parametrize("kind", ["bloom", "mamba", "window"])
+def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: str, caplog: pytest.LogCaptureFixture):
+    lm = LanguageModel(unpackable()[kind], make_tokenizer("gpt2"), kind)
+    with caplog.at_level(logging.WARNING, "anachron"):
+        plan = lm.plan(dated())
+        again = lm.plan(dated())
+    assert not plan.packed and not again.packed
+    assert [record.message for record in caplog.records] == [
+        f"{lm.packs.refusal}; texts are scored in padded batches instead"
+    ]
+    assert type(lm.model).__name__ in (lm.packs.refusal or "")
+    texts = dated()
+    np.testing.assert_allclose(lm.score(texts), one_by_one(lm.model, texts), atol=1e-4, rtol=0)
+
+
+def test_a_longer_text_is_tried_again():
+    """Within its window a model takes packs; beyond it does not."""
+    model = make_model("mistral", sliding_window=16)
+    checked, long = PacksChecked(), [Encoded((*range(3, 43), n, 5), (41,)) for n in range(3, 9)]
+    assert checked.fit(model, dated(), VOCABULARY)
+    assert not checked.fit(model, [*dated(), *long], VOCABULARY)
+
+
+# Short of memory
+
+
+class Short:
+    """A model that runs out of memory above so many tokens."""
+
+    def __init__(self, model: Any, most: int) -> None:
+        self._model, self._most = model, most
+
+    def __call__(self, input_ids: torch.Tensor, **rest: Any) -> Any:
+        if input_ids.numel() > self._most:
+            raise torch.OutOfMemoryError("CUDA out of memory (pretended)")
+        return self._model(input_ids=input_ids, **rest)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def test_packs_that_do_not_fit_are_halved():
+    texts, counters = dated(), Counters()
+    found = score_packs(
+        Short(MODELS["llama"], 90), texts, plan_packs(texts, VOCABULARY, Limits(200)), counters=counters
+    )
+    np.testing.assert_allclose(found, one_by_one(MODELS["llama"], texts), atol=1e-4, rtol=0)
+    assert counters.halvings > 0
+
+
+def test_a_text_that_does_not_fit_alone_is_an_error():
+    with pytest.raises(BackendError, match="one text of 13 tokens does not fit"):
+        score_packs(Short(MODELS["llama"], 5), dated(), [[0, 1, 2, 3]])
+
+
+def test_scores_of_pairs_against_the_naive_way():
+    """From text to score, with a tokenizer, for pairs that share dates."""
+    tokenizer = make_tokenizer("mistral")
+    pairs = [
+        (f"In {year}, who was the president of {land}?", name)
+        for year in range(1990, 2002) for land, name in (("France", "Jacques Chirac"), ("Russia", "Vladimir Putin"))
+    ]  # fmt: skip
+    lm = LanguageModel(MODELS["llama"], tokenizer, "tiny")
+    assert lm.plan(lm.encode([(p, a, None) for p, a in pairs])).packed
+    expected = [naive_log_prob(lm, prompt, answer) for prompt, answer in pairs]
+    np.testing.assert_allclose(lm.log_probs(pairs), expected, atol=1e-4, rtol=0)

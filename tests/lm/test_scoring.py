@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from anachron.errors import BackendError, DataError, ModelError
 from anachron.lm import scoring
+from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, locate
 from anachron.lm.model import LanguageModel
-from anachron.lm.packing import Limits
 from anachron.lm.spans import Encoded, encode
 from tiny import (
     FAMILIES,
@@ -33,7 +33,8 @@ from tiny import (
 )
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "tokenizers"
-ONE_BY_ONE = Limits(tokens=1)
+PADDED: dict[str, Any] = {"packing": False}
+ONE_BY_ONE = {"batch_tokens": 1, "packing": False}
 
 ANSWERS = (
     "Paris",
@@ -217,7 +218,7 @@ def test_no_pairs_no_scores():
 @functools.cache
 def reference() -> dict[tuple[str, str, str | None], float]:
     lm = lm_of("mistral", "mistral")
-    return dict(zip(PAIRS, lm.log_probs(PAIRS, limits=ONE_BY_ONE), strict=True))
+    return dict(zip(PAIRS, lm.log_probs(PAIRS, **ONE_BY_ONE), strict=True))
 
 
 @settings(deadline=None, max_examples=40)
@@ -227,7 +228,12 @@ def reference() -> dict[tuple[str, str, str | None], float]:
     st.integers(1, 20_000),
 )
 def test_scores_do_not_depend_on_batches_or_order(pairs: list, tokens: int, logits: int):
-    scores = lm_of("mistral", "mistral").log_probs(pairs, limits=Limits(tokens=tokens, logits=logits))
+    lm = lm_of("mistral", "mistral")
+    texts = lm.encode(pairs)
+    distinct = list(dict.fromkeys(texts))
+    batches = plan_batches(distinct, lm.vocabulary, Limits(tokens, logits))
+    found = dict(zip(distinct, scoring.score_all(lm.model, distinct, batches), strict=True))
+    scores = np.array([found[text] for text in texts])
     np.testing.assert_allclose(scores, [reference()[pair] for pair in pairs], atol=1e-5, rtol=0)
     for pair in set(pairs):
         assert len({score for p, score in zip(pairs, scores, strict=True) if p == pair}) == 1
@@ -236,9 +242,11 @@ def test_scores_do_not_depend_on_batches_or_order(pairs: list, tokens: int, logi
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_scores_the_same_in_any_batch(family: str):
     lm = lm_of(family, "pythia")
-    whole = lm.log_probs(PAIRS)
-    np.testing.assert_allclose(lm.log_probs(PAIRS, limits=ONE_BY_ONE), whole, atol=1e-5, rtol=0)
-    np.testing.assert_allclose(lm.log_probs(PAIRS[::-1], limits=Limits(tokens=100))[::-1], whole, atol=1e-5, rtol=0)
+    whole = lm.log_probs(PAIRS, **PADDED)
+    np.testing.assert_allclose(lm.log_probs(PAIRS, **ONE_BY_ONE), whole, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(
+        lm.log_probs(PAIRS[::-1], batch_tokens=100, packing=False)[::-1], whole, atol=1e-5, rtol=0
+    )
 
 
 # Softmax and soft-capping
@@ -257,8 +265,8 @@ def test_soft_capping_is_kept():
 def test_the_softmax_of_a_bfloat16_model_is_float32_unless_native(family: str):
     lm = make_lm(family)
     lm.model.to(torch.bfloat16)
-    scores = lm.log_probs(PAIRS, limits=ONE_BY_ONE)
-    native = lm.log_probs(PAIRS, limits=ONE_BY_ONE, native_softmax=True)
+    scores = lm.log_probs(PAIRS, **ONE_BY_ONE)
+    native = lm.log_probs(PAIRS, **ONE_BY_ONE, native_softmax=True)
     np.testing.assert_allclose(scores, naive(lm, PAIRS), atol=1e-4, rtol=0)
     np.testing.assert_allclose(native, naive(lm, PAIRS, native=True), atol=1e-4, rtol=0)
     assert np.abs(scores - native).max() > 0.01
@@ -302,7 +310,7 @@ def test_the_last_token_of_the_answer_is_never_fed(kind: str):
 def test_a_batch_is_as_wide_as_its_longest_text_without_the_last_token():
     fed: list[torch.Tensor] = []
     lm = wrapped(fed.append)
-    lm.log_probs(PAIRS)
+    lm.log_probs(PAIRS, **PADDED)
     distinct = set(lm.encode(PAIRS))
     assert [tuple(t.shape) for t in fed] == [(len(distinct), max(len(item.ids) - 1 for item in distinct))]
     assert lm.counters.tokens == fed[0].numel()
@@ -321,7 +329,7 @@ def test_the_head_sees_only_the_rows_that_predict_an_answer(family: str):
     head = lm.model.get_output_embeddings()
     spy = head.register_forward_hook(lambda _, arguments, __: shapes.append(tuple(arguments[0].shape)))
     try:
-        lm.log_probs(PAIRS)
+        lm.log_probs(PAIRS, **PADDED)
     finally:
         spy.remove()
     assert shapes == [(1, sum(len(item.targets) for item in set(lm.encode(PAIRS))), 32)]
@@ -361,7 +369,7 @@ def short_of_memory(error: Exception, rows: int) -> LanguageModel:
 def test_batches_that_do_not_fit_are_halved(error: Exception):
     pairs = PAIRS[:8]
     lm = short_of_memory(error, rows=2)
-    np.testing.assert_allclose(lm.log_probs(pairs), lm_of("gpt2").log_probs(pairs), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(lm.log_probs(pairs, **PADDED), lm_of("gpt2").log_probs(pairs), atol=1e-5, rtol=0)
     assert lm.counters.halvings == 3  # 8 -> 4 + 4 -> 2 + 2 + 2 + 2
 
 
@@ -369,19 +377,19 @@ def test_batches_that_do_not_fit_are_halved(error: Exception):
 def test_a_text_that_does_not_fit_alone_is_an_error(error: Exception):
     lm = short_of_memory(error, rows=0)
     with pytest.raises(BackendError, match="does not fit into memory"):
-        lm.log_probs(PAIRS[:4])
+        lm.log_probs(PAIRS[:4], **PADDED)
     assert lm.counters.halvings == 2  # 4 -> 2 -> 1
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory():
     lm = short_of_memory(RuntimeError("shapes do not match"), rows=2)
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        lm.log_probs(PAIRS[:8])
+        lm.log_probs(PAIRS[:8], **PADDED)
     assert lm.counters.halvings == 0
 
 
 def test_a_head_called_by_keyword_is_refused():
     head = torch.nn.Linear(2, 3)
-    with scoring._head_on(head, torch.tensor([0]), torch.tensor([0])), pytest.raises(ModelError, match="by keyword"):
+    with scoring.head_on(head, torch.tensor([0]), torch.tensor([0])), pytest.raises(ModelError, match="by keyword"):
         head(input=torch.zeros(1, 1, 2))
     assert head(input=torch.zeros(1, 1, 2)).shape == (1, 1, 3)

@@ -23,7 +23,6 @@ from anachron.probe import runs
 from anachron.probe.run import Callbacks, ProbeSettings, run_probe
 
 FACTS = 3
-KILLS = 10
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def test_record_says_what_a_reader_needs(finished: Path, data: Dataset):
     assert record["status"] == "done"
     assert record["settings"]["dataset_fingerprint"] == data.fingerprint()
     assert record["statements"] == data.table.height
-    assert record["tokens_ideal"] <= record["tokens_planned"] < 1.1 * record["tokens_ideal"]
+    assert record["tokens_ideal"] <= record["tokens_planned"] < 1.05 * record["tokens_ideal"]
     assert record["sessions"][0]["tokens_computed"] == record["tokens_planned"]
     assert record["noise"]["sample"] == 100
     assert 0 <= record["noise"]["largest"] < 1e-4
@@ -95,7 +94,7 @@ def test_a_second_run_gives_the_same_bytes(finished: Path, lm: LanguageModel, da
 
 
 def test_a_finished_run_is_not_scored_again(finished: Path, lm: LanguageModel, data: Dataset, monkeypatch):
-    monkeypatch.setattr(run_module, "score_all", lambda *a, **k: pytest.fail("scored again"))
+    monkeypatch.setattr(run_module, "score_plan", lambda *a, **k: pytest.fail("scored again"))
     assert run_probe(lm, data, finished).scores.height == data.table.height
 
 
@@ -172,7 +171,8 @@ def processes():
     return context
 
 
-def test_kill_nine_ten_times_then_resume(processes, data: Dataset, finished: Path, tmp_path: Path):
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_kill_nine_at_any_time_then_resume(processes, data: Dataset, finished: Path, tmp_path: Path, kills: int):
     folder = tmp_path / "run"
     started = time.perf_counter()
     whole = processes.Process(target=_probe_in_child, args=(data.name, str(tmp_path / "timing"), None))
@@ -181,7 +181,7 @@ def test_kill_nine_ten_times_then_resume(processes, data: Dataset, finished: Pat
     assert whole.exitcode == 0
     seconds = time.perf_counter() - started
     killed = 0
-    while killed < KILLS:
+    while killed < kills:
         child = processes.Process(target=_probe_in_child, args=(data.name, str(folder), None))
         child.start()
         child.join(random.uniform(0.05, 0.9) * seconds)
@@ -262,7 +262,7 @@ def test_halved_batches_are_said_and_scores_agree(
     real, said = lm.model.forward, []
 
     def small_memory(*args, **kwargs):
-        if kwargs["input_ids"].shape[0] > 9:
+        if kwargs["input_ids"].numel() > 300:
             raise torch.OutOfMemoryError("CUDA out of memory (pretended)")
         return real(*args, **kwargs)
 

@@ -150,7 +150,9 @@ def evaluate(
     fluency_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
     ] = 100,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens scored at a time.")] = 4096,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
+    ] = None,
     limit: Limit = None,
     split: Split = None,
     dataset_revision: DatasetRevision = None,

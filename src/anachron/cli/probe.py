@@ -27,7 +27,12 @@ from anachron.cli.options import (
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
-BatchTokens = Annotated[int, typer.Option(min=1, help="Most tokens in a batch, padding included.")]
+BatchTokens = Annotated[
+    int | None, typer.Option(min=1, help="Most tokens in a batch; by default what suits the device.")
+]
+Packing = Annotated[
+    bool, typer.Option(help="Compute what texts begin with alike once, where the model takes it; else padded batches.")
+]
 AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]
 EditFile = Annotated[Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")]
 InUserTurn = Annotated[bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")]
@@ -63,7 +68,8 @@ def score(
     chat_template: Template = None,
     trust_remote_code: Trust = False,
     edit: EditFile = None,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
+    packing: Packing = True,
     all_occurrences: AllOccurrences = False,
     answer_in_user_turn: InUserTurn = False,
     native_softmax: NativeSoftmax = False,
@@ -76,7 +82,6 @@ def score(
     from anachron.errors import ConfigError
     from anachron.io import check_ending
     from anachron.lm.formats import Format
-    from anachron.lm.packing import Limits
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import prefix_text
 
@@ -95,7 +100,7 @@ def score(
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
     )  # fmt: skip
     with _edited(lm, edit):
-        table = score_pairs(lm, pairs, input, out, style, Limits(tokens=batch_tokens), native_softmax)
+        table = score_pairs(lm, pairs, input, out, style, batch_tokens, packing, native_softmax)
     say(f"{table.height:,} pairs scored by {lm.name} ({lm.dtype}), written to {out}")
     if json_:
         print_json({"pairs": table.height, "model": lm.name, "dtype": lm.dtype, "scores": str(out)})
@@ -117,7 +122,8 @@ def probe(
     chat_template: Template = None,
     trust_remote_code: Trust = False,
     edit: EditFile = None,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
+    packing: Packing = True,
     boundaries: Boundaries = None,
     split: Split = None,
     dataset_revision: DatasetRevision = None,
@@ -158,7 +164,15 @@ def probe(
     labels = [label] if len(model) == 1 else distinct_names(model)
     for name, own_label, folder in zip(model, labels, folders, strict=True):
         settings = ProbeSettings(
-            format, prefix, own_label, batch_tokens, all_occurrences, answer_in_user_turn, native_softmax, seed
+            format,
+            prefix,
+            own_label,
+            batch_tokens,
+            packing,
+            all_occurrences,
+            answer_in_user_turn,
+            native_softmax,
+            seed,
         )
         lm = load(
             name, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
@@ -199,5 +213,5 @@ def _done(name: str, record: dict[str, Any], folder: Path) -> str:
     speed = f" at {rate:,.0f} statements/s" if rate else ""
     return (
         f"{name}: {record['statements']:,} statements scored{speed}; {record['tokens_planned']:,} tokens computed, "
-        f"{record['tokens_ideal']:,} without padding; in {folder}"
+        f"{record['tokens_ideal']:,} are distinct; in {folder}"
     )

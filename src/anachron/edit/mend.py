@@ -21,8 +21,8 @@ from anachron.edit.sites import Sites, weight_of
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, versions, write_manifest
+from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel
-from anachron.lm.packing import Limits, plan_batches
 
 FORMAT = "anachron mend network 1"
 EPSILON = 1e-7  # added to standard deviations, as published

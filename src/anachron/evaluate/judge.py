@@ -13,7 +13,6 @@ from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.lm.packing import Limits
 
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
@@ -31,10 +30,11 @@ PART_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time."""
+    """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
+    default what suits the device."""
 
     fluency_tokens: int = 100
-    batch_tokens: int = 4096
+    batch_tokens: int | None = None
 
 
 @dataclass
@@ -76,7 +76,7 @@ def pairs_of(case: EditCase) -> list[Pair]:
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], judging: Judging) -> dict[Pair, float]:
     """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
     encoded = lm.encode([(prompt, answer, None) for prompt, answer in pairs])
-    scores = lm.score(encoded, limits=Limits(tokens=judging.batch_tokens))
+    scores = lm.score(encoded, batch_tokens=judging.batch_tokens)
     found = zip(pairs, scores, encoded, strict=True)
     return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in found}
 

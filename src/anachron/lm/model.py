@@ -20,8 +20,9 @@ from accelerate.utils import align_module_device
 
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format, locate
-from anachron.lm.packing import Limits, plan_batches
-from anachron.lm.scoring import Counters, input_device, score_all
+from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
+from anachron.lm.scoring import Counters, input_device
+from anachron.lm.selfcheck import PacksChecked
 from anachron.lm.spans import Encoded, encode, require_offsets
 
 log = logging.getLogger("anachron")
@@ -47,6 +48,7 @@ class LanguageModel:
     counters: Counters = field(default_factory=Counters)
     prefix: str = ""
     edit_of: str | None = None
+    packs: PacksChecked = field(default_factory=PacksChecked)
 
     @property
     def vocabulary(self) -> int:
@@ -106,27 +108,45 @@ class LanguageModel:
         pairs: Sequence[tuple[str, str] | tuple[str, str, str | None]],
         *,
         style: Format | None = None,
-        limits: Limits | None = None,
+        batch_tokens: int | None = None,
+        packing: bool = True,
         native_softmax: bool = False,
     ) -> np.ndarray:
         """log Pr(answer | prompt) in nats for (prompt, answer) pairs; float64, shape (len(pairs),).
 
         A third element of a pair is the separator; by default one space, or nothing after white space.
-        The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32).
+        The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32). ``batch_tokens`` and
+        ``packing`` are those of `plan`.
         Source: paper 002, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
         """
         triples = [(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs]
-        return self.score(self.encode(triples, style), limits=limits, native_softmax=native_softmax)
+        encoded = self.encode(triples, style)
+        return self.score(encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
 
     def score(
-        self, encoded: Sequence[Encoded], *, limits: Limits | None = None, native_softmax: bool = False
+        self,
+        encoded: Sequence[Encoded],
+        *,
+        batch_tokens: int | None = None,
+        packing: bool = True,
+        native_softmax: bool = False,
     ) -> np.ndarray:
         """As `log_probs`, of texts that `encode` gave; what occurs twice is computed once."""
         distinct = list(dict.fromkeys(encoded))
         place = {item: i for i, item in enumerate(distinct)}
-        batches = plan_batches(distinct, self.vocabulary, limits or Limits())
-        scores = score_all(self.model, distinct, batches, native_softmax=native_softmax, counters=self.counters)
+        plan = self.plan(distinct, batch_tokens, packing=packing)
+        scores = score_plan(self.model, distinct, plan, native_softmax=native_softmax, counters=self.counters)
         return scores[[place[item] for item in encoded]]
+
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
+        """What is computed together. ``batch_tokens``: most tokens a batch; by default what suits the device.
+
+        Packs of shared prefixes (`anachron.lm.packing`) where they save tokens and a self-check shows that the model
+        takes them; else padded batches, and a warning where it was the self-check.
+        """
+        vocabulary = self.vocabulary
+        packed = packing and worth_packing(encoded, vocabulary) and self.packs.fit(self.model, encoded, vocabulary)
+        return make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed)
 
     def fingerprint(self) -> str:
         """SHA-256 over name, shape, dtype and all bytes of every weight, wherever it lies (offloaded ones too)."""

@@ -1,58 +1,111 @@
-"""What is computed together: batches of similar length under a budget of tokens.
+"""What is computed together where each distinct prefix is computed once.
 
-A plan depends only on the lengths and the limits, so the same inputs always give the same batches.
+Texts in the order of their tokens are a walk through the tree of their prefixes. The walk is cut into packs: a pack is
+one sequence without padding, in which a token sees its ancestors in the tree and nothing else. Of what the last text
+of a pack shares with the next pack, keys and values are kept, so that it is not computed again. A plan depends only on
+the texts and the limits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from anachron.lm.batches import Limits, fed_length
 from anachron.lm.spans import Encoded
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Most padded tokens, and most logits (answer tokens times vocabulary), in one batch."""
+class Pack:
+    """One forward pass. Its nodes are numbered in the order of the walk; those that are kept come first.
 
-    tokens: int = 4096
-    logits: int = 1 << 26
-
-
-def fed_length(item: Encoded) -> int:
-    """Tokens fed for a text: all but the last, which predicts nothing that is scored."""
-    return len(item.ids) - 1
-
-
-def plan_batches(encoded: Sequence[Encoded], vocabulary: int, limits: Limits) -> list[list[int]]:
-    """Indices of texts, batch by batch: sorted by length, so that next to nothing is padding.
-
-    A text longer than the budget has a batch of its own.
+    kept: the nodes of the pack before that are kept, by their numbers there. ids, positions: token and depth of each
+    new node. ends: for every node, kept or new, the number that follows its last descendant. rows: the new nodes,
+    counted from the first of them, that predict an answer token. answers: for each text, its answer tokens as (index
+    into ``rows``, token).
     """
-    order = sorted(range(len(encoded)), key=lambda i: (fed_length(encoded[i]), len(encoded[i].targets), i))
-    batches: list[list[int]] = []
-    rows = 0
+
+    kept: tuple[int, ...]
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+    ends: tuple[int, ...]
+    rows: tuple[int, ...]
+    answers: tuple[tuple[tuple[int, int], ...], ...]
+
+
+def plan_packs(encoded: Sequence[Encoded], vocabulary: int, limits: Limits) -> list[list[int]]:
+    """Indices of texts, pack by pack, in the order of their tokens; at most ``limits.tokens`` new nodes a pack.
+
+    A text longer than that has a pack of its own.
+    """
+    order = sorted(range(len(encoded)), key=lambda i: (encoded[i].ids, encoded[i].targets))
+    packs: list[list[int]] = []
+    nodes = rows = 0
+    before: tuple[int, ...] = ()
     for i in order:
-        length, targets = fed_length(encoded[i]), len(encoded[i].targets)
-        full = batches and (
-            (len(batches[-1]) + 1) * length > limits.tokens or (rows + targets) * vocabulary > limits.logits
-        )
-        if not batches or full:
-            batches.append([])
-            rows = 0
-        batches[-1].append(i)
-        rows += targets
-    return batches
+        text = encoded[i]
+        new = fed_length(text) - common(before, text.ids[:-1])
+        targets = len(text.targets)
+        if not packs or nodes + new > limits.tokens or (rows + targets) * vocabulary > limits.logits:
+            packs.append([])
+            nodes = rows = 0
+        packs[-1].append(i)
+        nodes, rows, before = nodes + new, rows + targets, text.ids[:-1]
+    return packs
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Tokens a plan computes, padding included, against what its texts hold, and answer rows through the head."""
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    most = min(len(a), len(b))
+    if a[:most] == b[:most]:
+        return most
+    return next(n for n in range(most) if a[n] != b[n])
 
-    tokens_computed: int
-    tokens_ideal: int
-    rows: int
+
+class Walk:
+    """Makes a `Pack` of the next texts of a plan, from what the last pack computed."""
+
+    def __init__(self) -> None:
+        self._path: tuple[int, ...] = ()  # what was fed of the last text
+        self._nodes: list[int] = []  # and which nodes of its pack that is
+
+    def next(self, texts: Sequence[Encoded]) -> Pack:
+        predicting = min(t - 1 for text in texts for t in text.targets)  # a kept node has no output to read
+        count = min(common(self._path, texts[0].ids[:-1]), predicting)
+        kept, path = tuple(self._nodes[:count]), self._path[:count]
+        nodes, ends = list(range(count)), [0] * count
+        ids: list[int] = []
+        positions: list[int] = []
+        rows: dict[int, int] = {}
+        answers = []
+        for text in texts:
+            fed = text.ids[:-1]
+            shared = common(path, fed)
+            for node in nodes[shared:]:
+                ends[node] = len(ends)
+            del nodes[shared:]
+            nodes += range(len(ends), len(ends) + len(fed) - shared)
+            positions += range(shared, len(fed))
+            ids += fed[shared:]
+            ends += [0] * (len(fed) - shared)
+            path = fed
+            predicted = [(nodes[t - 1] - count, text.ids[t]) for t in text.targets]
+            answers.append(tuple((rows.setdefault(node, len(rows)), token) for node, token in predicted))
+        for node in nodes:
+            ends[node] = len(ends)
+        self._path, self._nodes = path, nodes
+        return Pack(kept, tuple(ids), tuple(positions), tuple(ends), tuple(rows), tuple(answers))
+
+    def forget(self) -> None:
+        """Keep nothing of the last pack."""
+        self._path, self._nodes = (), []
 
 
-def work_of(encoded: Sequence[Encoded], batches: Sequence[Sequence[int]]) -> Work:
-    padded = sum(len(batch) * max(fed_length(encoded[i]) for i in batch) for batch in batches)
-    members = [i for batch in batches for i in batch]
-    return Work(padded, sum(fed_length(encoded[i]) for i in members), sum(len(encoded[i].targets) for i in members))
+def walk(encoded: Sequence[Encoded], packs: Sequence[Sequence[int]]) -> Iterator[Pack]:
+    """The packs of a plan, one after the other."""
+    steps = Walk()
+    return (steps.next([encoded[i] for i in pack]) for pack in packs)
+
+
+def distinct_prefixes(encoded: Sequence[Encoded]) -> int:
+    """Nodes of the tree: the least number of tokens that have to be computed for these texts."""
+    fed = sorted({text.ids[:-1] for text in encoded})
+    return sum(len(one) - common(before, one) for before, one in zip([(), *fed], fed, strict=False))

@@ -42,7 +42,8 @@ def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = 
     wanted = torch.tensor([item.ids[t] for item in batch for t in item.targets])
     with torch.inference_mode():
         logits = answer_logits(model, ids, rows, columns)
-        tokens = _log_softmax_at(logits, wanted.to(logits.device), native_softmax).double().cpu().numpy()
+        each = torch.arange(len(rows), device=logits.device)
+        tokens = log_softmax_at(logits, each, wanted.to(logits.device), native_softmax).double().cpu().numpy()
     starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
     return np.add.reduceat(tokens, starts)
 
@@ -63,7 +64,7 @@ def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: to
     if head is None:
         logits = model(input_ids=ids, use_cache=False).logits
         return logits[rows.to(logits.device), columns.to(logits.device)]
-    with _head_on(head, rows, columns):
+    with head_on(head, rows, columns):
         logits = model(input_ids=ids, use_cache=False).logits
     if tuple(logits.shape[:2]) != (1, len(rows)):
         raise ModelError(
@@ -73,7 +74,7 @@ def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: to
     return logits[0]
 
 
-def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -> Temporary[None]:
+def head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -> Temporary[None]:
     """Let the head see only the chosen positions of (batch, time, hidden), as (1, positions, hidden)."""
 
     def pick(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -86,16 +87,13 @@ def _head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -
     return Temporary(lambda: head.register_forward_pre_hook(pick).remove)
 
 
-def _log_softmax_at(logits: torch.Tensor, wanted: torch.Tensor, native: bool) -> torch.Tensor:
-    """log softmax of each row at its wanted token; chunked so that no large float32 copy is made."""
+def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor, native: bool) -> torch.Tensor:
+    """Log-probabilities of the wanted tokens in the distributions of some rows; no large float32 copy is made."""
     if native:
-        return torch.log_softmax(logits, -1).gather(1, wanted[:, None])[:, 0].float()
+        return torch.log_softmax(logits, -1)[rows, wanted].float()
     chunk = max(1, _SOFTMAX_BYTES // (4 * logits.shape[1]))
-    parts = []
-    for piece, targets in zip(logits.split(chunk), wanted.split(chunk), strict=True):
-        exact = piece.float()
-        parts.append(exact.gather(1, targets[:, None])[:, 0] - torch.logsumexp(exact, -1))
-    return torch.cat(parts)
+    norms = torch.cat([torch.logsumexp(piece.float(), -1) for piece in logits.split(chunk)])
+    return logits[rows, wanted].float() - norms[rows]
 
 
 def score_all(
@@ -133,8 +131,7 @@ def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters:
         counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
         return scores
     # Here the exception, and with it the tensors its traceback holds, is gone.
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    free_memory()
     if len(batch) == 1:
         raise BackendError(
             f"one text of {len(batch[0].ids)} tokens does not fit into memory ({reason}); use a smaller dtype, another "
@@ -145,6 +142,12 @@ def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters:
     half = len(batch) // 2
     first = _score_fitting(model, batch[:half], native, counters)
     return np.concatenate([first, _score_fitting(model, batch[half:], native, counters)])
+
+
+def free_memory() -> None:
+    """Give back what the allocator of a GPU holds in reserve."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -9,7 +9,6 @@ from anachron.errors import DataError
 from anachron.io import Json, file_fingerprint, read_jsonl, write_manifest, write_table
 from anachron.lm.formats import Format, check_pair
 from anachron.lm.model import LanguageModel
-from anachron.lm.packing import Limits
 
 Pair = tuple[str, str, str | None]
 
@@ -46,11 +45,18 @@ def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None
 
 
 def score_pairs(
-    lm: LanguageModel, pairs: list[Pair], source: Path, out: Path, style: Format, limits: Limits, native_softmax: bool
+    lm: LanguageModel,
+    pairs: list[Pair],
+    source: Path,
+    out: Path,
+    style: Format,
+    batch_tokens: int | None,
+    packing: bool,
+    native_softmax: bool,
 ) -> pl.DataFrame:
     """Score pairs and write them with a manifest; one row a pair, in input order."""
     encoded = lm.encode(pairs, style)
-    logp = lm.score(encoded, limits=limits, native_softmax=native_softmax)
+    logp = lm.score(encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
     table = pl.DataFrame(
         {"row": range(len(pairs)), "logp": logp, "n_tokens": [len(item.targets) for item in encoded]},
         schema={"row": pl.Int64, "logp": pl.Float64, "n_tokens": pl.Int32},

@@ -18,7 +18,8 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json, locked, read_table, versions, write_table
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.model import LanguageModel, load_model
-from anachron.lm.packing import Limits, plan_batches, work_of
+from anachron.lm.packing import distinct_prefixes
+from anachron.lm.plans import Plan, score_plan, tokens_computed
 from anachron.lm.scoring import Counters, score_all
 from anachron.probe import runs
 from anachron.probe.audit import Audit, audit
@@ -38,7 +39,8 @@ class ProbeSettings:
     format: ``raw`` or ``chat``.
     prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is.
     label: what the model is called in tables; by default the last part of its name.
-    batch_tokens: most padded tokens a batch; part of the plan, so part of a run's identity.
+    batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
+    packing: compute what texts share once, where the model takes it; off for padded batches everywhere.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
         `anachron.lm.scoring`; off except to compare with the published code.
     seed: of the noise measurement.
@@ -47,7 +49,8 @@ class ProbeSettings:
     format: str = "raw"
     prefix: str = "none"
     label: str | None = None
-    batch_tokens: int = 4096
+    batch_tokens: int | None = None
+    packing: bool = True
     all_occurrences: bool = False
     answer_in_user_turn: bool = False
     native_softmax: bool = False
@@ -144,6 +147,7 @@ def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tupl
         "dataset_fingerprint": data.fingerprint(),
         "boundaries": data.boundaries,
         "batch_tokens": settings.batch_tokens,
+        "packing": settings.packing,
         "seed": settings.seed,
     }
     return identity, style
@@ -207,39 +211,41 @@ class _Run:
         runs.write_record(folder, record)  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
 
-    def _plan(self) -> list[list[list[int]]]:
-        """Parts, each a list of batches, each a list of texts; read back from the folder when it is there."""
+    def _plan(self) -> list[Plan]:
+        """A plan for each part; read back from the folder when it is there."""
         path = self.folder / runs.PLAN_FILE
         if not path.is_file():
-            limits = Limits(tokens=self.settings.batch_tokens)
-            write_table(path, _plan_table(plan_batches(self.texts, self.lm.vocabulary, limits)))
+            made = self.lm.plan(self.texts, self.settings.batch_tokens, packing=self.settings.packing)
+            self.record["plan"] = {
+                "packed": made.packed, "not_packed": self.lm.packs.refusal, "batch_tokens": made.batch_tokens,
+            }  # fmt: skip
+            runs.write_record(self.folder, self.record)
+            write_table(path, _plan_table(made.batches))
         stored = read_table(path)
         if stored.height != len(self.texts):
             raise DataError(f"{path}: {stored.height} texts planned, {len(self.texts)} expected; use a new --out")
-        plan: list[list[list[int]]] = []
+        parts: list[Plan] = []
         for (part, _), group in stored.group_by(["part", "batch"], maintain_order=True):
-            if len(plan) <= part:
-                plan.append([])
-            plan[-1].append(group["text"].to_list())
-        work = work_of(self.texts, [batch for batches in plan for batch in batches])
+            if len(parts) <= part:
+                parts.append(Plan([], self.record["plan"]["packed"], self.record["plan"]["batch_tokens"]))
+            parts[-1].batches.append(group["text"].to_list())
         self.record |= {
             "statements": self.data.table.height,
             "texts": len(self.texts),
-            "tokens_planned": work.tokens_computed,
-            "tokens_ideal": work.tokens_ideal,
-            "answer_rows": work.rows,
+            "tokens_planned": sum(tokens_computed(self.texts, part) for part in parts),
+            "tokens_ideal": distinct_prefixes(self.texts),
+            "answer_rows": sum(len(text.targets) for text in self.texts),
         }
-        return plan
+        return parts
 
     def finish(self) -> ProbeResult:
         """Score what is missing, measure the noise, and put the parts together."""
         self.record["sessions"].append(self.session)
         done = 0
-        for part, batches in enumerate(self.plan):
-            size = sum(map(len, batches))
+        for part, plan in enumerate(self.plan):
             if not runs.part_path(self.folder, part).is_file():
-                self._score_part(part, batches, done)
-            done += size
+                self._score_part(part, plan, done)
+            done += len(plan.texts)
             self.callbacks.progress(done, len(self.texts))
         scores = self._gather()
         self.record["noise"] = self._noise(scores)
@@ -253,24 +259,19 @@ class _Run:
             )
         return ProbeResult(self.folder, self.record, scores)
 
-    def _score_part(self, part: int, batches: list[list[int]], before: int) -> None:
+    def _score_part(self, part: int, plan: Plan, before: int) -> None:
         started = time.perf_counter()
-        members = [i for batch in batches for i in batch]
-        place = {text: i for i, text in enumerate(members)}
-        local = [[place[i] for i in batch] for batch in batches]
         so_far = [before]
 
         def advance(count: int) -> None:
             so_far[0] += count
             self.callbacks.progress(so_far[0], len(self.texts))
 
-        logp = score_all(
-            self.lm.model, [self.texts[i] for i in members], local,
-            native_softmax=self.settings.native_softmax, counters=self.counters, on_batch=advance,
+        scored = score_plan(
+            self.lm.model, self.texts, plan, native_softmax=self.settings.native_softmax, counters=self.counters,
+            on_batch=advance,
         )  # fmt: skip
-        scored = np.full(len(self.texts), np.nan)
-        scored[members] = logp
-        rows = np.flatnonzero(np.isin(self.text_of_row, members))
+        rows = np.flatnonzero(np.isin(self.text_of_row, plan.texts))
         write_table(runs.part_path(self.folder, part), self._score_rows(rows, scored))
         self.session["statements"] += len(rows)
         self.session["seconds"] += time.perf_counter() - started
@@ -295,8 +296,8 @@ class _Run:
         """All parts as one table in the order of the data set."""
         order: list[np.ndarray] = []
         tables: list[pl.DataFrame] = []
-        for part, batches in enumerate(self.plan):
-            rows = np.flatnonzero(np.isin(self.text_of_row, [i for batch in batches for i in batch]))
+        for part, plan in enumerate(self.plan):
+            rows = np.flatnonzero(np.isin(self.text_of_row, plan.texts))
             table = read_table(runs.part_path(self.folder, part))
             if table.height != len(rows):
                 raise DataError(

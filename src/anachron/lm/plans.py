@@ -1,0 +1,83 @@
+"""Which texts are computed together, and their scores: in packs where the model takes them, else in padded batches."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anachron.lm.batches import Limits, fed_length, plan_batches, work_of
+from anachron.lm.packed import score_packs
+from anachron.lm.packing import distinct_prefixes, plan_packs, walk
+from anachron.lm.scoring import Counters, input_device, score_all
+from anachron.lm.spans import Encoded
+
+PACK_TOKENS = 512  # on a CPU
+GPU_LOGITS = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Batches of indices of texts; ``packed``: each is one pack of `anachron.lm.packing`."""
+
+    batches: list[list[int]]
+    packed: bool
+    batch_tokens: int
+
+    @property
+    def texts(self) -> list[int]:
+        return [i for batch in self.batches for i in batch]
+
+
+def make_plan(
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, packed: bool
+) -> Plan:
+    """A plan with batches of at most so many tokens.
+
+    By default 4,096, or 512 for packs on a CPU, where more gains nothing; on a GPU halved until the largest batch fits
+    into its memory.
+    """
+    on_gpu = input_device(model).type == "cuda"
+    first = batch_tokens or (PACK_TOKENS if packed and not on_gpu else Limits().tokens)
+    limits = Limits(first, GPU_LOGITS if on_gpu else Limits().logits)
+    while True:
+        batches = (plan_packs if packed else plan_batches)(encoded, vocabulary, limits)
+        plan = Plan(batches, packed, limits.tokens)
+        if batch_tokens or not on_gpu or _fits(model, encoded, plan):
+            return plan
+        limits = Limits(max(1, limits.tokens // 2), max(1, limits.logits // 2))
+
+
+def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
+    """Whether the largest batch goes through in one piece."""
+    counters = Counters()
+    largest = max(plan.batches, key=lambda batch: sum(fed_length(encoded[i]) for i in batch))
+    score_plan(model, encoded, replace(plan, batches=[largest]), counters=counters)
+    return not counters.halvings
+
+
+def worth_packing(encoded: Sequence[Encoded], vocabulary: int) -> bool:
+    """Whether packs compute fewer tokens than padded batches."""
+    padded = work_of(encoded, plan_batches(encoded, vocabulary, Limits())).tokens_computed
+    return distinct_prefixes(encoded) < padded
+
+
+def score_plan(
+    model: Any,
+    encoded: Sequence[Encoded],
+    plan: Plan,
+    *,
+    native_softmax: bool = False,
+    counters: Counters | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Scores in the order of ``encoded``; see `anachron.lm.scoring.score_all`."""
+    score = score_packs if plan.packed else score_all
+    return score(model, encoded, plan.batches, native_softmax=native_softmax, counters=counters, on_batch=on_batch)
+
+
+def tokens_computed(encoded: Sequence[Encoded], plan: Plan) -> int:
+    """Tokens that a plan sends through the model, padding included."""
+    if plan.packed:
+        return sum(len(pack.ids) for pack in walk(encoded, plan.batches))
+    return work_of(encoded, plan.batches).tokens_computed
