@@ -1,9 +1,48 @@
-"""Loading the model that a command names."""
+"""Opening the model that a command names, wherever it computes."""
 
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anachron.cli.output import quiet_loading
+
+BACKENDS = ("transformers", "openai")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model computes: in this process, on replicas of a Ray cluster, or behind a server.
+
+    Raises `ConfigError` for options that do not go together.
+    """
+
+    backend: str = "transformers"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    concurrency: int | None = None
+    workers: int | None = None
+    ray: str | None = None
+    gpus: int = 0
+
+    def __post_init__(self) -> None:
+        from anachron.errors import ConfigError
+
+        if self.backend not in BACKENDS:
+            raise ConfigError(f"backend {self.backend!r}: choose {' or '.join(BACKENDS)}")
+        served = {"--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency}
+        spread = {"--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus or None}
+        _refuse(spread if self.backend == "openai" else served, f"--backend {self.backend}")
+        if self.backend == "openai" and self.base_url is None:
+            raise ConfigError("--backend openai needs the server's address: --base-url http://localhost:8000/v1")
+        if self.gpus and not self.spread:
+            raise ConfigError(f"--gpus-per-replica {self.gpus} is for replicas; give --workers or --ray too")
+
+    @property
+    def spread(self) -> bool:
+        return self.workers is not None or self.ray is not None
 
 
 def load(name: str, template: Path | None = None, **options: Any) -> Any:
@@ -11,14 +50,80 @@ def load(name: str, template: Path | None = None, **options: Any) -> Any:
 
     template: file with a chat template. Raises `ConfigError` where that cannot be read.
     """
-    from anachron.errors import ConfigError
     from anachron.lm.model import load_model
 
-    text = None
-    if template is not None:
-        try:
-            text = template.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"chat template {template} cannot be read as UTF-8 text: {error}") from error
+    text = _read(template)
     quiet_loading()
     return load_model(name, chat_template=text, **options)
+
+
+@contextmanager
+def opened(name: str, place: Place, template: Path | None, edit: Path | None, **options: Any) -> Iterator[Any]:
+    """The model as a scorer, with the edit of a file in force; what it needs ends with the block."""
+    if place.backend == "openai":
+        _refuse({"--edit": edit}, "--backend openai")
+        yield _served(name, place, template, options)
+    elif place.spread:
+        from anachron.errors import ConfigError
+        from anachron.probe.replicas import Replicas
+
+        if edit is not None:
+            raise ConfigError(
+                f"--edit {edit} is not for replicas; save the edited model (edit --save-model) and probe that"
+            )
+        how = {**options, "chat_template": _read(template)}
+        quiet_loading()
+        with Replicas(name, how, ray=place.ray or "local", workers=place.workers, gpus=place.gpus) as replicas:
+            yield replicas
+    else:
+        lm = load(name, template, **options)
+        if edit is None:
+            yield lm
+        else:
+            from anachron.edit.base import edited
+            from anachron.edit.storage import load_edit
+
+            with edited(lm, load_edit(edit)):
+                yield lm
+
+
+def _served(name: str, place: Place, template: Path | None, options: Mapping[str, Any]) -> Any:
+    from anachron.errors import ConfigError
+    from anachron.lm.model import load_tokenizer
+    from anachron.lm.served import ServedModel, Server
+
+    chosen = {"--dtype": None if options["dtype"] == "auto" else options["dtype"]}
+    chosen |= {"--device": options["device"], "--device-map": options["device_map"]}
+    _refuse(chosen, "--backend openai")
+    variable = place.api_key_env or "OPENAI_API_KEY"
+    key = os.environ.get(variable, "").strip()
+    if place.api_key_env is not None and not key:
+        raise ConfigError(f"the environment variable {variable} holds no key; set it")
+    text = _read(template)
+    quiet_loading()
+    tokenizer = load_tokenizer(
+        options["tokenizer"] or name, revision=options["revision"], trust_remote_code=options["trust_remote_code"]
+    )
+    if text is not None:
+        tokenizer.chat_template = text
+    assert place.base_url is not None
+    return ServedModel(name, tokenizer, Server(place.base_url, key or None, place.concurrency or 8))
+
+
+def _refuse(options: Mapping[str, Any], beside: str) -> None:
+    from anachron.errors import ConfigError
+
+    for option, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{option} {value} does not go with {beside}; leave one of them out")
+
+
+def _read(template: Path | None) -> str | None:
+    from anachron.errors import ConfigError
+
+    if template is None:
+        return None
+    try:
+        return template.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"chat template {template} cannot be read as UTF-8 text: {error}") from error

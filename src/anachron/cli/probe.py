@@ -1,14 +1,13 @@
 """Commands that run a model: ``score``, ``probe``."""
 
 import re
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from anachron.cli.measure import open_study
-from anachron.cli.models import load
+from anachron.cli.models import Place, opened
 from anachron.cli.options import (
     Boundaries,
     DatasetRevision,
@@ -18,6 +17,7 @@ from anachron.cli.options import (
     FormatOption,
     JsonFlag,
     PrefixOption,
+    Ray,
     Resamples,
     Revision,
     Split,
@@ -27,6 +27,21 @@ from anachron.cli.options import (
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
+Backend = Annotated[str, typer.Option(help="What computes: transformers, or openai for a server (--base-url).")]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
+]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option(help="Environment variable that holds the server's key; default: OPENAI_API_KEY.")
+]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")]
+Replicas = Annotated[
+    int | None,
+    typer.Option(min=1, help="Replicas of the model, on Ray; default with --ray: as many as it has GPUs."),
+]
+GpusEach = Annotated[
+    int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
+]
 BatchTokens = Annotated[
     int | None, typer.Option(min=1, help="Most tokens in a batch; by default what suits the device.")
 ]
@@ -44,22 +59,16 @@ def register(app: typer.Typer) -> None:
     app.command()(probe)
 
 
-def _edited(lm: Any, file: Path | None) -> AbstractContextManager[Any]:
-    """The model with the edit of a file in force, or as it is."""
-    if file is None:
-        return nullcontext()
-    from anachron.edit.base import edited
-    from anachron.edit.storage import load_edit
-
-    return edited(lm, load_edit(file))
-
-
 def score(
     model: Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")],
     input: Annotated[Path, typer.Option(help="JSON lines with prompt, answer and, if wanted, separator.")],
     out: Annotated[Path, typer.Option(help="Table of row, logp, n_tokens: .parquet, .csv or .jsonl.")],
     format: FormatOption = "raw",
     prefix: PrefixOption = "none",
+    backend: Backend = "transformers",
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = None,
     dtype: Dtype = "auto",
     device: Device = None,
     device_map: DeviceMap = None,
@@ -85,6 +94,7 @@ def score(
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import prefix_text
 
+    place = Place(backend, base_url, api_key_env, concurrency)
     check_ending(out)
     if out.resolve() == input.resolve():
         raise ConfigError(f"--out {out} is the input itself; choose another file for the scores")
@@ -95,15 +105,15 @@ def score(
         all_occurrences=all_occurrences,
         answer_in_user_turn=answer_in_user_turn,
     )
-    lm = load(
-        model, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
+    with opened(
+        model, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
-    )  # fmt: skip
-    with _edited(lm, edit):
+    ) as lm:  # fmt: skip
         table = score_pairs(lm, pairs, input, out, style, batch_tokens, packing, native_softmax)
-    say(f"{table.height:,} pairs scored by {lm.name} ({lm.dtype}), written to {out}")
+        used = lm.identity()["dtype"]
+    say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
     if json_:
-        print_json({"pairs": table.height, "model": lm.name, "dtype": lm.dtype, "scores": str(out)})
+        print_json({"pairs": table.height, "model": model, "dtype": used, "scores": str(out)})
 
 
 def probe(
@@ -112,7 +122,13 @@ def probe(
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
     format: FormatOption = "raw",
     prefix: PrefixOption = "none",
-    backend: Annotated[str, typer.Option(help="What computes: transformers.")] = "transformers",
+    backend: Backend = "transformers",
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = None,
+    workers: Replicas = None,
+    ray: Ray = None,
+    gpus_per_replica: GpusEach = 0,
     label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
     dtype: Dtype = "auto",
     device: Device = None,
@@ -149,8 +165,7 @@ def probe(
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
 
-    if backend != "transformers":
-        raise ConfigError(f"backend {backend!r}: this version computes with 'transformers' only")
+    place = Place(backend, base_url, api_key_env, concurrency, workers, ray, gpus_per_replica)
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
     if edit is not None and len(model) > 1:
@@ -174,11 +189,10 @@ def probe(
             native_softmax,
             seed,
         )
-        lm = load(
-            name, chat_template, dtype=dtype, device=device, device_map=device_map, revision=revision,
+        with opened(
+            name, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
             tokenizer=tokenizer, trust_remote_code=trust_remote_code,
-        )  # fmt: skip
-        with _edited(lm, edit), progress_bar(name) as progress:
+        ) as lm, progress_bar(name) as progress:  # fmt: skip
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm

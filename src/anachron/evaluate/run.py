@@ -31,7 +31,7 @@ from anachron.io import Json, differences, locked, read_table, versions, write_t
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 from anachron.probe import runs
-from anachron.probe.run import Callbacks, hardware
+from anachron.probe.run import Callbacks
 
 MODES = ("independent", "batch", "sequential")
 CLEAN = "clean"
@@ -97,7 +97,7 @@ def run_evaluation(
         record = runs.open_run(folder, identity)
         _add_methods(record, methods, folder)
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
-        record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": hardware(str(lm.device))})
+        record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": lm.hardware()})
         runs.write_record(folder, record)
         return _Run(lm, cases, settings, folder, record, callbacks).finish(methods)
 

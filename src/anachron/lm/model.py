@@ -7,7 +7,7 @@ this package; ``demo-untrained`` is its twin with random weights).
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,9 @@ from accelerate.utils import align_module_device
 
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format, locate
+from anachron.lm.hardware import hardware
 from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
+from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import PacksChecked
 from anachron.lm.spans import Encoded, encode, require_offsets
@@ -59,6 +61,11 @@ class LanguageModel:
         return int(getattr(head, "out_features", head.weight.shape[0]))
 
     @property
+    def embeddings(self) -> int:
+        """Number of tokens that have an embedding."""
+        return int(self.model.get_input_embeddings().weight.shape[0])
+
+    @property
     def device(self) -> torch.device:
         """Where its input goes."""
         return input_device(self.model)
@@ -83,25 +90,17 @@ class LanguageModel:
         """``family`` and number of ``parameters``, from the model's configuration and weights."""
         return {"family": self.model.config.model_type, "parameters": int(self.model.num_parameters())}
 
-    def encode(self, pairs: Sequence[tuple[str, str, str | None]], style: Format | None = None) -> list[Encoded]:
+    def hardware(self) -> dict[str, Any]:
+        """See `anachron.lm.hardware`."""
+        return hardware(str(self.device))
+
+    def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
         style = style or Format()
-        located, add_special_tokens = locate(self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix))
-        encoded = encode(self.tokenizer, located, add_special_tokens=add_special_tokens)
-        known = self.model.get_input_embeddings().weight.shape[0]
-        largest = max((max(item.ids) for item in encoded), default=0)
-        if largest >= known:
-            raise ModelError(
-                f"the tokenizer gives token {largest}, but {self.name} knows only {known}; use the model's own"
-            )
-        longest = max((len(item.ids) for item in encoded), default=0)
-        if self.context_length is not None and longest > self.context_length + 1:
-            where = next(i for i, item in enumerate(encoded) if len(item.ids) == longest)
-            raise ModelError(
-                f"text {where + 1} has {longest} tokens, more than the {self.context_length} that {self.name} reads; "
-                "shorten the prompt or the prefix"
-            )
-        return encoded
+        return encode_for(
+            self.name, self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix),
+            embeddings=self.embeddings, context_length=self.context_length,
+        )  # fmt: skip
 
     def log_probs(
         self,
@@ -132,11 +131,24 @@ class LanguageModel:
         native_softmax: bool = False,
     ) -> np.ndarray:
         """As `log_probs`, of texts that `encode` gave; what occurs twice is computed once."""
-        distinct = list(dict.fromkeys(encoded))
-        place = {item: i for i, item in enumerate(distinct)}
-        plan = self.plan(distinct, batch_tokens, packing=packing)
-        scores = score_plan(self.model, distinct, plan, native_softmax=native_softmax, counters=self.counters)
-        return scores[[place[item] for item in encoded]]
+        return score_texts(self, encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
+
+    def score_parts(
+        self,
+        encoded: Sequence[Encoded],
+        parts: Mapping[int, Plan],
+        *,
+        native_softmax: bool = False,
+        progress: Progress = lambda texts: None,
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+        """See `anachron.lm.scorer.Scorer`; parts come in their order, each computed when it is asked for."""
+        for number, plan in parts.items():
+            counters = Counters()
+            scores = score_plan(
+                self.model, encoded, plan, native_softmax=native_softmax, counters=counters, on_batch=progress
+            )
+            self.counters.add(counters)
+            yield number, scores[plan.texts], counters
 
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
         """What is computed together. ``batch_tokens``: most tokens a batch; by default what suits the device.
@@ -146,7 +158,8 @@ class LanguageModel:
         """
         vocabulary = self.vocabulary
         packed = packing and worth_packing(encoded, vocabulary) and self.packs.fit(self.model, encoded, vocabulary)
-        return make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed)
+        plan = make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed)
+        return replace(plan, refusal=self.packs.refusal if packing else None)
 
     def fingerprint(self) -> str:
         """SHA-256 over name, shape, dtype and all bytes of every weight, wherever it lies (offloaded ones too)."""
@@ -181,6 +194,30 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     definition = json.loads(tokenizer.backend_tokenizer.to_str()) | {"padding": None, "truncation": None}
     text = json.dumps([definition, tokenizer.chat_template], ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def encode_for(
+    name: str, tokenizer: Any, pairs: Sequence[Triple], style: Format, *, embeddings: int, context_length: int | None
+) -> list[Encoded]:
+    """Token ids and answer positions of texts for a model with so many embeddings and such a context.
+
+    Raises `ModelError` where a token is unknown to it or a text too long.
+    """
+    located, add_special_tokens = locate(tokenizer, pairs, style)
+    encoded = encode(tokenizer, located, add_special_tokens=add_special_tokens)
+    largest = max((max(item.ids) for item in encoded), default=0)
+    if largest >= embeddings:
+        raise ModelError(
+            f"the tokenizer gives token {largest}, but {name} knows only {embeddings}; use the model's own"
+        )
+    longest = max((len(item.ids) for item in encoded), default=0)
+    if context_length is not None and longest > context_length + 1:
+        where = next(i for i, item in enumerate(encoded) if len(item.ids) == longest)
+        raise ModelError(
+            f"text {where + 1} has {longest} tokens, more than the {context_length} that {name} reads; shorten the "
+            "prompt or the prefix"
+        )
+    return encoded
 
 
 def check_dtype(dtype: str) -> None:

@@ -1,6 +1,6 @@
 """Which texts are computed together, and their scores: in packs where the model takes them, else in padded batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,15 +18,23 @@ GPU_LOGITS = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Batches of indices of texts; ``packed``: each is one pack of `anachron.lm.packing`."""
+    """Batches of indices of texts, each of so many tokens at most.
+
+    packed: each is one pack of `anachron.lm.packing`. refusal: why packs are not used, where a self-check said so.
+    """
 
     batches: list[list[int]]
     packed: bool
     batch_tokens: int
+    refusal: str | None = None
 
     @property
     def texts(self) -> list[int]:
         return [i for batch in self.batches for i in batch]
+
+    def renumbered(self, places: Mapping[int, int]) -> "Plan":
+        """The same plan for texts that have other indices."""
+        return replace(self, batches=[[places[i] for i in batch] for batch in self.batches])
 
 
 def make_plan(

@@ -29,6 +29,10 @@ class Counters:
     halvings: int = 0
     tokens: int = 0
 
+    def add(self, other: "Counters") -> None:
+        self.halvings += other.halvings
+        self.tokens += other.tokens
+
 
 def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = False) -> np.ndarray:
     """Sum of log-probabilities of the target tokens of each text; float64, shape (len(batch),).

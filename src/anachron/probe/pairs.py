@@ -8,7 +8,7 @@ import polars as pl
 from anachron.errors import DataError
 from anachron.io import Json, file_fingerprint, read_jsonl, write_manifest, write_table
 from anachron.lm.formats import Format, check_pair
-from anachron.lm.model import LanguageModel
+from anachron.lm.scorer import Scorer, score_texts
 
 Pair = tuple[str, str, str | None]
 
@@ -45,7 +45,7 @@ def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None
 
 
 def score_pairs(
-    lm: LanguageModel,
+    lm: Scorer,
     pairs: list[Pair],
     source: Path,
     out: Path,
@@ -56,19 +56,17 @@ def score_pairs(
 ) -> pl.DataFrame:
     """Score pairs and write them with a manifest; one row a pair, in input order."""
     encoded = lm.encode(pairs, style)
-    logp = lm.score(encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
+    logp = score_texts(lm, encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
     table = pl.DataFrame(
         {"row": range(len(pairs)), "logp": logp, "n_tokens": [len(item.targets) for item in encoded]},
         schema={"row": pl.Int64, "logp": pl.Float64, "n_tokens": pl.Int32},
     )
     write_table(out, table)
-    parameters: Json = {"model": lm.name, "revision": lm.revision, "dtype": lm.dtype, "format": style.kind}
-    parameters |= {"prefix_text": style.prefix, "all_occurrences": style.all_occurrences}
-    parameters |= {"answer_in_user_turn": style.answer_in_user_turn, "native_softmax": native_softmax}
-    inputs = {
-        str(source): file_fingerprint(source),
-        "weights": lm.fingerprint(),
-        "tokenizer": lm.tokenizer_fingerprint(),
-    }
+    identity = lm.identity()
+    weights, tokenizer = identity.pop("weights"), identity.pop("tokenizer")
+    parameters: Json = {**identity, "format": style.kind, "prefix_text": style.prefix}
+    parameters |= {"all_occurrences": style.all_occurrences, "answer_in_user_turn": style.answer_in_user_turn}
+    parameters |= {"native_softmax": native_softmax}
+    inputs = {str(source): file_fingerprint(source), "weights": weights, "tokenizer": tokenizer}
     write_manifest(out, command="score", parameters=parameters, inputs=inputs, counts={"pairs": len(pairs)})
     return table

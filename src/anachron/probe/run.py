@@ -1,7 +1,5 @@
 """A probe run: every statement of a data set scored by one model, into a folder that survives being killed."""
 
-import os
-import platform
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -10,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import torch
 
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, locked, read_table, versions, write_table
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.model import load_model
 from anachron.lm.packing import distinct_prefixes
-from anachron.lm.plans import Plan, score_plan, tokens_computed
-from anachron.lm.scoring import Counters, score_all
+from anachron.lm.plans import Plan, tokens_computed
+from anachron.lm.scorer import Scorer
+from anachron.lm.scoring import Counters
 from anachron.probe import runs
 from anachron.probe.audit import Audit, audit
 
@@ -94,7 +92,7 @@ def prefix_text(prefix: str) -> tuple[str, str]:
 
 
 def run_probe(
-    model: str | LanguageModel,
+    model: str | Scorer,
     dataset: str | Dataset,
     out: Path | str,
     settings: ProbeSettings | None = None,
@@ -124,7 +122,7 @@ def run_probe(
         return _Run(lm, data, settings, folder, record, style, callbacks).finish()
 
 
-def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
+def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
     """What must match for a run to be resumed, and the format of its texts."""
     prefix_name, prefix = prefix_text(settings.prefix)
     style = Format(
@@ -153,7 +151,7 @@ def _identity(lm: LanguageModel, data: Dataset, settings: ProbeSettings) -> tupl
     return identity, style
 
 
-def _freeze_date(lm: LanguageModel, style: Format, record: Json, callbacks: Callbacks) -> Format:
+def _freeze_date(lm: Scorer, style: Format, record: Json, callbacks: Callbacks) -> Format:
     """Fix the date that a chat template calls today, once for all of a run."""
     if style.kind != "chat":
         return style
@@ -165,24 +163,11 @@ def _freeze_date(lm: LanguageModel, style: Format, record: Json, callbacks: Call
     return Format(style.kind, style.prefix, template.today, style.all_occurrences, style.answer_in_user_turn)
 
 
-def hardware(device: str) -> Json:
-    """What the scores were computed on."""
-    found: Json = {
-        "device": device,
-        "machine": platform.machine(),
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-    }
-    if device.startswith("cuda"):
-        found["gpu"] = torch.cuda.get_device_name(device)
-    return found
-
-
-def _new_session(device: str) -> Json:
+def _new_session(scorer: Scorer) -> Json:
     return {
         "started": runs.now(),
         "versions": versions(),
-        "hardware": hardware(device),
+        "hardware": scorer.hardware(),
         "statements": 0,
         "seconds": 0.0,
     }
@@ -192,12 +177,12 @@ class _Run:
     """The state of one run while it goes on."""
 
     def __init__(
-        self, lm: LanguageModel, data: Dataset, settings: ProbeSettings, folder: Path, record: Json, style: Format,
+        self, lm: Scorer, data: Dataset, settings: ProbeSettings, folder: Path, record: Json, style: Format,
         callbacks: Callbacks,
     ) -> None:  # fmt: skip
         self.lm, self.data, self.settings, self.folder = lm, data, settings, folder
         self.record, self.callbacks = record, callbacks
-        self.session = _new_session(str(lm.device))
+        self.session = _new_session(lm)
         self.counters = Counters()
         found = audit(data.table, lm.tokenizer, style=style, boundaries=data.boundaries)
         _warn_of(found, callbacks)
@@ -217,7 +202,7 @@ class _Run:
         if not path.is_file():
             made = self.lm.plan(self.texts, self.settings.batch_tokens, packing=self.settings.packing)
             self.record["plan"] = {
-                "packed": made.packed, "not_packed": self.lm.packs.refusal, "batch_tokens": made.batch_tokens,
+                "packed": made.packed, "refusal": made.refusal, "batch_tokens": made.batch_tokens,
             }  # fmt: skip
             runs.write_record(self.folder, self.record)
             write_table(path, _plan_table(made.batches))
@@ -241,15 +226,27 @@ class _Run:
     def finish(self) -> ProbeResult:
         """Score what is missing, measure the noise, and put the parts together."""
         self.record["sessions"].append(self.session)
-        done = 0
-        for part, plan in enumerate(self.plan):
-            if not runs.part_path(self.folder, part).is_file():
-                self._score_part(part, plan, done)
-            done += len(plan.texts)
+        missing = {n: plan for n, plan in enumerate(self.plan) if not runs.part_path(self.folder, n).is_file()}
+        done = len(self.texts) - sum(len(plan.texts) for plan in missing.values())
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
             self.callbacks.progress(done, len(self.texts))
-        scores = self._gather()
-        self.record["noise"] = self._noise(scores)
-        write_table(self.folder / runs.SCORES_FILE, scores)
+
+        advance(0)
+        found = self.lm.score_parts(
+            self.texts, missing, native_softmax=self.settings.native_softmax, progress=advance
+        )  # fmt: skip
+        started = time.perf_counter()
+        for number, scores, counters in found:
+            self._keep_part(number, scores, counters)
+            self.session["seconds"] += time.perf_counter() - started
+            self._save_session()
+            started = time.perf_counter()
+        table = self._gather()
+        self.record["noise"] = self._noise(table)
+        write_table(self.folder / runs.SCORES_FILE, table)
         self.record |= {"status": "done", "finished": runs.now()}
         self._save_session()
         if self.session["halvings"]:
@@ -257,25 +254,16 @@ class _Run:
                 f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
                 "that the run measured"
             )
-        return ProbeResult(self.folder, self.record, scores)
+        return ProbeResult(self.folder, self.record, table)
 
-    def _score_part(self, part: int, plan: Plan, before: int) -> None:
-        started = time.perf_counter()
-        so_far = [before]
-
-        def advance(count: int) -> None:
-            so_far[0] += count
-            self.callbacks.progress(so_far[0], len(self.texts))
-
-        scored = score_plan(
-            self.lm.model, self.texts, plan, native_softmax=self.settings.native_softmax, counters=self.counters,
-            on_batch=advance,
-        )  # fmt: skip
-        rows = np.flatnonzero(np.isin(self.text_of_row, plan.texts))
-        write_table(runs.part_path(self.folder, part), self._score_rows(rows, scored))
+    def _keep_part(self, number: int, scores: np.ndarray, counters: Counters) -> None:
+        texts = self.plan[number].texts
+        scored = np.full(len(self.texts), np.nan)
+        scored[texts] = scores
+        rows = np.flatnonzero(np.isin(self.text_of_row, texts))
+        write_table(runs.part_path(self.folder, number), self._score_rows(rows, scored))
+        self.counters.add(counters)
         self.session["statements"] += len(rows)
-        self.session["seconds"] += time.perf_counter() - started
-        self._save_session()
 
     def _score_rows(self, rows: np.ndarray, scored: np.ndarray) -> pl.DataFrame:
         texts = self.text_of_row[rows]
@@ -320,9 +308,9 @@ class _Run:
             size = sizes[len(batches) % len(sizes)]
             batches.append(list(range(start, min(start + size, len(sample)))))
             start += size
-        again = score_all(
-            self.lm.model, [self.texts[i] for i in sample], batches, native_softmax=self.settings.native_softmax
-        )
+        plan = Plan(batches, packed=False, batch_tokens=0)
+        texts = [self.texts[i] for i in sample]
+        ((_, again, _),) = self.lm.score_parts(texts, {0: plan}, native_softmax=self.settings.native_softmax)
         before = scores["logp"].to_numpy()[[first[i] for i in sample]]
         gap = np.abs(again - before)
         return {"sample": len(sample), "largest": float(gap.max()), "mean": float(gap.mean())}

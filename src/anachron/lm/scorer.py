@@ -1,0 +1,81 @@
+"""What scoring needs of a model, wherever it computes: in this process, behind a server, on other machines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from anachron.lm.formats import Format
+from anachron.lm.plans import Plan
+from anachron.lm.scoring import Counters
+from anachron.lm.spans import Encoded
+
+Triple = tuple[str, str, str | None]  # prompt, answer, separator
+
+
+class Progress(Protocol):
+    """Told how many more texts are scored."""
+
+    def __call__(self, texts: int, /) -> None: ...
+
+
+class Scorer(Protocol):
+    """A model that scores, with its tokenizer. `anachron.lm.model.LanguageModel` is the one that computes here.
+
+    ``prefix`` is the text that an edit in force puts before every prompt, else empty.
+    """
+
+    name: str
+    prefix: str
+    tokenizer: Any
+
+    def identity(self) -> dict[str, Any]:
+        """What must match for a run with the model to go on."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """What a reader wants to know of the model: its family, its size."""
+        ...
+
+    def hardware(self) -> dict[str, Any]:
+        """What it computes on."""
+        ...
+
+    def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]: ...
+
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
+        """Which texts are computed together; the same for the same texts."""
+        ...
+
+    def score_parts(
+        self,
+        encoded: Sequence[Encoded],
+        parts: Mapping[int, Plan],
+        *,
+        native_softmax: bool = False,
+        progress: Progress = lambda texts: None,
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+        """Each part's number, the scores of its texts (in the order of ``Plan.texts``) and what computing them took.
+
+        Parts come as they are done, in any order.
+        """
+        ...
+
+
+def score_texts(
+    scorer: Scorer,
+    encoded: Sequence[Encoded],
+    *,
+    batch_tokens: int | None = None,
+    packing: bool = True,
+    native_softmax: bool = False,
+) -> np.ndarray:
+    """Scores of texts in their order, in nats; what occurs twice is computed once."""
+    distinct = list(dict.fromkeys(encoded))
+    scores = np.full(len(distinct), np.nan)
+    if distinct:
+        plan = scorer.plan(distinct, batch_tokens, packing=packing)
+        for _, found, _ in scorer.score_parts(distinct, {0: plan}, native_softmax=native_softmax):
+            scores[plan.texts] = found
+    place = {text: i for i, text in enumerate(distinct)}
+    return scores[[place[text] for text in encoded]]

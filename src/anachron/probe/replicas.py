@@ -1,0 +1,110 @@
+"""One model on several devices or machines: a replica on each worker of a Ray cluster, which share out a run's parts.
+
+The plan is made once, by one of them, and a part is computed by one replica alone, so the scores are those of a single
+process on the same hardware.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from anachron.crew import Crew
+from anachron.lm.formats import Format
+from anachron.lm.model import encode_for, load_model, load_tokenizer
+from anachron.lm.plans import Plan, tokens_computed
+from anachron.lm.scorer import Progress, Triple
+from anachron.lm.scoring import Counters
+from anachron.lm.spans import Encoded
+
+
+class _Replica:
+    """A loaded model on a worker."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.lm = load_model(name, **options)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "identity": self.lm.identity(), "about": self.lm.about(), "hardware": self.lm.hardware(),
+            "embeddings": self.lm.embeddings, "context_length": self.lm.context_length,
+        }  # fmt: skip
+
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None, packing: bool) -> Plan:
+        return self.lm.plan(encoded, batch_tokens, packing=packing)
+
+    def score(self, encoded: Sequence[Encoded], plan: Plan, native_softmax: bool) -> tuple[np.ndarray, Counters]:
+        ((_, scores, counters),) = self.lm.score_parts(encoded, {0: plan}, native_softmax=native_softmax)
+        return scores, counters
+
+
+class Replicas:
+    """As many replicas of one model as workers, as an `anachron.lm.scorer.Scorer`. Use it as a context manager.
+
+    name, options: of `load_model`. ray: address of the cluster, or ``local`` for one on this machine. workers: by
+    default as many as the cluster has GPUs for, or one where replicas use none. gpus: of each replica, by default one
+    where the cluster has any; with more than one its layers are spread over them by accelerate.
+    Raises `ConfigError` for less than one worker, a missing Ray or a wrong address.
+    """
+
+    prefix = ""
+
+    def __init__(
+        self, name: str, options: Mapping[str, Any], *, ray: str, workers: int | None = None, gpus: int = 0
+    ) -> None:
+        options = dict(options)
+        if gpus > 1:
+            options |= {"device_map": options.get("device_map") or "auto"}
+        given = (options.get("tokenizer"), options.get("revision"), options.get("trust_remote_code", False))
+        self.name = name
+        self.tokenizer = load_tokenizer(given[0] or name, revision=given[1], trust_remote_code=given[2])
+        if options.get("chat_template") is not None:
+            self.tokenizer.chat_template = options["chat_template"]
+        self.crew = Crew(ray, _Replica, {"name": name, "options": options}, size=workers, gpus=gpus)
+        self.facts: dict[str, Any] = self.crew.call("facts")
+
+    def __enter__(self) -> "Replicas":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.crew.close()
+
+    def identity(self) -> dict[str, Any]:
+        return dict(self.facts["identity"])
+
+    def about(self) -> dict[str, Any]:
+        return dict(self.facts["about"])
+
+    def hardware(self) -> dict[str, Any]:
+        return {**self.facts["hardware"], "replicas": self.crew.size}
+
+    def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
+        return encode_for(
+            self.name, self.tokenizer, pairs, style or Format(), embeddings=self.facts["embeddings"],
+            context_length=self.facts["context_length"],
+        )  # fmt: skip
+
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
+        return self.crew.call("plan", encoded, batch_tokens, packing)
+
+    def score_parts(
+        self,
+        encoded: Sequence[Encoded],
+        parts: Mapping[int, Plan],
+        *,
+        native_softmax: bool = False,
+        progress: Progress = lambda texts: None,
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+        """See `anachron.lm.scorer.Scorer`: the part with the most tokens first, so that all end at about one time."""
+        largest_first = sorted(parts, key=lambda number: -tokens_computed(encoded, parts[number]))
+        tasks = {}
+        for number in largest_first:
+            texts = parts[number].texts
+            place = {text: i for i, text in enumerate(texts)}
+            tasks[number] = ([encoded[i] for i in texts], parts[number].renumbered(place), native_softmax)
+        for number, (scores, counters) in self.crew.share("score", tasks):
+            progress(len(scores))
+            yield number, scores, counters

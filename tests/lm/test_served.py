@@ -1,0 +1,191 @@
+"""Models behind a real server process that speaks the OpenAI protocol: the same scores as the model itself."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anachron.cli.main import _code
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset
+from anachron.errors import BackendError, ConfigError, ModelError
+from anachron.io import write_table
+from anachron.lm.formats import Format
+from anachron.lm.model import LanguageModel, load_model, load_tokenizer
+from anachron.lm.scorer import score_texts
+from anachron.lm.served import ServedModel, Server
+from anachron.lm.spans import Encoded
+from anachron.probe.run import ProbeSettings, run_probe
+
+PROGRAM = Path(__file__).parents[1] / "completions_server.py"
+SMALL = ProbeSettings(batch_tokens=100)
+PAIRS = [
+    (f"In {year}, who was the president of {land}?", name, None)
+    for year in (1995, 1999, 2003)
+    for land, name in (("France", "Jacques Chirac"), ("the Russian Federation", "Владимир Путин"), ("Brasil", "São"))
+]
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return load_model("demo", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Callable[..., str]]:
+    """Starts a server in some modes and gives its address; one process for each set of modes."""
+    running: dict[tuple[str, ...], tuple[subprocess.Popen[str], str]] = {}
+
+    def start(*modes: str) -> str:
+        if modes not in running:
+            process = subprocess.Popen([sys.executable, PROGRAM, "demo", *modes], stdout=subprocess.PIPE, text=True)
+            assert process.stdout is not None
+            running[modes] = (process, process.stdout.readline().strip())
+        return running[modes][1]
+
+    yield start
+    for process, _ in running.values():
+        process.kill()
+        process.wait()
+
+
+def served(url: str, **how: float) -> ServedModel:
+    return ServedModel("served", load_tokenizer("demo"), Server(url, **how))  # type: ignore[arg-type]
+
+
+def counts(url: str) -> dict[str, int]:
+    with urllib.request.urlopen(url) as reply:
+        return json.loads(reply.read())
+
+
+@pytest.mark.parametrize("modes", [(), ("text-only",), ("flaky",), ("lost",)])
+def test_a_served_model_scores_as_it_does_here(serve, lm: LanguageModel, modes: tuple[str, ...]):
+    model = served(serve(*modes))
+    scores = score_texts(model, model.encode(PAIRS), batch_tokens=40)
+    np.testing.assert_allclose(scores, lm.log_probs(PAIRS), atol=1e-4, rtol=0)
+
+
+def test_the_chat_format_is_sent_as_token_ids(serve, lm: LanguageModel):
+    model = served(serve())
+    style = Format("chat")
+    scores = score_texts(model, model.encode(PAIRS[:3], style))
+    np.testing.assert_allclose(scores, lm.log_probs(PAIRS[:3], style=style), atol=1e-4, rtol=0)
+
+
+def test_tokens_that_no_text_has_cannot_be_sent_as_text(serve):
+    model = served(serve("text-only"))
+    letters = model.tokenizer.convert_tokens_to_ids(list("France"))  # the word has a token of its own
+    with pytest.raises(ModelError, match="would become other tokens"):
+        score_texts(model, [Encoded((0, *letters), (6,))])
+
+
+def test_requests_go_side_by_side_and_no_more_than_asked(serve):
+    url = serve("concurrent")
+    model = served(url, concurrency=3)
+    score_texts(model, model.encode(PAIRS), batch_tokens=1)
+    found = counts(url)
+    assert found["requests"] == len(PAIRS)
+    assert 1 < found["most"] <= 3
+
+
+@pytest.mark.parametrize(
+    "modes, what",
+    [
+        (("mute",), "returns no log-probabilities of the prompt"),
+        (("begins",), "its tokenizer is another"),
+        (("other-tokens",), "has the token 'x' where the tokenizer has"),
+    ],
+)
+def test_what_would_be_a_wrong_number_is_refused(serve, modes: tuple[str, ...], what: str):
+    model = served(serve(*modes))
+    encoded = model.encode(PAIRS)
+    if modes == ("begins",):  # with the generated token there are two more than sent
+        assert len(encoded[0].ids) > 2
+    with pytest.raises(BackendError, match=what):
+        score_texts(model, encoded)
+
+
+def test_another_model_name_is_one_line(serve):
+    model = ServedModel("other", load_tokenizer("demo"), Server(serve()))
+    with pytest.raises(BackendError, match=r"HTTP 404: .*no model other"):
+        score_texts(model, model.encode(PAIRS))
+
+
+def test_no_server_is_one_line():
+    model = served("http://127.0.0.1:9/v1", tries=1)
+    with pytest.raises(BackendError, match=r"no answer from http://127\.0\.0\.1:9/v1"):
+        score_texts(model, model.encode(PAIRS))
+
+
+@pytest.mark.parametrize("how", [{"concurrency": 0}, {"tries": 0}])
+def test_settings_that_make_no_sense(how: dict[str, int]):
+    with pytest.raises(ConfigError, match="at least 1"):
+        served("http://127.0.0.1:9/v1", **how)
+
+
+def test_a_native_softmax_is_refused(serve):
+    model = served(serve())
+    with pytest.raises(ConfigError, match="native softmax"):
+        score_texts(model, model.encode(PAIRS), native_softmax=True)
+
+
+def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: LanguageModel, mini: Dataset, tmp_path):
+    data = mini.sample(3)
+    whole = run_probe(lm, data, tmp_path / "here").scores
+    dead = subprocess.Popen([sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
+    assert dead.stdout is not None
+    url = dead.stdout.readline().strip()
+    calls = []
+
+    def stop_half_way(done: int, total: int, note: str = "") -> None:
+        calls.append(done)
+        if done > total / 2:
+            dead.kill()
+            dead.wait()
+
+    from anachron.probe import run as module
+
+    with pytest.raises(BackendError, match="finished parts are kept"):
+        run_probe(
+            served(url, tries=1, concurrency=1), data, tmp_path / "run", SMALL,
+            callbacks=module.Callbacks(progress=stop_half_way),
+        )  # fmt: skip
+    port = url.split(":")[2].split("/")[0]
+    assert int(port) > 0 and 0 < calls[-1] < whole.height
+    again = serve()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["settings"]["device"] = again  # the server came up again at its address, which here is another port
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    result = run_probe(served(again), data, tmp_path / "run", SMALL)
+    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole["logp"].to_numpy(), atol=1e-4, rtol=0)
+    assert result.scores["n_tokens"].equals(whole["n_tokens"])
+    assert result.record["settings"]["weights"] is None
+    assert result.noise < 1e-6
+
+
+def test_the_commands_score_and_probe(serve, lm: LanguageModel, mini: Dataset, tmp_path: Path, capsys):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a, _ in PAIRS))
+    how = ["--backend", "openai", "--base-url", serve(), "--tokenizer", "demo"]
+    scores, data, run = tmp_path / "s.parquet", tmp_path / "data.parquet", tmp_path / "run"
+    assert _code(["score", "served", "--input", str(pairs), "--out", str(scores), *how], debug=True) == 0
+    found = pl.read_parquet(scores)
+    np.testing.assert_allclose(found["logp"].to_numpy(), lm.log_probs(PAIRS), atol=1e-4, rtol=0)
+    write_table(data, to_published(mini.sample(3).table, mini.boundaries))
+    capsys.readouterr()
+    assert _code(["probe", "served", "--dataset", str(data), "--out", str(run), *how, "--json"], debug=True) == 0
+    assert {row["model"] for row in json.loads(capsys.readouterr().out)["summary"]} == {"served"}
+    for argv, what in (
+        (["--backend", "openai"], "--base-url"),
+        (["--base-url", "http://x/v1"], "does not go with --backend transformers"),
+        (["--backend", "vllm"], "choose transformers or openai"),
+        ([*how, "--dtype", "bfloat16"], "--dtype"),
+    ):
+        assert _code(["score", "served", "--input", str(pairs), "--out", str(scores), *argv], debug=False) == 2
+        assert what in capsys.readouterr().err
