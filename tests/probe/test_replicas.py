@@ -21,6 +21,7 @@ pytest.importorskip("ray")
 from anachron.crew import Crew
 from anachron.probe.replicas import Replicas
 
+pytestmark = pytest.mark.slow
 SETTINGS = ProbeSettings(batch_tokens=256)
 
 

@@ -94,7 +94,7 @@ def test_a_second_run_gives_the_same_bytes(finished: Path, lm: LanguageModel, da
 
 
 def test_a_finished_run_is_not_scored_again(finished: Path, lm: LanguageModel, data: Dataset, monkeypatch):
-    monkeypatch.setattr(run_module, "score_plan", lambda *a, **k: pytest.fail("scored again"))
+    monkeypatch.setattr(lm, "score_parts", lambda *a, **k: pytest.fail("scored again"))
     assert run_probe(lm, data, finished).scores.height == data.table.height
 
 
@@ -272,3 +272,37 @@ def test_halved_batches_are_said_and_scores_agree(
     assert any("halved" in line for line in said)
     whole = pl.read_parquet(finished / "scores.parquet")["logp"].to_numpy()
     np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-5, rtol=1e-6)
+
+
+def test_deterministic_holds_while_the_model_runs(
+    lm: LanguageModel, data: Dataset, finished: Path, tmp_path, monkeypatch
+):
+    import torch
+
+    real, seen = lm.model.forward, []
+
+    def look(*args, **kwargs):
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(lm.model, "forward", look)
+    result = run_probe(lm, data, tmp_path / "run", ProbeSettings(deterministic=True))
+    assert seen and all(seen) and not torch.are_deterministic_algorithms_enabled()
+    assert result.record["settings"]["deterministic"]
+    assert result.scores.equals(pl.read_parquet(finished / "scores.parquet"))
+
+
+def test_statements_are_tokenised_once(lm: LanguageModel, data: Dataset, tmp_path: Path, monkeypatch):
+    from anachron.lm import spans
+    from anachron.probe import audit
+
+    real, texts = spans.tokenise, []
+
+    def count(tokenizer, given, **how):
+        texts.extend(given)
+        return real(tokenizer, given, **how)
+
+    for module in (spans, audit):
+        monkeypatch.setattr(module, "tokenise", count)
+    run_probe(lm, data, tmp_path / "run")
+    assert len(texts) == data.table.height

@@ -26,6 +26,7 @@ class Place:
     workers: int | None = None
     ray: str | None = None
     gpus: int = 0
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         from anachron.errors import ConfigError
@@ -34,6 +35,7 @@ class Place:
             raise ConfigError(f"backend {self.backend!r}: choose {' or '.join(BACKENDS)}")
         served = {"--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency}
         spread = {"--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus or None}
+        spread["--deterministic"] = self.deterministic or None
         _refuse(spread if self.backend == "openai" else served, f"--backend {self.backend}")
         if self.backend == "openai" and self.base_url is None:
             raise ConfigError("--backend openai needs the server's address: --base-url http://localhost:8000/v1")
@@ -73,7 +75,9 @@ def opened(name: str, place: Place, template: Path | None, edit: Path | None, **
             )
         how = {**options, "chat_template": _read(template)}
         quiet_loading()
-        with Replicas(name, how, ray=place.ray or "local", workers=place.workers, gpus=place.gpus) as replicas:
+        with Replicas(
+            name, how, ray=place.ray or "local", workers=place.workers, gpus=place.gpus, repeatable=place.deterministic
+        ) as replicas:
             yield replicas
     else:
         lm = load(name, template, **options)

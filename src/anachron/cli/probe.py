@@ -48,6 +48,9 @@ BatchTokens = Annotated[
 Packing = Annotated[
     bool, typer.Option(help="Compute what texts begin with alike once, where the model takes it; else padded batches.")
 ]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
+]
 AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]
 EditFile = Annotated[Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")]
 InUserTurn = Annotated[bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")]
@@ -140,6 +143,7 @@ def probe(
     edit: EditFile = None,
     batch_tokens: BatchTokens = None,
     packing: Packing = True,
+    deterministic: Deterministic = False,
     boundaries: Boundaries = None,
     split: Split = None,
     dataset_revision: DatasetRevision = None,
@@ -165,7 +169,7 @@ def probe(
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
 
-    place = Place(backend, base_url, api_key_env, concurrency, workers, ray, gpus_per_replica)
+    place = Place(backend, base_url, api_key_env, concurrency, workers, ray, gpus_per_replica, deterministic)
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
     if edit is not None and len(model) > 1:
@@ -187,6 +191,7 @@ def probe(
             all_occurrences,
             answer_in_user_turn,
             native_softmax,
+            deterministic,
             seed,
         )
         with opened(

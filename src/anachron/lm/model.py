@@ -97,10 +97,14 @@ class LanguageModel:
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
         style = style or Format()
-        return encode_for(
-            self.name, self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix),
-            embeddings=self.embeddings, context_length=self.context_length,
-        )  # fmt: skip
+        located, special = locate(self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix))
+        encoded = encode(self.tokenizer, located, add_special_tokens=special)
+        self.check(encoded)
+        return encoded
+
+    def check(self, encoded: Sequence[Encoded]) -> None:
+        """Raise `ModelError` where the model does not know a token, or a text is too long for it."""
+        check_encoded(encoded, self.name, self.embeddings, self.context_length)
 
     def log_probs(
         self,
@@ -144,10 +148,12 @@ class LanguageModel:
         """See `anachron.lm.scorer.Scorer`; parts come in their order, each computed when it is asked for."""
         for number, plan in parts.items():
             counters = Counters()
-            scores = score_plan(
-                self.model, encoded, plan, native_softmax=native_softmax, counters=counters, on_batch=progress
-            )
-            self.counters.add(counters)
+            try:
+                scores = score_plan(
+                    self.model, encoded, plan, native_softmax=native_softmax, counters=counters, on_batch=progress
+                )
+            finally:
+                self.counters.add(counters)
             yield number, scores[plan.texts], counters
 
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
@@ -196,15 +202,8 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def encode_for(
-    name: str, tokenizer: Any, pairs: Sequence[Triple], style: Format, *, embeddings: int, context_length: int | None
-) -> list[Encoded]:
-    """Token ids and answer positions of texts for a model with so many embeddings and such a context.
-
-    Raises `ModelError` where a token is unknown to it or a text too long.
-    """
-    located, add_special_tokens = locate(tokenizer, pairs, style)
-    encoded = encode(tokenizer, located, add_special_tokens=add_special_tokens)
+def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, context_length: int | None) -> None:
+    """Raise `ModelError` where a model of so many embeddings does not know a token, or a text is too long for it."""
     largest = max((max(item.ids) for item in encoded), default=0)
     if largest >= embeddings:
         raise ModelError(
@@ -217,7 +216,6 @@ def encode_for(
             f"text {where + 1} has {longest} tokens, more than the {context_length} that {name} reads; shorten the "
             "prompt or the prefix"
         )
-    return encoded
 
 
 def check_dtype(dtype: str) -> None:

@@ -43,6 +43,10 @@ class Scorer(Protocol):
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]: ...
 
+    def check(self, encoded: Sequence[Encoded]) -> None:
+        """Raise `ModelError` where the model cannot read a text that was encoded elsewhere with its tokenizer."""
+        ...
+
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
         """Which texts are computed together; the same for the same texts."""
         ...

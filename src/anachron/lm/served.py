@@ -85,6 +85,9 @@ class ServedModel:
         located, add_special_tokens = locate(self.tokenizer, pairs, style or Format())
         return encode(self.tokenizer, located, add_special_tokens=add_special_tokens)
 
+    def check(self, encoded: Sequence[Encoded]) -> None:
+        """What a server can read it says itself."""
+
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
         """What one request holds. Sharing prefixes is the server's business."""
         tokens = batch_tokens or REQUEST_TOKENS

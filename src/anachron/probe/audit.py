@@ -10,7 +10,7 @@ import polars as pl
 from anachron.core.periods import Boundaries, Period
 from anachron.errors import DataError
 from anachron.lm.formats import Format, check_pair, locate
-from anachron.lm.spans import Located, cut, tokenise
+from anachron.lm.spans import Encoded, Located, cut, tokenise
 
 EXAMPLES = 3
 ALPHA_TOLERANCE = 0.01
@@ -63,6 +63,14 @@ def audit(
 
     context_length: most tokens that fit; by default what the tokenizer says, where that is a real limit.
     """
+    return audited(table, tokenizer, style, boundaries, context_length)[0]
+
+
+def audited(
+    table: pl.DataFrame, tokenizer: Any, style: Format | None, boundaries: Boundaries,
+    context_length: int | None = None,
+) -> tuple[Audit, list[Encoded]]:  # fmt: skip
+    """`audit`, and the statements that can be scored, encoded."""
     found = Audit(statements=table.height, facts=table["fact_id"].n_unique())
     limit = context_length or getattr(tokenizer, "model_max_length", None)
     if limit is not None and limit > 10**9:  # transformers' way to say "unknown"
@@ -71,6 +79,7 @@ def audit(
     located, special, status = _locate(table, tokenizer, style, found)
     starts: Counter[int] = Counter()
     texts: Counter[str] = Counter()
+    scorable: list[Encoded] = []
     tokens = 0
     tokenised = tokenise(tokenizer, [item.text for item in located], add_special_tokens=special)
     for item, kind, (ids, offsets) in zip(located, status, tokenised, strict=True):
@@ -79,6 +88,7 @@ def audit(
         except DataError as error:
             found.note("unscorable", str(error))
             continue
+        scorable.append(encoded)
         texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity
         found.longest = max(found.longest, len(encoded.ids))
         tokens += len(encoded.targets)
@@ -94,10 +104,9 @@ def audit(
         if times > 1:
             found.note("repeated", text)
     found.bos = dict(sorted(starts.items()))
-    scorable = found.statements - found.unscorable
-    found.answer_tokens = tokens / scorable if scorable else 0.0
+    found.answer_tokens = tokens / len(scorable) if scorable else 0.0
     _check_positions(found, table, boundaries)
-    return found
+    return found, scorable
 
 
 def _locate(

@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from anachron.crew import Crew
-from anachron.lm.formats import Format
-from anachron.lm.model import encode_for, load_model, load_tokenizer
+from anachron.lm.formats import Format, locate
+from anachron.lm.model import check_encoded, load_model, load_tokenizer
+from anachron.lm.numerics import deterministic
 from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
-from anachron.lm.spans import Encoded
+from anachron.lm.spans import Encoded, encode
 
 
 class _Replica:
     """A loaded model on a worker."""
 
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, options: Mapping[str, Any], repeatable: bool) -> None:
         self.lm = load_model(name, **options)
+        self.repeatable = repeatable
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -35,7 +37,8 @@ class _Replica:
         return self.lm.plan(encoded, batch_tokens, packing=packing)
 
     def score(self, encoded: Sequence[Encoded], plan: Plan, native_softmax: bool) -> tuple[np.ndarray, Counters]:
-        ((_, scores, counters),) = self.lm.score_parts(encoded, {0: plan}, native_softmax=native_softmax)
+        with deterministic(self.repeatable):
+            ((_, scores, counters),) = self.lm.score_parts(encoded, {0: plan}, native_softmax=native_softmax)
         return scores, counters
 
 
@@ -45,13 +48,21 @@ class Replicas:
     name, options: of `load_model`. ray: address of the cluster, or ``local`` for one on this machine. workers: by
     default as many as the cluster has GPUs for, or one where replicas use none. gpus: of each replica, by default one
     where the cluster has any; with more than one its layers are spread over them by accelerate.
+    repeatable: compute by `anachron.lm.numerics.deterministic`.
     Raises `ConfigError` for less than one worker, a missing Ray or a wrong address.
     """
 
     prefix = ""
 
     def __init__(
-        self, name: str, options: Mapping[str, Any], *, ray: str, workers: int | None = None, gpus: int = 0
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        ray: str,
+        workers: int | None = None,
+        gpus: int = 0,
+        repeatable: bool = False,
     ) -> None:
         options = dict(options)
         if gpus > 1:
@@ -61,7 +72,9 @@ class Replicas:
         self.tokenizer = load_tokenizer(given[0] or name, revision=given[1], trust_remote_code=given[2])
         if options.get("chat_template") is not None:
             self.tokenizer.chat_template = options["chat_template"]
-        self.crew = Crew(ray, _Replica, {"name": name, "options": options}, size=workers, gpus=gpus)
+        self.crew = Crew(
+            ray, _Replica, {"name": name, "options": options, "repeatable": repeatable}, size=workers, gpus=gpus
+        )
         self.facts: dict[str, Any] = self.crew.call("facts")
 
     def __enter__(self) -> "Replicas":
@@ -82,10 +95,13 @@ class Replicas:
         return {**self.facts["hardware"], "replicas": self.crew.size}
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
-        return encode_for(
-            self.name, self.tokenizer, pairs, style or Format(), embeddings=self.facts["embeddings"],
-            context_length=self.facts["context_length"],
-        )  # fmt: skip
+        located, special = locate(self.tokenizer, pairs, style or Format())
+        encoded = encode(self.tokenizer, located, add_special_tokens=special)
+        self.check(encoded)
+        return encoded
+
+    def check(self, encoded: Sequence[Encoded]) -> None:
+        check_encoded(encoded, self.name, self.facts["embeddings"], self.facts["context_length"])
 
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
         return self.crew.call("plan", encoded, batch_tokens, packing)

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,13 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json, locked, read_table, versions, write_table
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.model import load_model
+from anachron.lm.numerics import deterministic
 from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.scorer import Scorer
 from anachron.lm.scoring import Counters
 from anachron.probe import runs
-from anachron.probe.audit import Audit, audit
+from anachron.probe.audit import Audit, audited
 
 PART_TEXTS = 1024  # texts a part: what a killed run can lose
 NOISE_SAMPLE = 100
@@ -41,6 +42,7 @@ class ProbeSettings:
     packing: compute what texts share once, where the model takes it; off for padded batches everywhere.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
         `anachron.lm.scoring`; off except to compare with the published code.
+    deterministic: see `anachron.lm.numerics`.
     seed: of the noise measurement.
     """
 
@@ -52,6 +54,7 @@ class ProbeSettings:
     all_occurrences: bool = False
     answer_in_user_turn: bool = False
     native_softmax: bool = False
+    deterministic: bool = False
     seed: int = 0
 
 
@@ -119,7 +122,8 @@ def run_probe(
         style = _freeze_date(lm, style, record, callbacks)
         if record["status"] == "done" and (folder / runs.SCORES_FILE).is_file():
             return ProbeResult(folder, record, runs.read_scores(folder))
-        return _Run(lm, data, settings, folder, record, style, callbacks).finish()
+        with deterministic(settings.deterministic):
+            return _Run(lm, data, settings, folder, record, style, callbacks).finish()
 
 
 def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
@@ -146,6 +150,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
         "boundaries": data.boundaries,
         "batch_tokens": settings.batch_tokens,
         "packing": settings.packing,
+        "deterministic": settings.deterministic,
         "seed": settings.seed,
     }
     return identity, style
@@ -184,11 +189,11 @@ class _Run:
         self.record, self.callbacks = record, callbacks
         self.session = _new_session(lm)
         self.counters = Counters()
-        found = audit(data.table, lm.tokenizer, style=style, boundaries=data.boundaries)
+        style = replace(style, prefix=lm.prefix + style.prefix)
+        found, encoded = audited(data.table, lm.tokenizer, style, data.boundaries)
         _warn_of(found, callbacks)
+        lm.check(encoded)
         record["audit"] = found.as_dict()
-        triples = [(p, a, None) for p, a in data.table.select("prompt", "answer").iter_rows()]
-        encoded = lm.encode(triples, style)
         self.texts = list(dict.fromkeys(encoded))
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])

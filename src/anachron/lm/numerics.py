@@ -1,0 +1,38 @@
+"""Arithmetic that gives the same bits every time on one machine."""
+
+import os
+from collections.abc import Callable
+
+import torch
+
+from anachron.lm.temporary import Temporary
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when it starts; this value makes its sums repeatable
+
+
+def deterministic(wanted: bool = True) -> Temporary[None]:
+    """Only algorithms of torch whose results do not vary from run to run, for as long as the block lasts.
+
+    An operation that has none raises `RuntimeError`. Slower on a GPU; on a CPU nothing that scoring uses varies.
+    """
+
+    def change() -> Callable[[], None]:
+        enabled, warn_only = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+        benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
+        if wanted:
+            torch.use_deterministic_algorithms(True)
+            torch.backends.cudnn.benchmark = False
+            os.environ.setdefault(WORKSPACE, ":4096:8")
+
+        def back() -> None:
+            torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+            torch.backends.cudnn.benchmark = benchmark
+            if workspace is None:
+                os.environ.pop(WORKSPACE, None)
+
+        return back
+
+    return Temporary(change)
