@@ -1,129 +1,190 @@
-"""Scoring speed against the naive way, in one process, with random weights.
+"""Scoring speed against the ways it is done elsewhere, with random weights in a Llama shape (hidden 512, 6 layers).
 
-    python benchmarks/scoring.py [--statements 1000] [--vocabulary 32000 128000] [--threads 2]
+    python benchmarks/scoring.py [--vocabulary 32000 128000] [--threads 2] [--rounds 3] [--tokenizer FOLDER]
 
-The naive way is what the published code does: batches of 32 in the order of the data set, padded, full-vocabulary
-logits and log softmax for every token. Ours feeds no last token, batches by length and puts only answer rows through
-the head. Both score the same statements with the same Llama-shaped model (hidden 512, 6 layers). Prints JSON:
-statements/s and peak memory of each (measured in a process of its own), their ratio, tokens computed and ideal, and
-the largest difference of scores.
+Three sets of texts: 12 facts in 85 years each, the same behind an explanatory prefix of 60 tokens, and 1,000 statements
+drawn from all of ``mini``. Three ways, each in a process of its own: batches of 32 in the order of the data, padded,
+with a full-vocabulary log softmax, which is what the published code does; lm-evaluation-harness (where it is there);
+and ours. Prints JSON: statements/s, ratios, the ratio that floating-point operations alone would give, tokens computed
+beside the number of distinct prefixes, and the largest difference of scores. ``--tokenizer`` is the demo model's unless
+given.
 """
 
 import argparse
+import importlib.util
 import json
-import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from anachron.data.loaders import load_dataset
-from anachron.lm.batches import Limits, plan_batches, work_of
-from anachron.lm.model import load_tokenizer
-from anachron.lm.scoring import score_all
+from anachron.lm.formats import PREFIXES
+from anachron.lm.model import LanguageModel, load_tokenizer
+from anachron.lm.packing import distinct_prefixes
+from anachron.lm.plans import tokens_computed
 from anachron.lm.spans import Encoded
 
-
-def statements(count: int) -> list[Encoded]:
-    """Encoded statements of ``mini``, a fixed sample, as a real data set would give them."""
-    from anachron.lm.formats import locate
-    from anachron.lm.spans import encode
-
-    table = load_dataset("mini").table.sample(count, seed=0)
-    tokenizer = load_tokenizer("demo")
-    located, special = locate(tokenizer, [(p, a, None) for p, a in table.select("prompt", "answer").iter_rows()])
-    return encode(tokenizer, located, add_special_tokens=special)
+HIDDEN, LAYERS, INNER, BATCH = 512, 6, 1408, 32
+PREFIX_TOKENS = 60
+CASES = ("dates", "dates behind a prefix", "mini")
+Pair = tuple[str, str]
 
 
-def model_of(vocabulary: int) -> LlamaForCausalLM:
+def pairs_of(case: str) -> list[Pair]:
+    """Prompts and answers in the order of the data set."""
+    table = load_dataset("mini").table
+    if case == "mini":
+        return list(table.sample(1000, seed=0, shuffle=False).select("prompt", "answer").iter_rows())
+    years = table.filter((table["granularity"] == "year") & (table["status"] != "none"))
+    asked = years.unique("fact_id", maintain_order=True).sample(12, seed=0).select("prompt", "answer")
+    bodies = [(prompt.split(", ", 1)[1], answer) for prompt, answer in asked.iter_rows()]
+    return [(f"In {year}, {question}", answer) for question, answer in bodies for year in range(1936, 2021)]
+
+
+def texts_of(case: str, lm: LanguageModel) -> list[Encoded]:
+    encoded = lm.encode([(prompt, answer, None) for prompt, answer in pairs_of(case)])
+    if case != "dates behind a prefix":
+        return encoded
+    prefix = lm.tokenizer(PREFIXES["few-shot"] * 2, add_special_tokens=False)["input_ids"][:PREFIX_TOKENS]
+    start = 1 if lm.tokenizer("a")["input_ids"][0] == lm.tokenizer.bos_token_id else 0
+    return [
+        Encoded((*e.ids[:start], *prefix, *e.ids[start:]), tuple(t + PREFIX_TOKENS for t in e.targets)) for e in encoded
+    ]
+
+
+def language_model(vocabulary: int, tokenizer: str) -> LanguageModel:
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=vocabulary, hidden_size=512, intermediate_size=1408, num_hidden_layers=6, num_attention_heads=8,
-        num_key_value_heads=8, max_position_embeddings=256, tie_word_embeddings=False,
+        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
+        num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=1024, tie_word_embeddings=False,
     )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
+    return LanguageModel(LlamaForCausalLM(config).eval(), load_tokenizer(tokenizer), "random")
 
 
-def naive(model: LlamaForCausalLM, encoded: list[Encoded]) -> np.ndarray:
+def published(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
     scores = []
     with torch.inference_mode():
-        for first in range(0, len(encoded), 32):
-            batch = encoded[first : first + 32]
+        for first in range(0, len(encoded), BATCH):
+            batch = encoded[first : first + BATCH]
             width = max(len(item.ids) for item in batch)
             ids = torch.tensor([list(item.ids) + [0] * (width - len(item.ids)) for item in batch])
             mask = torch.tensor([[1] * len(item.ids) + [0] * (width - len(item.ids)) for item in batch])
-            logp = torch.log_softmax(model(input_ids=ids, attention_mask=mask, use_cache=False).logits, -1)
+            logp = torch.log_softmax(lm.model(input_ids=ids, attention_mask=mask, use_cache=False).logits, -1)
             for row, item in enumerate(batch):
                 scores.append(sum(logp[row, t - 1, item.ids[t]].item() for t in item.targets))
     return np.array(scores)
 
 
-def ours(model: LlamaForCausalLM, encoded: list[Encoded]) -> np.ndarray:
-    return score_all(model, encoded, plan_batches(encoded, model.config.vocab_size, Limits()))
+def harness(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    runner = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, batch_size=BATCH, add_bos_token=True)
+    requests = [
+        Instance(request_type="loglikelihood", doc={}, arguments=(prompt, f" {answer}"), idx=i)
+        for i, (prompt, answer) in enumerate(pairs)
+    ]
+    return np.array([found[0] for found in runner.loglikelihood(requests, disable_tqdm=True)])
 
 
-WAYS = {"naive": naive, "ours": ours}
+def ours(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
+    return lm.score(encoded)
 
 
-def measure(way: str, vocabulary: int, count: int) -> dict[str, object]:
-    """Time one way in this process, after a warm-up on a few statements."""
-    encoded, model = statements(count), model_of(vocabulary)
-    WAYS[way](model, encoded[:64])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+WAYS = {"published": published, "lm-eval": harness, "anachron": ours}
+
+
+def measure(way: str, case: str, vocabulary: int, tokenizer: str) -> dict[str, Any]:
+    """Time one way in this process, after a warm-up on some of the texts."""
+    lm = language_model(vocabulary, tokenizer)
+    pairs, encoded = pairs_of(case), texts_of(case, lm)
+    WAYS[way](lm, pairs[:64], encoded[:64])
+    lm.packs.longest = max(len(text.ids) for text in encoded)  # one self-check a model, not one a thousand statements
     started = time.perf_counter()
-    scores = WAYS[way](model, encoded)
+    scores = WAYS[way](lm, pairs, encoded)
     seconds = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    work = work_of(encoded, plan_batches(encoded, vocabulary, Limits()))
+    return {"statements_per_second": len(pairs) / seconds, "scores": scores.tolist()}
+
+
+def operations(tokens: int, rows: int, seen: float, vocabulary: int) -> float:
+    """Floating-point operations of some tokens, each of which sees so many, and of rows through the head."""
+    block = 2 * (4 * HIDDEN**2 + 3 * HIDDEN * INNER) + 4 * HIDDEN * seen
+    return tokens * LAYERS * block + rows * 2 * HIDDEN * vocabulary
+
+
+def counted(case: str, vocabulary: int, tokenizer: str) -> dict[str, Any]:
+    """Tokens of both ways, and the ratio that their operations alone would give."""
+    lm = language_model(64, tokenizer)
+    lm.model.config.vocab_size = vocabulary
+    lm.model.resize_token_embeddings(len(lm.tokenizer))
+    encoded = texts_of(case, lm)
+    batches = [encoded[first : first + BATCH] for first in range(0, len(encoded), BATCH)]
+    padded = sum(len(batch) * max(len(text.ids) for text in batch) for batch in batches)
+    distinct = list(dict.fromkeys(encoded))
+    computed = tokens_computed(distinct, lm.plan(distinct))
+    rows = len({text.ids[:t] for text in distinct for t in text.targets})
+    length = float(np.mean([len(text.ids) for text in encoded]))
+    predicted = operations(padded, padded, length, vocabulary) / operations(computed, rows, length, vocabulary)
     return {
-        "seconds": seconds,
-        "statements_per_second": count / seconds,
-        "peak_mib": peak / 1024,
-        "peak_mib_before": before / 1024,
-        "tokens_computed": work.tokens_computed if way == "ours" else None,
-        "tokens_ideal": work.tokens_ideal,
-        "scores": scores.tolist(),
-    }
+        "tokens_published": padded, "tokens_computed": computed, "distinct_prefixes": distinct_prefixes(distinct),
+        "answer_rows": rows, "speedup_by_operations": predicted,
+    }  # fmt: skip
 
 
-def compare(vocabulary: int, count: int, threads: int, rounds: int) -> dict[str, object]:
-    """Both ways in turn, each time in a fresh process; the median of the ratios."""
-    results: dict[str, list[dict[str, object]]] = {way: [] for way in WAYS}
+def compare(case: str, vocabulary: int, threads: int, rounds: int, tokenizer: str, ways: list[str]) -> dict[str, Any]:
+    """All ways in turn, each time in a fresh process; medians of the ratios."""
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for _ in range(rounds):
-        for way in WAYS:
-            command = [sys.executable, __file__, "--way", way, "--vocabulary", str(vocabulary)]
-            command += ["--statements", str(count), "--threads", str(threads)]
-            results[way].append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    ratios = [n["seconds"] / o["seconds"] for n, o in zip(results["naive"], results["ours"], strict=True)]  # type: ignore[operator]
-    gap = np.abs(np.array(results["naive"][0]["scores"]) - np.array(results["ours"][0]["scores"])).max()
-    summary: dict[str, object] = {
-        "vocabulary": vocabulary,
-        "statements": count,
-        "speedup_median": float(np.median(ratios)),
-        "speedups": ratios,
-        "largest_difference": float(gap),
-    }
-    for way, runs in results.items():
-        summary[way] = {k: float(np.median([r[k] for r in runs])) for k in ("statements_per_second", "peak_mib")}
-    summary |= {k: results["ours"][0][k] for k in ("tokens_computed", "tokens_ideal")}
+        for way in ways:
+            command = [sys.executable, __file__, "--way", way, "--case", case, "--vocabulary", str(vocabulary)]
+            command += ["--threads", str(threads), "--tokenizer", tokenizer]
+            shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            found[way].append(json.loads(shown.splitlines()[-1]))
+    rates = {way: [run["statements_per_second"] for run in runs] for way, runs in found.items()}
+    summary: dict[str, Any] = {"case": case, "vocabulary": vocabulary, **counted(case, vocabulary, tokenizer)}
+    summary["statements_per_second"] = {way: round(float(np.median(rate)), 1) for way, rate in rates.items()}
+    for way in ways[:-1]:
+        ratios = np.array(rates["anachron"]) / np.array(rates[way])
+        gap = np.abs(np.array(found[way][0]["scores"]) - np.array(found["anachron"][0]["scores"]))
+        summary[f"against {way}"] = {
+            "speedup": float(np.median(ratios)), "speedups": ratios.tolist(), "largest_difference": float(gap.max()),
+        }  # fmt: skip
+    summary["share_of_operations"] = summary["against published"]["speedup"] / summary["speedup_by_operations"]
     return summary
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--statements", type=int, default=1000)
     parser.add_argument("--vocabulary", type=int, nargs="+", default=[32_000, 128_000])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokenizer", default="demo")
+    parser.add_argument("--case", choices=CASES, help="only this one")
     parser.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
     if options.way:
-        print(json.dumps(measure(options.way, options.vocabulary[0], options.statements)))
-    else:
-        shape = {"model": "Llama shape, hidden 512, 6 layers, float32, random weights", "threads": options.threads}
-        found = [compare(v, options.statements, options.threads, options.rounds) for v in options.vocabulary]
-        print(json.dumps({"shape": shape, "results": found}, indent=2))
+        print(json.dumps(measure(options.way, options.case, options.vocabulary[0], options.tokenizer)))
+        return
+    shape = "Llama shape, hidden 512, 6 layers, float32, random weights"
+    results = []
+    for case in [options.case] if options.case else CASES:
+        installed = importlib.util.find_spec("lm_eval") is not None and case != "dates behind a prefix"
+        ways = ["published", *(["lm-eval"] if installed else []), "anachron"]
+        for vocabulary in options.vocabulary:
+            results.append(compare(case, vocabulary, options.threads, options.rounds, options.tokenizer, ways))
+            print(f"{case}, {vocabulary}: {results[-1]['statements_per_second']}", file=sys.stderr)
+    about = {"model": shape, "threads": options.threads, "tokenizer": Path(options.tokenizer).name}
+    print(json.dumps({"about": about, "results": results}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
