@@ -61,7 +61,7 @@ def refusal(model: Any, encoded: Sequence[Encoded], vocabulary: int) -> str | No
         packed = score_packs(model, encoded, tried)
     except REFUSALS as error:
         first = next(iter(str(error).splitlines()), "")
-        return f"{type(model).__name__} takes no mask or positions of its own ({type(error).__name__}: {first})"
+        return f"{type(model).__name__} cannot be given a mask and positions ({type(error).__name__}: {first})"
     step = max(1, len(packs[0]) // (COMPARED - len(tried[1])))
     compared = list(dict.fromkeys([*tried[1], *packs[0][::step]]))
     texts = [encoded[i] for i in compared]
