@@ -123,10 +123,17 @@ def test_no_server_is_one_line():
         score_texts(model, model.encode(PAIRS))
 
 
-@pytest.mark.parametrize("how", [{"concurrency": 0}, {"tries": 0}])
-def test_settings_that_make_no_sense(how: dict[str, int]):
-    with pytest.raises(ConfigError, match="at least 1"):
-        served("http://127.0.0.1:9/v1", **how)
+@pytest.mark.parametrize(
+    "url, how, what",
+    [
+        ("http://127.0.0.1:9/v1", {"concurrency": 0}, "at least 1"),
+        ("http://127.0.0.1:9/v1", {"tries": 0}, "at least 1"),
+        ("localhost:8000", {}, "write it as http://host:port/v1"),
+    ],
+)
+def test_settings_that_make_no_sense(url: str, how: dict[str, int], what: str):
+    with pytest.raises(ConfigError, match=what):
+        served(url, **how)
 
 
 def test_a_native_softmax_is_refused(serve):
@@ -189,3 +196,11 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, mini: Dataset, t
     ):
         assert _code(["score", "served", "--input", str(pairs), "--out", str(scores), *argv], debug=False) == 2
         assert what in capsys.readouterr().err
+
+
+def test_a_user_and_a_password_in_the_address_are_not_written_down(serve):
+    model = served(serve().replace("http://", "http://me:secret@"))
+    assert "secret" not in json.dumps([model.identity(), model.hardware()])
+    with pytest.raises(BackendError) as caught:
+        score_texts(served("http://me:secret@127.0.0.1:9/v1", tries=1), model.encode(PAIRS))
+    assert "secret" not in str(caught.value)

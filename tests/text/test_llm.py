@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.retry import retry_after
+from anachron.servers import public_url, retry_after
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
-from anachron.text.llm import LlmSettings, NoAnswer, Usage, ask_all, public_url
+from anachron.text.llm import LlmSettings, NoAnswer, Usage, ask_all
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytest.importorskip("openai", reason="needs the extra llm")

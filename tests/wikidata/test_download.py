@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.retry import retry_after
+from anachron.servers import retry_after
 from anachron.wikidata import download
 from anachron.wikidata.sources import Source
 from anachron.wikidata.web import Manners, client

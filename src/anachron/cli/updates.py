@@ -171,9 +171,10 @@ def cloze(
 
     from anachron.errors import ConfigError, DataError
     from anachron.io import file_fingerprint, write_json, write_manifest
+    from anachron.servers import public_url
     from anachron.text.cloze_llm import SENTENCES_SCHEMA, Unfit, best_templates, count_unfit, sentences_prompt
     from anachron.text.dates import wording_of
-    from anachron.text.llm import LlmSettings, public_url
+    from anachron.text.llm import LlmSettings
     from anachron.text.verbalize import example_for
     from anachron.updates.sample import sample_triples
     from anachron.wikidata.select import Spread

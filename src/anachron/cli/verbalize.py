@@ -148,7 +148,7 @@ def _write(
     from dataclasses import asdict
 
     from anachron.io import file_fingerprint, read_table, write_manifest, write_table
-    from anachron.text.llm import public_url
+    from anachron.servers import public_url
     from anachron.text.question_tables import count_reasons, facts_table, facts_to_word, failures_table, questions_table
     from anachron.text.verbalize import TEMPLATES, Verbalised, by_templates, relation_examples
 

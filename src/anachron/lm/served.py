@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from anachron.lm.plans import Plan
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded, encode
+from anachron.servers import public_url
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
@@ -34,7 +36,8 @@ class Server:
     """Where it is, the key it wants, and how it is treated.
 
     concurrency: requests at a time. tries: of one request, with growing pauses between (or as long as the server asks)
-    after refusals that pass and lost connections. timeout: seconds that a request may take.
+    after refusals that pass and lost connections; two at most of the first, before any is answered. timeout: seconds
+    that a request may take.
     """
 
     base_url: str
@@ -42,6 +45,12 @@ class Server:
     concurrency: int = 8
     tries: int = 8
     timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        if urlsplit(self.base_url).scheme not in ("http", "https"):
+            raise ConfigError(f"server address {public_url(self.base_url)!r}: write it as http://host:port/v1")
+        if self.concurrency < 1 or self.tries < 1:
+            raise ConfigError(f"concurrency {self.concurrency}, tries {self.tries}: both are at least 1")
 
 
 class ServedModel:
@@ -54,15 +63,14 @@ class ServedModel:
     prefix = ""
 
     def __init__(self, name: str, tokenizer: Any, server: Server) -> None:
-        if server.concurrency < 1 or server.tries < 1:
-            raise ConfigError(f"concurrency {server.concurrency}, tries {server.tries}: both are at least 1")
         self.name, self.tokenizer, self.server = name, tokenizer, server
         self.client = _client(server)
         self.takes_ids, self.answered = True, False
 
     @property
     def where(self) -> str:
-        return self.server.base_url
+        """The server's address as it may be shown."""
+        return public_url(self.server.base_url)
 
     def identity(self) -> dict[str, Any]:
         """The weights behind a server are not known; its address and the model's name stand for them."""
@@ -72,14 +80,14 @@ class ServedModel:
             "weights": None,
             "tokenizer": tokenizer_fingerprint(self.tokenizer),
             "dtype": "served",
-            "device": self.server.base_url,
+            "device": self.where,
         }
 
     def about(self) -> dict[str, Any]:
         return {}
 
     def hardware(self) -> dict[str, Any]:
-        return hardware(f"server at {self.server.base_url}")
+        return hardware(f"server at {self.where}")
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
         located, add_special_tokens = locate(self.tokenizer, pairs, style or Format())
@@ -166,7 +174,10 @@ class ServedModel:
         from openai import APIConnectionError, APIStatusError, OpenAIError
 
         try:
-            reply = self.client.completions.create(
+            client = (
+                self.client if self.answered else self.client.with_options(max_retries=min(1, self.server.tries - 1))
+            )
+            reply = client.completions.create(
                 model=self.name, prompt=prompt, max_tokens=1, temperature=0, echo=True, logprobs=1
             )
             choices = sorted(reply.choices, key=lambda choice: choice.index)
@@ -208,7 +219,9 @@ class ServedModel:
         return fsum(logp[t] for t in text.targets)
 
     def _failed(self, error: "APIStatusError") -> BackendError:
-        said = f"HTTP {error.status_code}: {' '.join(str(error.message).split())[:300]}"
+        said = f"HTTP {error.status_code}"
+        if error.status_code != 401:  # there a server may echo a part of the key
+            said += f": {' '.join(str(error.message).split())[:300]}"
         return BackendError(f"{self.where} refuses to score with {self.name!r} ({said})")
 
 
@@ -222,6 +235,4 @@ def _client(server: Server) -> "OpenAI":
         from openai import OpenAI
     except ImportError as error:
         raise BackendError(f"a served model needs the package openai ({error}); pip install 'anachron[llm]'") from error
-    return OpenAI(
-        api_key=server.api_key or "none", base_url=server.base_url, timeout=server.timeout, max_retries=server.tries - 1
-    )
+    return OpenAI(api_key=server.api_key or "none", base_url=server.base_url, timeout=server.timeout)

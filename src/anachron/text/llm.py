@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from anachron.errors import BackendError, ConfigError
-from anachron.retry import retry_after
+from anachron.servers import public_url, retry_after
 from anachron.text.answers import Answer, AnswerCache, prompt_key
 
 if TYPE_CHECKING:
@@ -96,12 +96,6 @@ class Usage:
         now = (self.prompt_tokens * price_in + self.completion_tokens * price_out) / 1e6
         kept = (self.kept_prompt_tokens * price_in + self.kept_completion_tokens * price_out) / 1e6
         return now, now + kept
-
-
-def public_url(url: str) -> str:
-    """An address as it may be shown and written down: without a user, a password or a query."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else url.partition("?")[0]
 
 
 def ask_all(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anachron.errors import BackendError, ConfigError
 from anachron.io import versions
-from anachron.retry import retry_after
+from anachron.servers import retry_after
 
 if TYPE_CHECKING:
     import httpx2
