@@ -174,9 +174,8 @@ class ServedModel:
         from openai import APIConnectionError, APIStatusError, OpenAIError
 
         try:
-            client = (
-                self.client if self.answered else self.client.with_options(max_retries=min(1, self.server.tries - 1))
-            )
+            tries = self.server.tries if self.answered else min(2, self.server.tries)
+            client = self.client.with_options(max_retries=tries - 1)
             reply = client.completions.create(
                 model=self.name, prompt=prompt, max_tokens=1, temperature=0, echo=True, logprobs=1
             )
