@@ -143,23 +143,26 @@ def test_whole_successions_are_taught_or_not():
     assert 0.6 < sum(found == {True} for found in groups.values()) / len(groups) < 0.9
 
 
-def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame) -> None:
+def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: str = GLOBAL) -> None:
     taught = pl.col("fact_id").is_in(list(taught_facts()))
-    known = summarise(fact_metrics(scores.filter(taught))).filter(pl.col("granularity") == GLOBAL).row(0, named=True)
-    unknown = summarise(fact_metrics(scores.filter(~taught))).filter(pl.col("granularity") == GLOBAL).row(0, named=True)
+    known, unknown, blind = (
+        summarise(fact_metrics(table)).filter(pl.col("granularity") == granularity).row(0, named=True)
+        for table in (scores.filter(taught), scores.filter(~taught), untrained)
+    )
     assert 0.80 <= known["win_rate"] <= 0.97
     assert 0.05 <= known["robustness"] <= 0.60
     assert unknown["win_rate_high"] < known["win_rate_low"]
     assert unknown["robustness_high"] < known["robustness_low"]
-    blind = summarise(fact_metrics(untrained)).filter(pl.col("granularity") == GLOBAL).row(0, named=True)
     assert blind["win_rate_low"] <= 0.5 <= blind["win_rate_high"]
     assert blind["robustness"] <= 0.02
 
 
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
-    facts = {"demo": 70, "demo-untrained": 25}
-    scores, untrained = (run_probe(name, mini.sample(n), tmp_path / name).scores for name, n in facts.items())
-    check_pattern(scores, untrained)
+    """In years alone, which is a third of the statements."""
+    years = Dataset("years", mini.table.filter(pl.col("granularity") == "year"), mini.boundaries)
+    facts = {"demo": 110, "demo-untrained": 40}
+    scores, untrained = (run_probe(name, years.sample(n), tmp_path / name).scores for name, n in facts.items())
+    check_pattern(scores, untrained, "year")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from anachron.lm.packing import distinct_prefixes, plan_packs, walk
 from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded
 
-PACK_TOKENS = 512  # on a CPU
+PACK_TOKENS = 384  # on a CPU
 GPU_LOGITS = 1 << 28
 
 
@@ -42,7 +42,7 @@ def make_plan(
 ) -> Plan:
     """A plan with batches of at most so many tokens.
 
-    By default 4,096, or 512 for packs on a CPU, where more gains nothing; on a GPU halved until the largest batch fits
+    By default 4,096, or 384 for packs on a CPU, where more gains nothing; on a GPU halved until the largest batch fits
     into its memory.
     """
     on_gpu = input_device(model).type == "cuda"
