@@ -15,7 +15,7 @@ from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel
 from anachron.lm.packed import attention, score_packs
 from anachron.lm.packing import common, distinct_prefixes, plan_packs, walk
-from anachron.lm.plans import make_plan, score_plan, tokens_computed, worth_packing
+from anachron.lm.plans import make_plan, pack_tokens, score_plan, tokens_computed, worth_packing
 from anachron.lm.scoring import Counters, score_all
 from anachron.lm.selfcheck import PacksChecked, refusal
 from anachron.lm.spans import Encoded
@@ -284,3 +284,16 @@ def test_scores_of_pairs_against_the_naive_way():
     assert lm.plan(lm.encode([(p, a, None) for p, a in pairs])).packed
     expected = [naive_log_prob(lm, prompt, answer) for prompt, answer in pairs]
     np.testing.assert_allclose(lm.log_probs(pairs), expected, atol=1e-4, rtol=0)
+
+
+def test_packs_of_narrow_models_are_smaller():
+    """Attention at most a quarter of the rest: 4 n hidden layers <= (2 weights) / 4."""
+    config = transformers.LlamaConfig(
+        vocab_size=50, hidden_size=32, intermediate_size=2048, num_hidden_layers=3, num_attention_heads=2
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    blocks = sum(p.numel() for name, p in model.named_parameters() if "embed" not in name and "lm_head" not in name)
+    size = pack_tokens(model, 4096)
+    assert 4 * size * 32 * 3 <= 2 * blocks / 4 < 4 * (size + 1) * 32 * 3
+    assert pack_tokens(model, 200) == 200
+    assert pack_tokens(MODELS["llama"], 4096) == 128  # the least

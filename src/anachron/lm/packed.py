@@ -102,7 +102,7 @@ class _Scorer:
 def pack_logits(model: Any, pack: Pack, past: DynamicCache) -> tuple[torch.Tensor, Any]:
     """Logits at the rows of a pack, (rows, vocabulary), and the keys and values of all its nodes."""
     device = input_device(model)
-    rows = torch.tensor(pack.rows)
+    rows = _on(pack.rows, device)
     with head_on(model.get_output_embeddings(), torch.zeros_like(rows), rows):
         output = model(
             input_ids=_on([pack.ids], device), position_ids=_on([pack.positions], device),
@@ -127,9 +127,10 @@ def _kept(cache: Any, nodes: Sequence[int]) -> DynamicCache:
     """A cache with the keys and values of some nodes of another."""
     kept = DynamicCache()
     if nodes:
+        places = {device: _on(nodes, device) for device in {layer.keys.device for layer in cache.layers}}
         for number, layer in enumerate(cache.layers):
-            places = _on(nodes, layer.keys.device)
-            kept.update(layer.keys.index_select(-2, places), layer.values.index_select(-2, places), number)
+            chosen = places[layer.keys.device]
+            kept.update(layer.keys.index_select(-2, chosen), layer.values.index_select(-2, chosen), number)
     return kept
 
 

@@ -12,7 +12,8 @@ from anachron.lm.packing import distinct_prefixes, plan_packs, walk
 from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded
 
-PACK_TOKENS = 384  # on a CPU
+CPU_PACK, GPU_PACK = 512, 4096  # most tokens of a pack: beyond, a device gains nothing
+LEAST_PACK = 128
 GPU_LOGITS = 1 << 28
 
 
@@ -42,11 +43,11 @@ def make_plan(
 ) -> Plan:
     """A plan with batches of at most so many tokens.
 
-    By default 4,096, or 384 for packs on a CPU, where more gains nothing; on a GPU halved until the largest batch fits
-    into its memory.
+    By default 4,096 padded ones, or what `pack_tokens` says; on a GPU halved until the largest batch fits into its
+    memory.
     """
     on_gpu = input_device(model).type == "cuda"
-    first = batch_tokens or (PACK_TOKENS if packed and not on_gpu else Limits().tokens)
+    first = batch_tokens or (pack_tokens(model, GPU_PACK if on_gpu else CPU_PACK) if packed else Limits().tokens)
     limits = Limits(first, GPU_LOGITS if on_gpu else Limits().logits)
     while True:
         batches = (plan_packs if packed else plan_batches)(encoded, vocabulary, limits)
@@ -54,6 +55,20 @@ def make_plan(
         if batch_tokens or not on_gpu or _fits(model, encoded, plan):
             return plan
         limits = Limits(max(1, limits.tokens // 2), max(1, limits.logits // 2))
+
+
+def pack_tokens(model: Any, most: int) -> int:
+    """How large packs are best: as large as keeps attention below a quarter of the other arithmetic.
+
+    A node of a pack of n costs two operations a weight, and 4 n a layer and hidden unit, for it is set against all.
+    """
+    config = model.config.get_text_config()
+    hidden, layers = getattr(config, "hidden_size", None), getattr(config, "num_hidden_layers", None)
+    if not hidden or not layers:
+        return most
+    outer = {id(m.weight): m.weight.numel() for m in (model.get_input_embeddings(), model.get_output_embeddings())}
+    weights = sum(p.numel() for p in model.parameters()) - sum(outer.values())
+    return max(LEAST_PACK, min(most, weights // (8 * hidden * layers)))
 
 
 def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
