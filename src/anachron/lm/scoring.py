@@ -19,7 +19,7 @@ from anachron.lm.temporary import Temporary
 
 log = logging.getLogger("anachron")
 
-_SOFTMAX_BYTES = 1 << 26  # largest float32 copy of logits at a time
+_SOFTMAX_BYTES = {"cpu": 1 << 22, "cuda": 1 << 26}  # largest float32 copy of logits at a time; on a CPU, in its cache
 
 
 @dataclass
@@ -95,7 +95,7 @@ def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tenso
     """Log-probabilities of the wanted tokens in the distributions of some rows; no large float32 copy is made."""
     if native:
         return torch.log_softmax(logits, -1)[rows, wanted].float()
-    chunk = max(1, _SOFTMAX_BYTES // (4 * logits.shape[1]))
+    chunk = max(1, _SOFTMAX_BYTES.get(logits.device.type, 1 << 26) // (4 * logits.shape[1]))
     norms = torch.cat([torch.logsumexp(piece.float(), -1) for piece in logits.split(chunk)])
     return logits[rows, wanted].float() - norms[rows]
 
