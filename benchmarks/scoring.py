@@ -29,6 +29,7 @@ from anachron.lm.formats import PREFIXES
 from anachron.lm.model import LanguageModel, load_tokenizer
 from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import tokens_computed
+from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 
 HIDDEN, LAYERS, INNER, BATCH = 512, 6, 1408, 32
@@ -95,7 +96,7 @@ def harness(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.
 
 
 def ours(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
-    return lm.score(encoded)
+    return score_texts(lm, encoded)
 
 
 WAYS = {"published": published, "lm-eval": harness, "anachron": ours}

@@ -1,4 +1,6 @@
-"""The one place that knows Ray: a function over many items, in order, on processes of this machine or on a cluster.
+"""A function over many items, in order, on processes of this machine or on a Ray cluster.
+
+Only this module and `anachron.crew` know Ray.
 
 A function must be importable by name, and its items and results small enough to be sent. Results come in the order of
 the items, so nothing that is made of them depends on who computed what.
@@ -77,7 +79,7 @@ def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], wor
             yield waiting.popleft().result()
         done = True
     except BrokenProcessPool as error:
-        raise _dead("a worker process died") from error
+        raise dead("a worker process died") from error
     finally:
         pool.shutdown(wait=done, cancel_futures=True)
         if not done:  # what they are at will not be used
@@ -175,9 +177,9 @@ def _on_ray(
             try:
                 return ray.get(waiting.popleft())
             except ray.exceptions.RayTaskError as error:
-                raise (error.cause if isinstance(error.cause, Exception) else error) from error
+                raise error_of(error) from error
             except ray.exceptions.RayError as error:
-                raise _dead(f"a Ray worker was lost ({str(error).splitlines()[0]})") from error
+                raise dead(f"a Ray worker was lost ({str(error).splitlines()[0]})") from error
 
         for item in items:
             waiting.append(remote.remote(item))
@@ -187,7 +189,13 @@ def _on_ray(
             yield next_result()
 
 
-def _dead(what: str) -> BackendError:
+def error_of(error: Any) -> Exception:
+    """What a task on Ray raised: its own error, where that came along."""
+    return error.cause if isinstance(error.cause, Exception) else error
+
+
+def dead(what: str) -> BackendError:
+    """The error of a lost worker."""
     return BackendError(
         f"{what}, perhaps out of memory; repeat the command with fewer --workers: what is finished is kept"
     )

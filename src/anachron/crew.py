@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from anachron.cluster import connected
-from anachron.errors import BackendError, ConfigError
+from anachron.cluster import connected, dead, error_of, worker_count
+from anachron.errors import ConfigError
 
 Key = TypeVar("Key")
 LOSSES = 3  # workers that one task may cost before it is given up
@@ -25,8 +25,8 @@ class Crew:
     def __init__(
         self, address: str, make: type, arguments: Mapping[str, Any], *, size: int | None = None, gpus: int = 0
     ) -> None:
-        if size is not None and size < 1:
-            raise ConfigError(f"workers {size}: give at least 1")
+        if size is not None:
+            worker_count(size)
         self._arguments = dict(arguments)
         self._stack = ExitStack()
         self._stack.enter_context(connected(address, size))
@@ -86,13 +86,10 @@ class Crew:
                 self._workers.remove(worker)
                 losses[key] = losses.get(key, 0) + 1
                 if losses[key] == LOSSES:
-                    raise BackendError(
-                        f"{LOSSES} workers were lost over one task ({_first_line(error)}), perhaps for want of memory; "
-                        "what is finished is kept: repeat the command with fewer --workers"
-                    ) from error
+                    raise dead(f"{LOSSES} workers were lost over one task ({str(error).splitlines()[0]})") from error
                 waiting.append(key)
             except self._ray.exceptions.RayTaskError as error:
-                raise (error.cause if isinstance(error.cause, Exception) else error) from error
+                raise error_of(error) from error
             else:
                 idle.append(worker)
                 yield key, result
@@ -101,7 +98,3 @@ class Crew:
         worker = self._class.remote(**self._arguments)
         self._workers.append(worker)
         return worker
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -16,6 +16,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.packed import attention, score_packs
 from anachron.lm.packing import common, distinct_prefixes, plan_packs, walk
 from anachron.lm.plans import make_plan, pack_tokens, score_plan, tokens_computed, worth_packing
+from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters, score_all
 from anachron.lm.selfcheck import PacksChecked, refusal
 from anachron.lm.spans import Encoded
@@ -230,7 +231,7 @@ def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: st
     ]
     assert type(lm.model).__name__ in (lm.packs.refusal or "")
     texts = dated()
-    np.testing.assert_allclose(lm.score(texts), one_by_one(lm.model, texts), atol=1e-4, rtol=0)
+    np.testing.assert_allclose(score_texts(lm, texts), one_by_one(lm.model, texts), atol=1e-4, rtol=0)
 
 
 def test_a_longer_text_is_tried_again():

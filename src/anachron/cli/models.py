@@ -1,6 +1,5 @@
 """Opening the model that a command names, wherever it computes."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,38 +79,36 @@ def opened(name: str, place: Place, template: Path | None, edit: Path | None, **
         ) as replicas:
             yield replicas
     else:
-        lm = load(name, template, **options)
-        if edit is None:
-            yield lm
-        else:
-            from anachron.edit.base import edited
-            from anachron.edit.storage import load_edit
+        from anachron.lm.numerics import deterministic
 
-            with edited(lm, load_edit(edit)):
+        with deterministic(place.deterministic):  # from the first use of the device on
+            lm = load(name, template, **options)
+            if edit is None:
                 yield lm
+            else:
+                from anachron.edit.base import edited
+                from anachron.edit.storage import load_edit
+
+                with edited(lm, load_edit(edit)):
+                    yield lm
 
 
 def _served(name: str, place: Place, template: Path | None, options: Mapping[str, Any]) -> Any:
-    from anachron.errors import ConfigError
     from anachron.lm.model import load_tokenizer
     from anachron.lm.served import ServedModel, Server
+    from anachron.servers import key_from
 
     chosen = {"--dtype": None if options["dtype"] == "auto" else options["dtype"]}
     chosen |= {"--device": options["device"], "--device-map": options["device_map"]}
     _refuse(chosen, "--backend openai")
-    variable = place.api_key_env or "OPENAI_API_KEY"
-    key = os.environ.get(variable, "").strip()
-    if place.api_key_env is not None and not key:
-        raise ConfigError(f"the environment variable {variable} holds no key; set it")
-    text = _read(template)
+    key, text = key_from(place.api_key_env), _read(template)
     quiet_loading()
     tokenizer = load_tokenizer(
-        options["tokenizer"] or name, revision=options["revision"], trust_remote_code=options["trust_remote_code"]
-    )
-    if text is not None:
-        tokenizer.chat_template = text
+        options["tokenizer"] or name, revision=options["revision"],
+        trust_remote_code=options["trust_remote_code"], chat_template=text,
+    )  # fmt: skip
     assert place.base_url is not None
-    return ServedModel(name, tokenizer, Server(place.base_url, key or None, place.concurrency or 8))
+    return ServedModel(name, tokenizer, Server(place.base_url, key, place.concurrency or 8))
 
 
 def _refuse(options: Mapping[str, Any], beside: str) -> None:

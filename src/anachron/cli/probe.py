@@ -113,7 +113,7 @@ def score(
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
     ) as lm:  # fmt: skip
         table = score_pairs(lm, pairs, input, out, style, batch_tokens, packing, native_softmax)
-        used = lm.identity()["dtype"]
+        used = lm.dtype
     say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
     if json_:
         print_json({"pairs": table.height, "model": model, "dtype": used, "scores": str(out)})
@@ -183,17 +183,10 @@ def probe(
     labels = [label] if len(model) == 1 else distinct_names(model)
     for name, own_label, folder in zip(model, labels, folders, strict=True):
         settings = ProbeSettings(
-            format,
-            prefix,
-            own_label,
-            batch_tokens,
-            packing,
-            all_occurrences,
-            answer_in_user_turn,
-            native_softmax,
-            deterministic,
-            seed,
-        )
+            format=format, prefix=prefix, label=own_label, batch_tokens=batch_tokens, packing=packing,
+            all_occurrences=all_occurrences, answer_in_user_turn=answer_in_user_turn, native_softmax=native_softmax,
+            deterministic=deterministic, seed=seed,
+        )  # fmt: skip
         with opened(
             name, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
             tokenizer=tokenizer, trust_remote_code=trust_remote_code,

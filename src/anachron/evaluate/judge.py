@@ -13,6 +13,7 @@ from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
+from anachron.lm.scorer import score_texts
 
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
@@ -76,7 +77,7 @@ def pairs_of(case: EditCase) -> list[Pair]:
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], judging: Judging) -> dict[Pair, float]:
     """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
     encoded = lm.encode([(prompt, answer, None) for prompt, answer in pairs])
-    scores = lm.score(encoded, batch_tokens=judging.batch_tokens)
+    scores = score_texts(lm, encoded, batch_tokens=judging.batch_tokens)
     found = zip(pairs, scores, encoded, strict=True)
     return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in found}
 

@@ -43,16 +43,6 @@ def plan_batches(encoded: Sequence[Encoded], vocabulary: int, limits: Limits) ->
     return batches
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Tokens a plan computes, padding included, against what its texts hold, and answer rows through the head."""
-
-    tokens_computed: int
-    tokens_ideal: int
-    rows: int
-
-
-def work_of(encoded: Sequence[Encoded], batches: Sequence[Sequence[int]]) -> Work:
-    padded = sum(len(batch) * max(fed_length(encoded[i]) for i in batch) for batch in batches)
-    members = [i for batch in batches for i in batch]
-    return Work(padded, sum(fed_length(encoded[i]) for i in members), sum(len(encoded[i].targets) for i in members))
+def padded_tokens(encoded: Sequence[Encoded], batches: Sequence[Sequence[int]]) -> int:
+    """Tokens that batches send through a model, padding included."""
+    return sum(len(batch) * max(fed_length(encoded[i]) for i in batch) for batch in batches)

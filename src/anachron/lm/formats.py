@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import Any, Literal
 
 from anachron.errors import ConfigError, DataError, ModelError
-from anachron.lm.spans import Located
+from anachron.lm.spans import Encoded, Located, encode
 
 PREFIXES: dict[str, str] = {
     "none": "",
@@ -93,6 +93,12 @@ def locate(
         return [_at_end(text, answer, style) for text, answer in texts], True
     template = ChatTemplate(tokenizer, style.template_date)
     return [_chat(template, p, a, s, style) for p, a, s in pairs], False
+
+
+def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], style: Format) -> list[Encoded]:
+    """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans.encode`."""
+    located, add_special_tokens = locate(tokenizer, pairs, style)
+    return encode(tokenizer, located, add_special_tokens=add_special_tokens)
 
 
 def _at_end(text: str, answer: str, style: Format) -> Located:

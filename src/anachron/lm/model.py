@@ -19,13 +19,13 @@ import transformers
 from accelerate.utils import align_module_device
 
 from anachron.errors import ConfigError, ModelError
-from anachron.lm.formats import Format, locate
+from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import PacksChecked
-from anachron.lm.spans import Encoded, encode, require_offsets
+from anachron.lm.spans import Encoded, require_offsets
 
 log = logging.getLogger("anachron")
 
@@ -97,8 +97,7 @@ class LanguageModel:
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
         """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans`."""
         style = style or Format()
-        located, special = locate(self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix))
-        encoded = encode(self.tokenizer, located, add_special_tokens=special)
+        encoded = encode_pairs(self.tokenizer, pairs, replace(style, prefix=self.prefix + style.prefix))
         self.check(encoded)
         return encoded
 
@@ -124,17 +123,6 @@ class LanguageModel:
         """
         triples = [(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs]
         encoded = self.encode(triples, style)
-        return self.score(encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
-
-    def score(
-        self,
-        encoded: Sequence[Encoded],
-        *,
-        batch_tokens: int | None = None,
-        packing: bool = True,
-        native_softmax: bool = False,
-    ) -> np.ndarray:
-        """As `log_probs`, of texts that `encode` gave; what occurs twice is computed once."""
         return score_texts(self, encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
 
     def score_parts(
@@ -234,15 +222,23 @@ def taught_facts() -> frozenset[str]:
     return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
 
 
-def load_tokenizer(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
-    """The tokenizer of a hub name, a folder or ``demo``. Raises `ModelError` in one line."""
+def load_tokenizer(
+    name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
+) -> Any:
+    """The tokenizer of a hub name, a folder or ``demo``, with a chat template in place of its own where one is given.
+
+    Raises `ModelError` in one line.
+    """
     source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
     try:
-        return transformers.AutoTokenizer.from_pretrained(
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
             source, revision=revision, trust_remote_code=trust_remote_code
         )
     except Exception as error:  # transformers raises many classes here; all mean the same to a user
         raise ModelError(f"cannot load a tokenizer from {name!r}: {_first_line(error)}") from error
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
+    return tokenizer
 
 
 def load_model(
@@ -271,9 +267,9 @@ def load_model(
     check_dtype(dtype)
     if device and device_map:
         raise ConfigError("give either a device or a device map, not both")
-    loaded_tokenizer = load_tokenizer(tokenizer or name, revision=revision, trust_remote_code=trust_remote_code)
-    if chat_template is not None:
-        loaded_tokenizer.chat_template = chat_template
+    loaded_tokenizer = load_tokenizer(
+        tokenizer or name, revision=revision, trust_remote_code=trust_remote_code, chat_template=chat_template
+    )
     model = _load_weights(name, dtype, device_map, revision, trust_remote_code)
     placed = device_map is not None or (device is None and getattr(model, "is_quantized", False))
     if not placed:

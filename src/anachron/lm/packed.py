@@ -1,6 +1,5 @@
 """Scores of packs (`anachron.lm.packing`): tree-shaped attention, explicit positions, kept keys and values."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +8,9 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from anachron.errors import BackendError
 from anachron.lm.packing import Pack, Walk
-from anachron.lm.scoring import Counters, free_memory, head_on, input_device, is_out_of_memory, log_softmax_at
+from anachron.lm.scoring import Counters, head_on, input_device, is_out_of_memory, log_softmax_at, prepare_halving
 from anachron.lm.spans import Encoded
-
-log = logging.getLogger("anachron")
 
 
 @dataclass
@@ -77,18 +73,9 @@ class _Scorer:
         else:
             self.counters.tokens += len(pack.ids)
             return [_Launched(texts, [len(answer) for answer in pack.answers], tokens)]
-        # Here the exception, and with it the tensors its traceback holds, is gone.
         self.walk.forget()
         self.cache = DynamicCache()
-        free_memory()
-        if len(texts) == 1:
-            raise BackendError(
-                f"one text of {len(encoded[texts[0]].ids)} tokens does not fit into memory ({reason}); use a smaller "
-                "dtype, another device or a smaller model"
-            )
-        self.counters.halvings += 1
-        log.warning("out of memory with %d texts in a pack; going on with half of them", len(texts))
-        half = len(texts) // 2
+        half = prepare_halving([encoded[i] for i in texts], reason, self.counters)
         return self.launch(encoded, texts[:half]) + self.launch(encoded, texts[half:])
 
     def _forward(self, pack: Pack) -> torch.Tensor:

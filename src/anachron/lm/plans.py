@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from anachron.lm.batches import Limits, fed_length, plan_batches, work_of
+from anachron.lm.batches import Limits, fed_length, padded_tokens, plan_batches
 from anachron.lm.packed import score_packs
 from anachron.lm.packing import distinct_prefixes, plan_packs, walk
 from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded
 
-CPU_PACK, GPU_PACK = 512, 4096  # most tokens of a pack: beyond, a device gains nothing
+CPU_PACK, GPU_PACK = 512, 4096  # most tokens of a pack: on a CPU more gains nothing; on a GPU not measured yet
 LEAST_PACK = 128
 GPU_LOGITS = 1 << 28
 
@@ -81,8 +81,7 @@ def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
 
 def worth_packing(encoded: Sequence[Encoded], vocabulary: int) -> bool:
     """Whether packs compute fewer tokens than padded batches."""
-    padded = work_of(encoded, plan_batches(encoded, vocabulary, Limits())).tokens_computed
-    return distinct_prefixes(encoded) < padded
+    return distinct_prefixes(encoded) < padded_tokens(encoded, plan_batches(encoded, vocabulary, Limits()))
 
 
 def score_plan(
@@ -103,4 +102,4 @@ def tokens_computed(encoded: Sequence[Encoded], plan: Plan) -> int:
     """Tokens that a plan sends through the model, padding included."""
     if plan.packed:
         return sum(len(pack.ids) for pack in walk(encoded, plan.batches))
-    return work_of(encoded, plan.batches).tokens_computed
+    return padded_tokens(encoded, plan.batches)

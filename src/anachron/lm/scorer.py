@@ -1,6 +1,6 @@
 """What scoring needs of a model, wherever it computes: in this process, behind a server, on other machines."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,21 +11,17 @@ from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
 
 Triple = tuple[str, str, str | None]  # prompt, answer, separator
-
-
-class Progress(Protocol):
-    """Told how many more texts are scored."""
-
-    def __call__(self, texts: int, /) -> None: ...
+Progress = Callable[[int], None]  # told how many more texts are scored
 
 
 class Scorer(Protocol):
     """A model that scores, with its tokenizer. `anachron.lm.model.LanguageModel` is the one that computes here.
 
-    ``prefix`` is the text that an edit in force puts before every prompt, else empty.
+    ``prefix`` is the text that an edit in force puts before every prompt, else empty; ``dtype`` that of the weights.
     """
 
     name: str
+    dtype: str
     prefix: str
     tokenizer: Any
 

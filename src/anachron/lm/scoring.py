@@ -19,7 +19,7 @@ from anachron.lm.temporary import Temporary
 
 log = logging.getLogger("anachron")
 
-_SOFTMAX_BYTES = {"cpu": 1 << 22, "cuda": 1 << 26}  # largest float32 copy of logits at a time; on a CPU, in its cache
+_SOFTMAX_BYTES, _CPU_SOFTMAX_BYTES = 1 << 26, 1 << 22  # largest float32 copy of logits; a CPU's fits its cache
 
 
 @dataclass
@@ -95,7 +95,8 @@ def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tenso
     """Log-probabilities of the wanted tokens in the distributions of some rows; no large float32 copy is made."""
     if native:
         return torch.log_softmax(logits, -1)[rows, wanted].float()
-    chunk = max(1, _SOFTMAX_BYTES.get(logits.device.type, 1 << 26) // (4 * logits.shape[1]))
+    most = _CPU_SOFTMAX_BYTES if logits.device.type == "cpu" else _SOFTMAX_BYTES
+    chunk = max(1, most // (4 * logits.shape[1]))
     norms = torch.cat([torch.logsumexp(piece.float(), -1) for piece in logits.split(chunk)])
     return logits[rows, wanted].float() - norms[rows]
 
@@ -134,8 +135,18 @@ def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters:
     else:
         counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
         return scores
-    # Here the exception, and with it the tensors its traceback holds, is gone.
-    free_memory()
+    half = prepare_halving(batch, reason, counters)  # the exception, and the tensors its traceback holds, are gone
+    first = _score_fitting(model, batch[:half], native, counters)
+    return np.concatenate([first, _score_fitting(model, batch[half:], native, counters)])
+
+
+def prepare_halving(batch: Sequence[Encoded], reason: str, counters: Counters) -> int:
+    """How many texts of a batch that ran out of memory come first; gives back what a GPU's allocator holds in reserve.
+
+    Raises `BackendError` for a single text.
+    """
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     if len(batch) == 1:
         raise BackendError(
             f"one text of {len(batch[0].ids)} tokens does not fit into memory ({reason}); use a smaller dtype, another "
@@ -143,15 +154,7 @@ def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters:
         )
     counters.halvings += 1
     log.warning("out of memory with %d texts in a batch; going on with half of them", len(batch))
-    half = len(batch) // 2
-    first = _score_fitting(model, batch[:half], native, counters)
-    return np.concatenate([first, _score_fitting(model, batch[half:], native, counters)])
-
-
-def free_memory() -> None:
-    """Give back what the allocator of a GPU holds in reserve."""
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    return len(batch) // 2
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -1,6 +1,6 @@
 """Whether a model gives the same scores for packs (`anachron.lm.packing`) as for padded batches: tried, not looked up.
 
-Some cannot take a mask or positions of their own (ALiBi, state spaces), some ignore them, and in some a token of a long
+Some cannot be given a mask and positions (ALiBi, state spaces), some ignore them, and in some a token of a long
 text does not see all of it (sliding windows).
 """
 
@@ -48,8 +48,8 @@ class PacksChecked:
 def refusal(model: Any, encoded: Sequence[Encoded], vocabulary: int) -> str | None:
     """Why these texts are not to be scored in packs; ``None`` where they can be.
 
-    Scores the first pack of their plan, then the start of the second and the longest text, which go on from what was
-    kept. Differences of up to 1e-4 nats are allowed, and what the dtype and the company in a batch make anyway.
+    Scores the first 512 tokens of their tree, then a few more and the longest text, which go on from what was kept.
+    Differences of up to 1e-4 nats are allowed, and what the dtype and the company in a batch make anyway.
     """
     if model.get_output_embeddings() is None:
         return f"{type(model).__name__} has no output head that can be given a part of the rows"

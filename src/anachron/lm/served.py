@@ -9,23 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from anachron.errors import BackendError, ConfigError, ModelError
 from anachron.lm.batches import Limits, plan_batches
-from anachron.lm.formats import Format, locate
+from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.model import tokenizer_fingerprint
 from anachron.lm.plans import Plan
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
-from anachron.lm.spans import Encoded, encode
-from anachron.servers import public_url
+from anachron.lm.spans import Encoded
+from anachron.servers import check_address, openai_client, public_url
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAI
+    from openai import APIStatusError
 
 REQUEST_TOKENS = 2048  # of a request, unless asked otherwise
 REFUSED = (400, 404, 405, 415, 422)  # what servers answer to a form of request that they do not know
@@ -41,14 +40,13 @@ class Server:
     """
 
     base_url: str
-    api_key: str | None = None
+    api_key: str = ""
     concurrency: int = 8
     tries: int = 8
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
-        if urlsplit(self.base_url).scheme not in ("http", "https"):
-            raise ConfigError(f"server address {public_url(self.base_url)!r}: write it as http://host:port/v1")
+        check_address(self.base_url)
         if self.concurrency < 1 or self.tries < 1:
             raise ConfigError(f"concurrency {self.concurrency}, tries {self.tries}: both are at least 1")
 
@@ -60,11 +58,11 @@ class ServedModel:
     Raises `BackendError` where the package ``openai`` is missing.
     """
 
-    prefix = ""
+    prefix, dtype = "", "served"
 
     def __init__(self, name: str, tokenizer: Any, server: Server) -> None:
         self.name, self.tokenizer, self.server = name, tokenizer, server
-        self.client = _client(server)
+        self.client = openai_client(server.base_url, server.api_key, timeout=server.timeout, max_retries=0)
         self.takes_ids, self.answered = True, False
 
     @property
@@ -79,7 +77,7 @@ class ServedModel:
             "revision": None,
             "weights": None,
             "tokenizer": tokenizer_fingerprint(self.tokenizer),
-            "dtype": "served",
+            "dtype": self.dtype,
             "device": self.where,
         }
 
@@ -90,8 +88,7 @@ class ServedModel:
         return hardware(f"server at {self.where}")
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
-        located, add_special_tokens = locate(self.tokenizer, pairs, style or Format())
-        return encode(self.tokenizer, located, add_special_tokens=add_special_tokens)
+        return encode_pairs(self.tokenizer, pairs, style or Format())
 
     def check(self, encoded: Sequence[Encoded]) -> None:
         """What a server can read it says itself."""
@@ -227,11 +224,3 @@ class ServedModel:
 def _same(ours: str, theirs: str) -> bool:
     """Whether two ways to write a token can mean it: spaces differ, and parts of a character cannot be written."""
     return ours.strip() == theirs.strip() or "\ufffd" in ours + theirs or theirs.startswith("bytes:")
-
-
-def _client(server: Server) -> "OpenAI":
-    try:
-        from openai import OpenAI
-    except ImportError as error:
-        raise BackendError(f"a served model needs the package openai ({error}); pip install 'anachron[llm]'") from error
-    return OpenAI(api_key=server.api_key or "none", base_url=server.base_url, timeout=server.timeout)

@@ -5,27 +5,27 @@ process on the same hardware.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from anachron.crew import Crew
-from anachron.lm.formats import Format, locate
+from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.model import check_encoded, load_model, load_tokenizer
 from anachron.lm.numerics import deterministic
 from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
-from anachron.lm.spans import Encoded, encode
+from anachron.lm.spans import Encoded
 
 
 class _Replica:
     """A loaded model on a worker."""
 
     def __init__(self, name: str, options: Mapping[str, Any], repeatable: bool) -> None:
-        self.lm = load_model(name, **options)
         self.repeatable = repeatable
+        with deterministic(repeatable):  # from the first use of the device on
+            self.lm = load_model(name, **options)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -67,22 +67,19 @@ class Replicas:
         options = dict(options)
         if gpus > 1:
             options |= {"device_map": options.get("device_map") or "auto"}
-        given = (options.get("tokenizer"), options.get("revision"), options.get("trust_remote_code", False))
         self.name = name
-        self.tokenizer = load_tokenizer(given[0] or name, revision=given[1], trust_remote_code=given[2])
-        if options.get("chat_template") is not None:
-            self.tokenizer.chat_template = options["chat_template"]
+        own = {key: options[key] for key in ("revision", "trust_remote_code", "chat_template") if key in options}
+        self.tokenizer = load_tokenizer(options.get("tokenizer") or name, **own)
         self.crew = Crew(
             ray, _Replica, {"name": name, "options": options, "repeatable": repeatable}, size=workers, gpus=gpus
         )
         self.facts: dict[str, Any] = self.crew.call("facts")
+        self.dtype: str = self.facts["identity"]["dtype"]
 
     def __enter__(self) -> "Replicas":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.crew.close()
 
     def identity(self) -> dict[str, Any]:
@@ -95,8 +92,7 @@ class Replicas:
         return {**self.facts["hardware"], "replicas": self.crew.size}
 
     def encode(self, pairs: Sequence[Triple], style: Format | None = None) -> list[Encoded]:
-        located, special = locate(self.tokenizer, pairs, style or Format())
-        encoded = encode(self.tokenizer, located, add_special_tokens=special)
+        encoded = encode_pairs(self.tokenizer, pairs, style or Format())
         self.check(encoded)
         return encoded
 

@@ -16,10 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from anachron.errors import BackendError, ConfigError
-from anachron.servers import public_url, retry_after
+from anachron.servers import check_address, key_from, openai_client, public_url, retry_after
 from anachron.text.answers import Answer, AnswerCache, prompt_key
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ class LlmSettings:
     def __post_init__(self) -> None:
         if not self.model.strip():
             raise ConfigError("the model's name is empty; give it as the server knows it")
-        if self.base_url is not None and urlsplit(self.base_url).scheme not in ("http", "https"):
-            raise ConfigError(f"server address {public_url(self.base_url)!r}: write it as http://host:port/v1")
+        if self.base_url is not None:
+            check_address(self.base_url)
         for name, least in (("concurrency", 1), ("tries", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} {getattr(self, name)}: must be at least {least}")
@@ -155,18 +154,9 @@ def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
     Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
     that was named, or any for the public service. A server of one's own gets along without.
     """
-    try:
-        from openai import OpenAI
-    except ImportError as error:
-        raise BackendError(f"asking a model needs the package openai ({error}); pip install 'anachron[llm]'") from error
-    name = settings.api_key_env or "OPENAI_API_KEY"
-    key = os.environ.get(name, "").strip()
     own_server = settings.base_url is not None or bool(os.environ.get("OPENAI_BASE_URL"))
-    if not key and (settings.api_key_env is not None or not own_server):
-        raise ConfigError(f"the environment variable {name} holds no key; set it, or name another with --api-key-env")
-    client = OpenAI(
-        api_key=key or "none", base_url=settings.base_url, timeout=settings.timeout, max_retries=0
-    )  # tries are counted here, not there
+    key = key_from(settings.api_key_env, needed=not own_server)
+    client = openai_client(settings.base_url, key, timeout=settings.timeout, max_retries=0)  # tries are counted here
     return client, key
 
 
