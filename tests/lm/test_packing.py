@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import BackendError
+from anachron.lm import packed
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel
 from anachron.lm.packed import attention, score_packs
@@ -99,9 +100,11 @@ def tries(draw: st.DrawFn, longest_shared: int = 12) -> list[Encoded]:
 
 
 @settings(deadline=None, max_examples=60)
-@given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)))
-def test_packs_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str):
-    found, _ = in_packs(MODELS[family], texts, Limits(tokens=tokens))
+@given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)), st.sampled_from((1, 15, 640)))
+def test_packs_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str, head_rows: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed, "HEAD_ROWS", head_rows)
+        found, _ = in_packs(MODELS[family], texts, Limits(tokens=tokens))
     np.testing.assert_allclose(found, one_by_one(MODELS[family], texts), atol=1e-4, rtol=0)
 
 
@@ -240,6 +243,24 @@ def test_a_longer_text_is_tried_again():
     checked, long = PacksChecked(), [Encoded((*range(3, 43), n, 5), (41,)) for n in range(3, 9)]
     assert checked.fit(model, dated(), VOCABULARY)
     assert not checked.fit(model, [*dated(), *long], VOCABULARY)
+
+
+# The output head
+
+
+def test_the_head_computes_the_answers_of_several_packs_at_once(monkeypatch: pytest.MonkeyPatch):
+    """Every answer row once, and of a pack whose answers wait, one row more, which is not used."""
+    texts, model = dated(), MODELS["llama"]
+    packs = plan_packs(texts, VOCABULARY, Limits(40))
+    rows = [len(pack.rows) for pack in walk(texts, packs)]
+    targets = [sum(len(texts[i].targets) for i in pack) for pack in packs]
+    monkeypatch.setattr(packed, "HEAD_ROWS", sum(targets[:3]))
+    seen: list[int] = []
+    handle = model.get_output_embeddings().register_forward_hook(lambda *call: seen.append(call[2].shape[1]))
+    score_packs(model, texts, packs)
+    handle.remove()
+    assert len(packs) > 6 and seen[:3] == [1, 1, sum(rows[:3])]
+    assert sum(seen) == sum(rows) + seen.count(1)
 
 
 # Short of memory

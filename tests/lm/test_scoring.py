@@ -390,6 +390,6 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory():
 
 def test_a_head_called_by_keyword_is_refused():
     head = torch.nn.Linear(2, 3)
-    with scoring.head_on(head, torch.tensor([0]), torch.tensor([0])), pytest.raises(ModelError, match="by keyword"):
+    with scoring.head_on(head, lambda hidden: hidden[0]), pytest.raises(ModelError, match="by keyword"):
         head(input=torch.zeros(1, 1, 2))
     assert head(input=torch.zeros(1, 1, 2)).shape == (1, 1, 3)

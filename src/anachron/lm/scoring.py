@@ -40,20 +40,26 @@ def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = 
     The softmax is taken in float32 whatever the model's dtype, unless ``native_softmax``.
     """
     width = max(len(item.ids) for item in batch) - 1
-    ids = torch.tensor([_padded(item.ids[:-1], width) for item in batch], device=input_device(model))
-    rows = torch.tensor([r for r, item in enumerate(batch) for _ in item.targets])
-    columns = torch.tensor([t - 1 for item in batch for t in item.targets])
-    wanted = torch.tensor([item.ids[t] for item in batch for t in item.targets])
+    device = input_device(model)
+    ids = on_device([_padded(item.ids[:-1], width) for item in batch], device)
+    rows, columns = on_device([(r, t - 1) for r, item in enumerate(batch) for t in item.targets], device).T
     with torch.inference_mode():
         logits = answer_logits(model, ids, rows, columns)
+        wanted = on_device([item.ids[t] for item in batch for t in item.targets], logits.device)
         each = torch.arange(len(rows), device=logits.device)
-        tokens = log_softmax_at(logits, each, wanted.to(logits.device), native_softmax).double().cpu().numpy()
+        tokens = log_softmax_at(logits, each, wanted, native_softmax).double().cpu().numpy()
     starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
     return np.add.reduceat(tokens, starts)
 
 
 def _padded(ids: tuple[int, ...], width: int) -> list[int]:
     return list(ids) + [ids[-1]] * (width - len(ids))
+
+
+def on_device(numbers: Any, device: torch.device) -> torch.Tensor:
+    """Whole numbers as a tensor; the copy to a GPU does not wait for what the GPU does."""
+    tensor = torch.tensor(numbers)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def input_device(model: Any) -> torch.device:
@@ -68,7 +74,7 @@ def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: to
     if head is None:
         logits = model(input_ids=ids, use_cache=False).logits
         return logits[rows.to(logits.device), columns.to(logits.device)]
-    with head_on(head, rows, columns):
+    with head_on(head, lambda hidden: hidden[rows.to(hidden.device), columns.to(hidden.device)]):
         logits = model(input_ids=ids, use_cache=False).logits
     if tuple(logits.shape[:2]) != (1, len(rows)):
         raise ModelError(
@@ -78,15 +84,13 @@ def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: to
     return logits[0]
 
 
-def head_on(head: torch.nn.Module, rows: torch.Tensor, columns: torch.Tensor) -> Temporary[None]:
-    """Let the head see only the chosen positions of (batch, time, hidden), as (1, positions, hidden)."""
+def head_on(head: torch.nn.Module, choose: Callable[[torch.Tensor], torch.Tensor]) -> Temporary[None]:
+    """Let the head see only what is chosen of (batch, time, hidden): (positions, hidden), as (1, positions, hidden)."""
 
     def pick(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         if not arguments:
             raise ModelError("the output head takes its input by keyword, so answer rows cannot be picked for it")
-        hidden = arguments[0]
-        chosen = hidden[rows.to(hidden.device), columns.to(hidden.device)]
-        return (chosen.unsqueeze(0), *arguments[1:])
+        return (choose(arguments[0]).unsqueeze(0), *arguments[1:])
 
     return Temporary(lambda: head.register_forward_pre_hook(pick).remove)
 
