@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anachron.data.loaders import load_dataset
     from anachron.edit.base import Edit, edited
     from anachron.edit.covariance import collect as collect_covariance
-    from anachron.edit.methods import make_edit
+    from anachron.edit.methods import make_edit, make_edits
     from anachron.edit.requests import EditRequest
     from anachron.edit.storage import load_edit, save_edit, save_edited_model
     from anachron.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
@@ -48,6 +48,7 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "edited": "edit.base",
     "collect_covariance": "edit.covariance:collect",
     "make_edit": "edit.methods",
+    "make_edits": "edit.methods",
     "EditRequest": "edit.requests",
     "load_edit": "edit.storage",
     "save_edit": "edit.storage",
@@ -89,6 +90,7 @@ __all__ = [
     "load_edit",
     "load_model",
     "make_edit",
+    "make_edits",
     "plan_edits",
     "run_evaluation",
     "run_probe",

@@ -69,7 +69,7 @@ def test_training_is_that_of_plain_autograd(family: str, changes: dict[str, floa
     lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32,
     exact = dtype == torch.float64 and family in ("gpt2", "neox")  # and so do the norms of the others
     for requests in (REQUESTS[:1], REQUESTS):
-        edit = ft(lm, requests, settings, sites)
+        (edit,) = ft(lm, requests, settings, sites)
         weight, bias, taken = train(lm, requests, settings)
         assert (taken < settings.steps) == ("stop_below" in changes) and taken > 0
         delta = edit.deltas[sites.mlp_out(1)]
@@ -94,7 +94,7 @@ def test_the_box_holds_after_every_step(family: str, dtype: torch.dtype):
     edges = []
     for steps in range(1, 8):
         settings = replace(SETTINGS, steps=steps, eps=2e-3, rate=7e-4)
-        delta = ft(lm, REQUESTS, settings, sites).deltas[sites.mlp_out(1)]
+        delta = ft(lm, REQUESTS, settings, sites)[0].deltas[sites.mlp_out(1)]
         assert isinstance(delta, Dense)
         tensors = [delta.weight, *([] if delta.bias is None else [delta.bias])]
         assert len(tensors) == (2 if family == "gpt2" else 1)
@@ -112,7 +112,7 @@ def test_in_bfloat16_small_steps_are_kept_and_the_model_is_not_touched():
     module = sites.mlp_out(1)
     before = lm.fingerprint()
     settings = replace(SETTINGS, rate=1e-5, steps=3)
-    delta = ft(lm, REQUESTS, settings, sites).deltas[module].dense()
+    delta = ft(lm, REQUESTS, settings, sites)[0].deltas[module].dense()
     weight = lm.model.get_submodule(module).weight.detach()
     assert lm.fingerprint() == before
     stuck = (weight.float() + delta).bfloat16() == weight
@@ -123,7 +123,7 @@ def test_in_bfloat16_small_steps_are_kept_and_the_model_is_not_touched():
 def test_the_loss_goes_down_and_the_edit_says_so():
     lm = make_edit_lm("gpt2")
     before = lm.log_probs([(r.text, r.target) for r in REQUESTS])
-    with edited(lm, ft(lm, REQUESTS, replace(SETTINGS, steps=20, stop_below=1e-2), find_sites(lm.model))):
+    with edited(lm, ft(lm, REQUESTS, replace(SETTINGS, steps=20, stop_below=1e-2), find_sites(lm.model))[0]):
         assert (lm.log_probs([(r.text, r.target) for r in REQUESTS]) > before).all()
 
 
@@ -131,7 +131,7 @@ def test_nothing_to_do_and_too_large_a_rate():
     lm = make_edit_lm("gpt2")
     sites = find_sites(lm.model)
     for settings in (replace(SETTINGS, steps=0), replace(SETTINGS, stop_below=1e9)):
-        assert not ft(lm, REQUESTS, settings, sites).deltas[sites.mlp_out(1)].dense().any()
+        assert not ft(lm, REQUESTS, settings, sites)[0].deltas[sites.mlp_out(1)].dense().any()
     with pytest.raises(DataError, match=r"the loss of FT is nan; use a lower rate"):
         ft(lm, REQUESTS, replace(SETTINGS, rate=1e30, steps=9), sites)
     assert all(p.requires_grad for p in lm.model.parameters())

@@ -111,6 +111,7 @@ def test_the_value_is_that_of_a_plain_loop(
 
 def test_each_update_stops_on_its_own():
     lm = make_edit_lm("llama", "mistral", dtype=torch.float64)
+    lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
     modules = modules_of(lm, "block")
     losses = {}
     for steps in range(1, 14):
@@ -127,14 +128,18 @@ def test_each_update_stops_on_its_own():
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2", "mistral", "opt"])
 def test_a_batch_equals_one_at_a_time_in_any_order(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
+    exact = 1e-5
+    if family != "gemma2":  # which knows only the eager one
+        lm.model.set_attn_implementation("sdpa")
+        exact = 1e-9
     modules = modules_of(lm, "mlp")
     one = [optimise_values(lm, [r], modules, CONTEXTS, SETTINGS) for r in REQUESTS]
     for order in ([0, 1, 2], [2, 0, 1]):
         together = optimise_values(lm, [REQUESTS[i] for i in order], modules, CONTEXTS, SETTINGS)
         for place, i in enumerate(order):
-            assert torch.allclose(together.delta[:, place], one[i].delta[:, 0], atol=1e-9)
-            assert torch.allclose(together.clean[:, place], one[i].clean[:, 0], atol=1e-9)
-            assert torch.allclose(together.losses[place], one[i].losses[0], atol=1e-9)
+            assert torch.allclose(together.delta[:, place], one[i].delta[:, 0], atol=exact)
+            assert torch.allclose(together.clean[:, place], one[i].clean[:, 0], atol=exact)
+            assert torch.allclose(together.losses[place], one[i].losses[0], atol=exact)
 
 
 def test_gradients_asked_for_elsewhere_do_not_matter():

@@ -11,12 +11,13 @@ import torch
 
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
+from anachron.edit import methods
 from anachron.edit.base import Edit, edited
 from anachron.edit.methods import Resources, make_edit, settings_for
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate import run as run_module
-from anachron.evaluate.judge import Judging, verdict
+from anachron.evaluate.judge import Judging, verdict, verdicts_apart
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -145,26 +146,61 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
 
 
 def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
-    real = make_edit
+    real = methods.ft
 
-    def fails(lm: Any, method: str, requests: Any, *rest: Any) -> Edit:
-        if requests[0].subject == "Zürich":
+    def fails(lm: Any, requests: Any, *rest: Any, **how: Any) -> list[Edit]:
+        if any(request.subject == "Zürich" for request in requests):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-        return real(lm, method, requests, *rest)
+        return real(lm, requests, *rest, **how)
 
-    monkeypatch.setattr(run_module, "make_edit", fails)
+    monkeypatch.setattr(methods, "ft", fails)
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
     assert result.updates["status"].to_list() == ["done", "failed", "done"]
     assert result.updates["reason"][1] == "out of memory: CUDA out of memory. Tried to allocate 2 GiB"
 
 
+def test_what_cannot_be_judged_is_a_failure_of_that_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
+    """Its edit gives numbers that are none; the others are judged as without it."""
+    whole = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "whole", SETTINGS)
+    real = run_module.make_edits
+
+    def breaks(*given: Any) -> list[Any]:
+        edits = real(*given)
+        return [edits[0], float("inf") * edits[1], edits[2]]
+
+    monkeypatch.setattr(run_module, "make_edits", breaks)
+    result = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "run", SETTINGS)
+    assert result.updates["status"].to_list() == ["done", "failed", "done"]
+    assert "no sum of log-probabilities" in result.updates["reason"][1]
+    for place in (0, 2):
+        mine = pl.col("case_id") == f"case {place + 1}"
+        found, wanted = (one.targets.filter(mine)["new_after"].to_list() for one in (result, whole))
+        assert found == pytest.approx(wanted, rel=1e-4)
+
+
 def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
-    def broken(*_: Any) -> Edit:
+    def broken(*_: Any, **__: Any) -> list[Edit]:
         raise RuntimeError("size mismatch")
 
-    monkeypatch.setattr(run_module, "make_edit", broken)
+    monkeypatch.setattr(methods, "ft", broken)
     with pytest.raises(RuntimeError, match="size mismatch"):
         run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+
+
+@pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT"])
+def test_judged_together_is_judged_one_at_a_time(lm: LanguageModel, method: str):
+    (one,) = planned(lm, method)
+    requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
+    edits = [make_edit(lm, method, [request], one.settings, Resources(None)) for request in requests]
+    together = verdicts_apart(lm, list(zip(cases().cases, edits, strict=True)), SETTINGS.judging)
+    for c, edit, found in zip(cases().cases, edits, together, strict=True):
+        with edited(lm, edit):
+            wanted = verdict(lm, c, SETTINGS.judging, edit.about["seconds"])
+        assert (found.case_id, found.seconds, found.texts, found.fluency) == \
+            (wanted.case_id, wanted.seconds, wanted.texts, wanted.fluency)  # fmt: skip
+        for mine, other in zip(found.targets + found.neighbours, wanted.targets + wanted.neighbours, strict=True):
+            assert mine["kind"] == other.pop("kind")
+            assert {name: mine[name] for name in other} == pytest.approx(other, rel=1e-4)
 
 
 def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Path):

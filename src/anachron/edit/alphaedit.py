@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank
-from anachron.edit.memit import MemitSettings, spread
+from anachron.edit.memit import Insert, MemitSettings, spread
 from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
@@ -33,20 +33,24 @@ def alphaedit(
     sites: Sites,
     covariance: Mapping[str, SecondMoment] | None,
     earlier: Edit | None = None,
-) -> Edit:
-    """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R'; Kp: keys of the edits made before, ``earlier``.
+    *,
+    apart: bool = False,
+) -> list[Edit]:
+    """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R' of all requests at once, or of each one apart.
 
-    Raises `ConfigError` without a covariance, `DataError` where no eigenvalue is below the threshold.
+    Kp: keys of the edits made before, ``earlier``. Raises `ConfigError` without a covariance, `DataError` where no
+    eigenvalue is below the threshold.
     """
 
     modules = [sites.mlp_out(layer) for layer in settings.layers]
     empty = {module: _empty(module, covariance, settings.threshold) for module in modules}
 
-    def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
+    def solve(module: str, keys: torch.Tensor) -> Insert:
         before = earlier.keys.get(module) if earlier is not None else None
-        return null_space_change(keys, residual, empty[module].to(keys), settings.ridge, before)
+        inside = empty[module].to(keys)
+        return lambda own, residual: null_space_change(keys[:, own], residual, inside, settings.ridge, before)
 
-    return spread(lm, requests, settings, settings.layers, sites, solve, keep_keys=True)
+    return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=True)
 
 
 def _empty(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:

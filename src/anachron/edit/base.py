@@ -190,29 +190,34 @@ def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[Any, Lo
     tensors: Tensors = []
     beside: list[tuple[Any, LowRank]] = []
     for name, delta in edit.deltas.items():
-        owner = owner_of(lm, name)
-        plain = is_plain(owner)
-        written = plain or isinstance(delta, Dense)
-        shape = tuple(weight_of(lm.model, name).shape) if written else features(owner, name)
-        if delta.shape != shape:
-            raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}")
-        if isinstance(delta, LowRank) and not plain:
+        owner = checked_owner(lm, name, delta)
+        if isinstance(delta, LowRank) and not is_plain(owner):
             beside.append((owner, delta))
             continue
         if any(parameter is owner.weight for parameter, _ in tensors):
             raise ModelError(f"{name}: the edit changes its weight under another name too; leave out one of the two")
-        tensors.append((owner.weight, as_stored(owner, _sum_in(weight_of(lm.model, name), delta.dense()))))
+        tensors.append((owner.weight, as_stored(owner, sum_in(weight_of(lm.model, name), delta.dense()))))
         if isinstance(delta, Dense) and delta.bias is not None:
-            if owner.bias is None or owner.bias.shape != delta.bias.shape:
-                there = "none" if owner.bias is None else f"one of shape {tuple(owner.bias.shape)}"
-                raise ModelError(
-                    f"{name}: the edit changes a bias of shape {tuple(delta.bias.shape)}, the module has {there}"
-                )
-            tensors.append((owner.bias, _sum_in(owner.bias, delta.bias)))
+            tensors.append((owner.bias, sum_in(owner.bias, delta.bias)))
     return tensors, beside
 
 
-def _sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+def checked_owner(lm: LanguageModel, name: str, delta: Delta) -> Any:
+    """The module of that name. Raises `ModelError` where there is none, or one that cannot take the change."""
+    owner = owner_of(lm, name)
+    written = is_plain(owner) or isinstance(delta, Dense)
+    shape = tuple(weight_of(lm.model, name).shape) if written else features(owner, name)
+    if delta.shape != shape:
+        raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}")
+    bias = delta.bias if isinstance(delta, Dense) else None
+    if bias is not None and (owner.bias is None or owner.bias.shape != bias.shape):
+        there = "none" if owner.bias is None else f"one of shape {tuple(owner.bias.shape)}"
+        raise ModelError(f"{name}: the edit changes a bias of shape {tuple(bias.shape)}, the module has {there}")
+    return owner
+
+
+def sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+    """Their sum, taken in float32 or finer, in the dtype of the weight."""
     wide = torch.promote_types(weight.dtype, torch.float32)
     return (weight.detach().to(wide) + delta.to(weight.device, wide)).to(weight.dtype)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from anachron.edit.base import Edit, LowRank
+from anachron.edit.base import Edit
 from anachron.edit.keys import inverse_times
-from anachron.edit.memit import ridge, spread
+from anachron.edit.memit import Insert, ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
@@ -32,10 +32,13 @@ def emmet(
     settings: EmmetSettings,
     sites: Sites,
     covariance: Mapping[str, SecondMoment] | None,
-) -> Edit:
-    """dW = R (K' C^-1 K + ridge I)^-1 K' C^-1."""
+    *,
+    apart: bool = False,
+) -> list[Edit]:
+    """dW = R (K' C^-1 K + ridge I)^-1 K' C^-1 of all requests at once, or of each one apart."""
 
-    def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
-        return ridge(keys, residual, inverse_times(covariance, module, keys), settings.ridge)
+    def solve(module: str, keys: torch.Tensor) -> Insert:
+        solved = inverse_times(covariance, module, keys)
+        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], settings.ridge)
 
-    return spread(lm, requests, settings, (settings.layer,), sites, solve, keep_keys=False)
+    return spread(lm, requests, settings, (settings.layer,), sites, solve, apart=apart, keep_keys=False)

@@ -4,17 +4,16 @@ Texts are padded on the right without a mask, as in `anachron.lm.scoring`: in a 
 padding.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 
 from anachron.edit.requests import Marked
 from anachron.errors import DataError, ModelError
-from anachron.lm.scoring import answer_logits, input_device
-from anachron.lm.temporary import Temporary, together
+from anachron.lm.scoring import During, answer_logits, input_device
+from anachron.lm.temporary import Temporary, together, unchanged
 
 
 class Scored(Protocol):
@@ -118,13 +117,20 @@ def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Tempo
 
 
 def values_at_subject(
-    model: Any, marked: Sequence[Marked], *, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
-) -> dict[tuple[str, str], torch.Tensor]:
+    model: Any, marked: Sequence[Marked], *, inputs: Sequence[str] = (), outputs: Sequence[str] = (),
+    during: During = unchanged,
+) -> dict[tuple[str, str], torch.Tensor]:  # fmt: skip
     """Inputs and outputs of modules at the subject's last token, in float32 or finer, without gradient.
 
-    Returns {("in" | "out", module): (texts, width)}.
+    Nothing behind that token is fed. during: what is in force while the texts of some numbers are computed. Returns
+    {("in" | "out", module): (texts, width)}.
     """
-    found = [_values_of(model, batch(model, part), inputs, outputs) for part in parts(marked, TOKENS)]
+    short = [replace(m, ids=m.ids[: m.subject + 2]) for m in marked]
+    found, first = [], 0
+    for part in parts(short, TOKENS):
+        with during(range(first, first + len(part))):
+            found.append(_values_of(model, batch(model, part), inputs, outputs))
+        first += len(part)
     return {side: torch.cat([values[side] for values in found]) for side in found[0]}
 
 
@@ -171,42 +177,57 @@ def means(lengths: Sequence[int]) -> torch.Tensor:
 
 def fit(
     model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], settings: FitSettings, name: str, *,
-    last_position: bool = False, after_step: Callable[[], None] = lambda: None,
+    last_position: bool = False, after_step: Callable[[], None] = lambda: None, apart: bool = False,
+    during: During = unchanged,
 ) -> None:  # fmt: skip
     """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
 
     settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
-    position before the target. after_step: is called when the tensors have moved. Raises `DataError` for a loss that is
-    not a number; ``name`` is the method's, in its words.
+    position before the target. after_step: is called when the tensors have moved. apart: the first dimension of each
+    tensor is the texts', and each text has a loss and an end of its own. during: what is in force while the texts of
+    some numbers are computed. Raises `DataError` for a loss that is not a number; ``name`` is the method's, in its
+    words.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
+    share = 1 if apart else len(marked)
     with torch.enable_grad():
         for _ in range(settings.steps):
-            loss, gradients = _loss_and_gradients(model, marked, trained, last_position)
-            if not math.isfinite(loss):
-                raise DataError(f"the loss of {name} is {loss}; use a lower rate or dtype float32")
-            if loss < settings.stop_below:
+            losses, gradients = _losses_and_gradients(model, marked, trained, share, last_position, during)
+            losses = losses if apart else losses.sum()[None]
+            if not losses.isfinite().all():
+                bad = losses[~losses.isfinite()][0].item()
+                raise DataError(f"the loss of {name} is {bad}; use a lower rate or dtype float32")
+            done = losses < settings.stop_below
+            if done.all():
                 return
+            finished = [tensor.detach()[done] for tensor in trained] if apart else []
             for tensor, gradient in zip(trained, gradients, strict=True):
                 tensor.grad = gradient
             optimiser.step()
             after_step()
+            with torch.no_grad():
+                for tensor, old in zip(trained, finished, strict=apart):
+                    tensor[done] = old
 
 
-def _loss_and_gradients(
-    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], last_position: bool
-) -> tuple[float, list[torch.Tensor]]:
-    """The mean loss and its gradients; a part of the texts at a time."""
-    total, sums = 0.0, [torch.zeros_like(tensor) for tensor in trained]
+def _losses_and_gradients(
+    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], share: int, last_position: bool,
+    during: During,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:  # fmt: skip
+    """Each text's loss divided by ``share``, and the gradients of their sum; a part of the texts at a time."""
+    found, sums = [], [torch.zeros_like(tensor) for tensor in trained]
+    first = 0
     for part in parts(marked, TRAINED_TOKENS):
         rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])
         columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
-        logits = answer_logits(model, batch(model, part).ids, rows, columns)
-        loss = target_losses(logits, part).sum() / len(marked)
-        total += loss.item()
-        for into, gradient in zip(sums, torch.autograd.grad(loss, trained), strict=True):
+        with during(range(first, first + len(part))):
+            logits = answer_logits(model, batch(model, part).ids, rows, columns)
+        losses = target_losses(logits, part) / share
+        found.append(losses.detach())
+        for into, gradient in zip(sums, torch.autograd.grad(losses.sum(), trained), strict=True):
             into += gradient
-    return total, sums
+        first += len(part)
+    return torch.cat(found).to(trained[0].device), sums
 
 
 def _short_head(head: torch.nn.Module) -> Temporary[None]:

@@ -34,17 +34,21 @@ class FtSettings:
     last_position_loss: bool = False
 
 
-def ft(lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites) -> Edit:
+def ft(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites, *, apart: bool = False
+) -> list[Edit]:
     """Train on all requests together: the mean over requests of the mean over their target tokens.
 
-    The trained copy is float32 or finer whatever the model's dtype: in bfloat16 nearly half of the weights cannot move
-    by 5e-5. The model itself is never written to.
+    With ``apart`` each request has a weight of its own, in the same passes, and so an edit of its own. The trained copy
+    is float32 or finer whatever the model's dtype: in bfloat16 nearly half of the weights cannot move by 5e-5. The
+    model itself is never written to.
     """
     module = sites.mlp_out(settings.layer)
     weight = weight_of(lm.model, module)
     owner = lm.model.get_submodule(module)
     start = [at_least_float32(t.detach()) for t in (weight, owner.bias) if t is not None]
-    trained = [t.clone().requires_grad_(True) for t in start]
+    copies = len(requests) if apart else 1
+    trained = [t.repeat(copies, *[1] * t.ndim).requires_grad_(True) for t in start]
     marked = mark(lm.tokenizer, requests)
 
     def into_the_box() -> None:
@@ -53,19 +57,29 @@ def ft(lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings,
                 for tensor, old in zip(trained, start, strict=True):
                     tensor.copy_(torch.clamp(tensor, old - settings.eps, old + settings.eps))
 
-    with frozen(lm.model), _weights_of(owner, trained):
+    def own(texts: Sequence[int]) -> Temporary[None]:
+        """Each text's own weight, or the one that all share."""
+        return _weights_of(owner, [t[list(texts)] for t in trained] if apart else trained)
+
+    with frozen(lm.model):
         fit(
             lm.model, marked, trained, settings, "FT",
-            last_position=settings.last_position_loss, after_step=into_the_box,
+            last_position=settings.last_position_loss, after_step=into_the_box, apart=apart, during=own,
         )  # fmt: skip
-    changes = [(new - old).detach() for new, old in zip(trained, start, strict=True)]
-    return Edit({module: Dense(*changes)}, model=fingerprint(lm))
+    changes = [[(one - old).detach() for one in new] for new, old in zip(trained, start, strict=True)]
+    return [Edit({module: Dense(*own_change)}, model=fingerprint(lm)) for own_change in zip(*changes, strict=True)]
 
 
 def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temporary[None]:
-    """Let a linear module compute with other weights (outputs, inputs), through which gradients flow."""
+    """Let a linear module compute with other weights (copies, outputs, inputs), through which gradients flow.
 
-    def compute(_: Any, given: tuple[torch.Tensor, ...], __: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.linear(given[0], *(t.to(given[0].dtype) for t in trained))
+    The rows of a batch share the copies out among them, in their order.
+    """
+
+    def compute(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        weight, *bias = (t.to(given[0].dtype) for t in trained)
+        rows = given[0].reshape(len(weight), -1, given[0].shape[-1])
+        found = rows @ weight.mT
+        return (found + bias[0][:, None] if bias else found).reshape(output.shape)
 
     return Temporary(lambda: owner.register_forward_hook(compute).remove)

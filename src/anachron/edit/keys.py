@@ -9,25 +9,31 @@ from anachron.edit.requests import EditRequest, mark
 from anachron.edit.second_moment import SecondMoment
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import During
+from anachron.lm.temporary import unchanged
 
 
 def keys_and_outputs(
-    lm: LanguageModel, requests: Sequence[EditRequest], module: str, contexts: Sequence[str]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and outputs of a module for the bare prompt and behind each context, in float64.
+    lm: LanguageModel, requests: Sequence[EditRequest], module: str, contexts: Sequence[str], *,
+    output: str | None = None, during: During = unchanged,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Inputs of a module, and outputs of it or of another, for the bare prompt and behind each context, in float64.
 
-    Shapes (texts, inputs) and (texts, outputs): all requests bare, then all behind the first context, and so on.
+    Shapes (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs). during: what is in force while some
+    texts are computed; text number ``i`` is of request ``i % len(requests)``.
     """
+    output = output or module
     marked = [m for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context)]
-    found = values_at_subject(lm.model, marked, inputs=[module], outputs=[module])
-    return found["in", module].double(), found["out", module].double()
+    found = values_at_subject(lm.model, marked, inputs=[module], outputs=[output], during=during)
+    keys, outputs = found["in", module].double(), found["out", output].double()
+    return keys.view(1 + len(contexts), len(requests), -1), outputs.view(1 + len(contexts), len(requests), -1)
 
 
-def mean_keys(lm: LanguageModel, requests: Sequence[EditRequest], module: str, contexts: Sequence[str]) -> torch.Tensor:
-    """One key a request, (inputs, requests): half the bare prompt's, half the mean of the contexts' (MEMIT)."""
-    keys, _ = keys_and_outputs(lm, requests, module, contexts)
-    by_text = keys.view(1 + len(contexts), len(requests), -1)
-    return (by_text[0] if len(by_text) == 1 else (by_text[0] + by_text[1:].mean(0)) / 2).T
+def mean_keys(keys: torch.Tensor) -> torch.Tensor:
+    """One key a request, (inputs, requests), of those behind all contexts: half the bare prompt's, half the mean of the
+    contexts' (MEMIT). keys: (1 + contexts, requests, inputs).
+    """
+    return (keys[0] if len(keys) == 1 else (keys[0] + keys[1:].mean(0)) / 2).T
 
 
 def inverse_times(covariance: Mapping[str, SecondMoment] | None, module: str, keys: torch.Tensor) -> torch.Tensor:

@@ -14,14 +14,17 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.forward import values_at_subject
-from anachron.edit.keys import inverse_times, mean_keys
-from anachron.edit.requests import EditRequest, mark
+from anachron.edit.keys import inverse_times, keys_and_outputs, mean_keys
+from anachron.edit.overlay import Overlay
+from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
 from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import During
+
+Insert = Callable[[slice, torch.Tensor], LowRank]  # (requests, what each is to gain) -> a layer's change
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,16 @@ def memit(
     settings: MemitSettings,
     sites: Sites,
     covariance: Mapping[str, SecondMoment] | None,
-) -> Edit:
-    """dW = R K' (lambda C + K K')^-1 a layer, all requests at once."""
+    *,
+    apart: bool = False,
+) -> list[Edit]:
+    """dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`."""
 
-    def solve(module: str, keys: torch.Tensor, residual: torch.Tensor) -> LowRank:
-        return ridge(keys, residual, inverse_times(covariance, module, keys), settings.weight)
+    def solve(module: str, keys: torch.Tensor) -> Insert:
+        solved = inverse_times(covariance, module, keys)
+        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], settings.weight)
 
-    return spread(lm, requests, settings, settings.layers, sites, solve, keep_keys=False)
+    return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=False)
 
 
 def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weight: float) -> LowRank:
@@ -66,13 +72,16 @@ def spread(
     settings: ValueSettings,
     layers: Sequence[int],
     sites: Sites,
-    solve: Callable[[str, torch.Tensor, torch.Tensor], LowRank],
+    solve: Callable[[str, torch.Tensor], Insert],
     *,
+    apart: bool,
     keep_keys: bool,
-) -> Edit:
-    """An edit of several layers: ``solve`` gives a layer's change from (module, keys, what its output is to gain).
+) -> list[Edit]:
+    """Edits of several layers: one of all requests, or with ``apart`` one a request, as if it were the only one.
 
-    keep_keys: put the keys into the edit, for later edits that are to spare this one.
+    ``solve`` gives, of a module and all keys (inputs, requests), what makes a layer's change of some of the requests
+    and what the output is to gain at each, (outputs, these requests). keep_keys: put the keys into the edit, for later
+    edits that are to spare this one.
     """
     check_layers(layers, sites)
     contexts = contexts_of(lm, settings)
@@ -80,19 +89,32 @@ def spread(
     block = sites.block(layers[-1])
     own = sites.post_norm is not None
     values = optimise_values(lm, requests, modules if own else [block], contexts, settings)
-    bare = mark(lm.tokenizer, requests)
-    total = Edit(model=fingerprint(lm))
+    count = len(requests)
+    groups = [slice(i, i + 1) for i in range(count)] if apart else [slice(0, count)]
+    owner = [number for number, group in enumerate(groups) for _ in range(group.start, group.stop)]
+    totals = [Edit(model=fingerprint(lm)) for _ in groups]
     for place, module in enumerate(modules):
-        with edited(lm, total, check=False):
-            keys = mean_keys(lm, requests, module, contexts)
-            if own:
-                gain = values.delta[place].double()
-            else:
-                now = values_at_subject(lm.model, bare, outputs=[block])["out", block]
-                gain = (values.clean[0] + values.delta[0] - now).double() / (len(layers) - place)
-            change = solve(module, keys, gain.T.to(keys.device))
-        total = total + Edit({module: change}, keys={module: keys.T} if keep_keys else {})
-    return total
+        during = _in_force(lm, totals, owner)
+        behind, now = keys_and_outputs(lm, requests, module, contexts, output=block, during=during)
+        keys = mean_keys(behind)
+        if own:
+            gain = values.delta[place].double()
+        else:
+            gain = (values.clean[0] + values.delta[0] - now[0]).double() / (len(layers) - place)
+        gain = gain.to(keys.device)
+        insert = solve(module, keys)
+        for number, group in enumerate(groups):
+            kept = {module: keys[:, group].T} if keep_keys else {}
+            totals[number] = totals[number] + Edit({module: insert(group, gain[group].T)}, keys=kept)
+    return totals
+
+
+def _in_force(lm: LanguageModel, edits: Sequence[Edit], owner: Sequence[int]) -> During:
+    """Every text under the edit that its request belongs to; texts are numbered as in `keys_and_outputs`."""
+    if len(edits) == 1:
+        return lambda texts: edited(lm, edits[0], check=False)
+    overlay = Overlay(lm, edits)
+    return lambda texts: overlay.rows([owner[text % len(owner)] for text in texts])
 
 
 def check_layers(layers: Sequence[int], sites: Sites) -> None:

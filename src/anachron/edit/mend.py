@@ -23,6 +23,7 @@ from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel
+from anachron.lm.spans import Encoded
 
 FORMAT = "anachron mend network 1"
 EPSILON = 1e-7  # added to standard deviations, as published
@@ -263,14 +264,7 @@ def mend(
     there on it is dense. Raises `ConfigError` where the network edits other modules than the settings say,
     `ModelError` for a network of another model, `DataError` where a gradient is not a number.
     """
-    modules = edited_modules(lm, settings, sites)
-    if modules != network.shapes:
-        raise ConfigError(
-            f"the network edits {', '.join(network.shapes)} (layers {list(network.settings.layers)}), and the settings "
-            f"ask for layers {list(settings.layers)}; give the layers that it was trained for"
-        )
-    network.check(lm)
-    texts = encoded(lm, [(request.text, request.target) for request in requests])
+    modules, texts = _asked(lm, requests, settings, sites, network)
     total = Edit(model=network.model)
     for group in plan_batches(texts, lm.vocabulary, Limits()):
         found = gradients(lm, [texts[i] for i in group], modules)
@@ -279,6 +273,36 @@ def mend(
         total = total + Edit(changes, model=network.model)
         total = Edit({name: _smaller(delta) for name, delta in total.deltas.items()}, model=network.model)
     return total
+
+
+def mend_apart(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
+) -> list[Edit]:
+    """One edit a request, as `mend` makes it of that request alone; gradients are taken of many at once."""
+    modules, texts = _asked(lm, requests, settings, sites, network)
+    edits = [Edit() for _ in texts]
+    for group in plan_batches(texts, lm.vocabulary, Limits()):
+        found = gradients(lm, [texts[i] for i in group], modules)
+        for place, i in enumerate(group):
+            with torch.no_grad():
+                own = {name: part.owners == place for name, part in found.items()}
+                changes = {name: network.change(name, p.x[own[name]], p.d[own[name]]) for name, p in found.items()}
+            edits[i] = Edit({name: _smaller(delta) for name, delta in changes.items()}, model=network.model)
+    return edits
+
+
+def _asked(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
+) -> tuple[dict[str, tuple[int, int]], list[Encoded]]:
+    """The modules that are edited, and the requests' texts. Raises as `mend` does."""
+    modules = edited_modules(lm, settings, sites)
+    if modules != network.shapes:
+        raise ConfigError(
+            f"the network edits {', '.join(network.shapes)} (layers {list(network.settings.layers)}), and the settings "
+            f"ask for layers {list(settings.layers)}; give the layers that it was trained for"
+        )
+    network.check(lm)
+    return modules, encoded(lm, [(request.text, request.target) for request in requests])
 
 
 def _smaller(delta: LowRank | Dense) -> LowRank | Dense:

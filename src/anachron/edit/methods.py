@@ -1,8 +1,9 @@
-"""The one place where the methods are listed, and `make_edit`, which runs any of them."""
+"""The one place where the methods are listed, and `make_edit` and `make_edits`, which run any of them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,11 +11,12 @@ import torch
 from anachron.edit.alphaedit import AlphaEditSettings, alphaedit
 from anachron.edit.base import Edit, LowRank, identified
 from anachron.edit.emmet import EmmetSettings, emmet
+from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.ft import FtSettings, ft
 from anachron.edit.keys import no_covariance
 from anachron.edit.lora import LoraSettings, lora
 from anachron.edit.memit import MemitSettings, memit
-from anachron.edit.mend import MendNetwork, MendSettings, mend
+from anachron.edit.mend import MendNetwork, MendSettings, mend, mend_apart
 from anachron.edit.presets import preset
 from anachron.edit.prompt import PromptSettings, prompt
 from anachron.edit.requests import EditRequest
@@ -24,6 +26,8 @@ from anachron.edit.sites import NO_SITES, Sites, find_sites, weight_of
 from anachron.edit.value import ValueSettings, contexts_of
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
+
+DENSE_BYTES, DENSE_COPIES = 1 << 31, 6  # room for dense changes; training one takes some more of its size
 
 
 @dataclass(frozen=True)
@@ -39,18 +43,25 @@ class Resources:
     earlier: Edit | None = None
 
 
-Make = Callable[[LanguageModel, Sequence[EditRequest], Any, Sites, Resources], Edit]
+Make = Callable[[LanguageModel, Sequence[EditRequest], Any, Sites, Resources, bool], list[Edit]]
 
 
 @dataclass(frozen=True)
 class Method:
-    """settings: its dataclass. modules: of settings and sites, those whose covariance it needs."""
+    """settings: its dataclass. modules: of settings and sites, those whose covariance it needs.
+
+    make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. together: whether
+    it makes many of those at once; others are given one request at a time. dense: whether its edits are as large as the
+    weight that they change.
+    """
 
     settings: type
     make: Make
     modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
     needs_network: bool = False
     needs_sites: bool = True
+    together: bool = False
+    dense: bool = False
 
 
 def _one(settings: Any, sites: Sites) -> tuple[str, ...]:
@@ -62,34 +73,48 @@ def _several(settings: Any, sites: Sites) -> tuple[str, ...]:
 
 
 def _ft_inside(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources
-) -> Edit:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources, apart: bool
+) -> list[Edit]:
     if settings.eps is None:
         raise ConfigError("FT+L needs its setting eps, half the width of the box; without one it would be FT")
-    return ft(lm, requests, settings, sites)
+    return ft(lm, requests, settings, sites, apart=apart)
 
 
-def _mend(lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources) -> Edit:
+def _mend(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, more: Resources, apart: bool
+) -> list[Edit]:
     if more.network is None:
         raise ConfigError("MEND needs its trained network; train one with anachron train-mend and give it")
-    return mend(lm, requests, more.network.settings, sites, more.network)
+    given = (lm, requests, more.network.settings, sites, more.network)
+    return mend_apart(*given) if apart else [mend(*given)]
 
 
 METHODS: dict[str, Method] = {
-    "FT": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites)),
-    "FT+L": Method(FtSettings, _ft_inside),
-    "MEND": Method(MendSettings, _mend, needs_network=True),
-    "ROME": Method(RomeSettings, lambda lm, r, s, sites, more: rome(lm, r, s, sites, more.covariance), _one),
-    "MEMIT": Method(MemitSettings, lambda lm, r, s, sites, more: memit(lm, r, s, sites, more.covariance), _several),
+    "FT": Method(
+        FtSettings, lambda lm, r, s, sites, more, apart: ft(lm, r, s, sites, apart=apart), together=True, dense=True
+    ),
+    "FT+L": Method(FtSettings, _ft_inside, together=True, dense=True),
+    "MEND": Method(MendSettings, _mend, needs_network=True, together=True),
+    "ROME": Method(
+        RomeSettings, lambda lm, r, s, sites, more, apart: rome(lm, r, s, sites, more.covariance, apart=apart),
+        _one, together=True,
+    ),
+    "MEMIT": Method(
+        MemitSettings, lambda lm, r, s, sites, more, apart: memit(lm, r, s, sites, more.covariance, apart=apart),
+        _several, together=True,
+    ),
     "AlphaEdit": Method(
         AlphaEditSettings,
-        lambda lm, r, s, sites, more: alphaedit(lm, r, s, sites, more.covariance, more.earlier),
-        _several,
+        lambda lm, r, s, sites, more, apart: alphaedit(lm, r, s, sites, more.covariance, more.earlier, apart=apart),
+        _several, together=True,
     ),
-    "EMMET": Method(EmmetSettings, lambda lm, r, s, sites, more: emmet(lm, r, s, sites, more.covariance), _one),
-    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more: lora(lm, r, s, sites)),
-    "PROMPT": Method(PromptSettings, lambda lm, r, s, sites, more: prompt(lm, r, s), needs_sites=False),
-}
+    "EMMET": Method(
+        EmmetSettings, lambda lm, r, s, sites, more, apart: emmet(lm, r, s, sites, more.covariance, apart=apart),
+        _one, together=True,
+    ),
+    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more, apart: [lora(lm, r, s, sites)]),
+    "PROMPT": Method(PromptSettings, lambda lm, r, s, sites, more, apart: [prompt(lm, r, s)], needs_sites=False),
+}  # fmt: skip
 
 
 def method_named(name: str) -> str:
@@ -132,28 +157,86 @@ def make_edit(
     Raises `DataError` for requests that cannot be made (no subject in the prompt, no target), `ConfigError` where
     something that the method needs is missing, and `ModelError` for layers that it cannot change.
     """
-    name = method_named(method)
     if not requests:
-        raise DataError(f"{name}: no update was given; an edit needs one request at least")
-    sites = sites or sites_for(name, lm)
-    source = "given"
-    if settings is None:
-        settings, source = settings_for(name, lm, sites)
-    kind: Any = METHODS[name].settings
-    if not isinstance(settings, kind):
-        raise ConfigError(f"{name} takes {kind.__name__}, not {type(settings).__name__}")
-    resources = resources or Resources()
-    _check_modules(name, lm, METHODS[name].modules(settings, sites), resources)
+        raise DataError(f"{method_named(method)}: no update was given; an edit needs one request at least")
     with identified(lm):  # not part of the seconds: it takes the same time for any method
-        started = _clock(lm)
-        edit = METHODS[name].make(lm, requests, settings, sites, resources)
-        seconds = _clock(lm) - started
-    _check_finite(name, requests, edit)
-    about = {
-        "method": name, "settings": asdict(settings), "settings_from": source, "edits": len(requests),
-        "seconds": seconds,
-    }  # fmt: skip
-    return replace(edit, about=about)
+        (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
+    return edit
+
+
+def make_edits(
+    lm: LanguageModel,
+    method: str,
+    requests: Sequence[EditRequest],
+    settings: Any = None,
+    resources: Resources | None = None,
+    sites: Sites | None = None,
+) -> list[Edit | Failure]:
+    """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
+
+    ROME, MEMIT, AlphaEdit, EMMET and MEND make them together, FT as many at a time as there is room for their weights,
+    LoRA and PROMPT one after the other. A request that cannot be
+    made, or for which memory does not suffice, has its `DataError` or `BackendError` in place of an edit. An edit's
+    seconds are those that were made together divided by their number.
+
+    Raises `ConfigError` and `ModelError` as `make_edit` does.
+    """
+    with identified(lm):
+        making = _Making.of(lm, method, settings, resources, sites)
+        size = edits_at_once(lm, making.name, making.settings, making.sites, len(requests))
+        size = size if METHODS[making.name].together else 1
+        found: list[Edit | Failure] = []
+        for first in range(0, len(requests), max(1, size)):
+            found += each_or_failure(partial(making.edits, apart=True), requests[first : first + size])
+    return found
+
+
+@dataclass(frozen=True)
+class _Making:
+    """A method with all that it is given but the requests."""
+
+    lm: LanguageModel
+    name: str
+    settings: Any
+    source: str
+    resources: Resources
+    sites: Sites
+
+    @classmethod
+    def of(
+        cls, lm: LanguageModel, method: str, settings: Any, resources: Resources | None, sites: Sites | None
+    ) -> "_Making":
+        name = method_named(method)
+        sites, resources, source = sites or sites_for(name, lm), resources or Resources(), "given"
+        if settings is None:
+            settings, source = settings_for(name, lm, sites)
+        kind: Any = METHODS[name].settings
+        if not isinstance(settings, kind):
+            raise ConfigError(f"{name} takes {kind.__name__}, not {type(settings).__name__}")
+        _check_modules(name, lm, METHODS[name].modules(settings, sites), resources)
+        return cls(lm, name, settings, source, resources, sites)
+
+    def edits(self, requests: Sequence[EditRequest], *, apart: bool) -> list[Edit]:
+        """One edit of all requests, or one a request, with what they are about."""
+        started = _clock(self.lm)
+        found = METHODS[self.name].make(self.lm, requests, self.settings, self.sites, self.resources, apart)
+        seconds = (_clock(self.lm) - started) / len(found)
+        about = {
+            "method": self.name, "settings": asdict(self.settings), "settings_from": self.source,
+            "edits": len(requests) // len(found), "seconds": seconds,
+        }  # fmt: skip
+        for edit, own in zip(found, [[r] for r in requests] if apart else [requests], strict=True):
+            _check_finite(self.name, own, edit)
+        return [replace(edit, about=about) for edit in found]
+
+
+def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:
+    """How many independent edits are to be held at a time, at most ``most``: dense ones as far as there is room."""
+    name = method_named(method)
+    if not METHODS[name].dense:
+        return most
+    size = sum(weight_of(lm.model, module).numel() for module in _one(settings, sites or sites_for(name, lm)))
+    return min(most, max(1, DENSE_BYTES // (4 * DENSE_COPIES * size)))
 
 
 def _clock(lm: LanguageModel) -> float:

@@ -31,30 +31,41 @@ def rome(
     settings: RomeSettings,
     sites: Sites,
     covariance: Mapping[str, SecondMoment] | None,
-) -> Edit:
-    """dW = (h0 + delta - W k) / (k . u) u', u = C^-1 k / |C^-1 k|; several requests one on top of the other."""
+    *,
+    apart: bool = False,
+) -> list[Edit]:
+    """dW = (h0 + delta - W k) / (k . u) u', u = C^-1 k / |C^-1 k|.
+
+    One edit, its requests one on top of the other; with ``apart`` one a request, as if it were the only one.
+    """
     module = sites.mlp_out(settings.layer)
     contexts = contexts_of(lm, settings)
+    if apart:
+        changes = _changes(lm, requests, settings, module, contexts, covariance)
+        return [Edit({module: change}, model=fingerprint(lm)) for change in changes]
     total = Edit(model=fingerprint(lm))
     for request in requests:
         with edited(lm, total, check=False):
-            total = total + Edit({module: _change(lm, request, settings, module, contexts, covariance)})
-    return total
+            (change,) = _changes(lm, [request], settings, module, contexts, covariance)
+            total = total + Edit({module: change})
+    return [total]
 
 
-def _change(
+def _changes(
     lm: LanguageModel,
-    request: EditRequest,
+    requests: Sequence[EditRequest],
     settings: RomeSettings,
     module: str,
     contexts: Sequence[str],
     covariance: Mapping[str, SecondMoment] | None,
-) -> LowRank:
-    values = optimise_values(lm, [request], [module], contexts, settings)
-    keys, outputs = keys_and_outputs(lm, [request], module, contexts)  # (1 + contexts, width)
+) -> list[LowRank]:
+    """Each request's change of the model as it is now."""
+    values = optimise_values(lm, requests, [module], contexts, settings)
+    keys, outputs = keys_and_outputs(lm, requests, module, contexts)
     mean_key, mean_output = keys.mean(0), outputs.mean(0)
-    u = inverse_times(covariance, module, mean_key[:, None])[:, 0]
-    u = u / u.norm()
+    u = inverse_times(covariance, module, mean_key.T).T
+    u = u / u.norm(dim=-1, keepdim=True)
     key, output = (mean_key, mean_output) if settings.averaged_key else (keys[0], outputs[0])
-    wanted = (values.clean + values.delta)[0, 0].double()
-    return LowRank(((wanted - output) / (key @ u))[:, None], u[None, :])
+    wanted = (values.clean + values.delta)[0].double()
+    left = (wanted - output) / (key * u).sum(-1, keepdim=True)
+    return [LowRank(one[:, None], direction[None, :]) for one, direction in zip(left, u, strict=True)]

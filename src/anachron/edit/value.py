@@ -13,7 +13,6 @@ import torch
 from anachron.edit.contexts import sampled_contexts
 from anachron.edit.forward import (
     TRAINED_TOKENS,
-    Texts,
     at_least_float32,
     batch,
     shifted,
@@ -21,9 +20,9 @@ from anachron.edit.forward import (
     values_at_subject,
 )
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
+from anachron.edit.tails import Passes, tails
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
-from anachron.lm.scoring import answer_logits
 from anachron.lm.temporary import Temporary, together
 
 ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
@@ -115,57 +114,81 @@ def _optimise(
     settings: ValueSettings,
 ) -> Values:  # fmt: skip
     """marked: the requests' texts, bare and then behind each context."""
-    group = _Group(lm, requests, marked)
+    group = _Group.of(lm, requests, marked)
     seen = values_at_subject(lm.model, marked[0], outputs=modules)
     clean = torch.stack([seen["out", module] for module in modules])
     norms = clean.norm(dim=-1)
     delta = torch.zeros_like(clean, requires_grad=True)
     optimiser = torch.optim.Adam([delta], lr=settings.rate)
-    essence: torch.Tensor | None = None
     losses = torch.full_like(norms[0], torch.inf)
-    active = torch.ones_like(losses, dtype=torch.bool)
+    going = torch.arange(len(requests), device=norms.device)  # the others are finished, and stay as they are
     with frozen(lm.model), torch.enable_grad():
         for step in range(settings.steps):
-            moved = zip(modules, delta, strict=True)
-            with together(shifted(lm.model, module, group.texts, d[group.owners]) for module, d in moved):
-                nll, logp = group.look()
-            if essence is None:
-                essence = logp.detach()
-            divergence = (logp.exp() * (logp - essence)).sum(-1)
+            moved = delta[:, going]
+            with together(group.shifts(lm.model, modules, moved)):
+                nll, divergence = group.look(lm.model)
             said = (nll + settings.kl * divergence).to(norms.device)  # a large model may lie on several devices
-            loss = said + settings.decay * (delta.norm(dim=-1) / norms**2).sum(0)
-            losses = torch.where(active, loss.detach(), losses)
-            active = active & (loss.detach() >= settings.stop_below)
-            if not active.any() or step == settings.steps - 1:
+            loss = said + settings.decay * (moved.norm(dim=-1) / norms[:, going] ** 2).sum(0)
+            losses[going] = loss.detach()
+            unfinished = loss.detach() >= settings.stop_below
+            if not unfinished.any() or step == settings.steps - 1:
                 break
-            (delta.grad,) = torch.autograd.grad(loss[active].sum(), [delta])
+            (delta.grad,) = torch.autograd.grad(loss[unfinished].sum(), [delta])
+            if not unfinished.all():
+                group, going = group.only(unfinished.nonzero()[:, 0].tolist()), going[unfinished]
             before = delta.detach().clone()
             optimiser.step()
             with torch.no_grad():
                 size = delta.norm(dim=-1).clamp_min(1e-30)
-                delta.mul_(torch.clamp(settings.clamp * norms / size, max=1.0)[..., None])
-                delta.copy_(torch.where(active[:, None], delta, before))
+                before[:, going] = (delta * torch.clamp(settings.clamp * norms / size, max=1.0)[..., None])[:, going]
+                delta.copy_(before)
     if not torch.isfinite(losses).all():
         bad = requests[int((~torch.isfinite(losses)).nonzero()[0])]
         raise DataError(f"the loss of the update {bad.sentence!r} is not a number; use a lower rate or dtype float32")
     return Values(clean, delta.detach(), losses)
 
 
+@dataclass(frozen=True)
 class _Group:
-    """The texts of some requests, row by row: each context with prompt and target, then "{subject} is a"."""
+    """The texts of some requests, row by row: each context with prompt and target, then "{subject} is a".
 
-    def __init__(self, lm: LanguageModel, requests: Sequence[EditRequest], marked: Sequence[Sequence[Marked]]) -> None:
-        self.lm, self.count, self.copies = lm, len(requests), len(marked)
-        self.marked = [m for texts in marked for m in texts]
+    marked: of the texts with a target. essence: clean log-probabilities at "{subject} is a", (requests, vocabulary).
+    """
+
+    count: int
+    marked: Sequence[Marked]
+    passes: Passes
+    essence: torch.Tensor
+
+    @classmethod
+    def of(cls, lm: LanguageModel, requests: Sequence[EditRequest], texts: Sequence[Sequence[Marked]]) -> "_Group":
+        marked = [m for part in texts for m in part]
         essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
-        self.texts: Texts = batch(lm.model, [*self.marked, *essence])
-        self.owners = torch.arange(self.count).repeat(self.copies + 1)
-        targets = [(row, target - 1) for row, m in enumerate(self.marked) for target in m.targets]
-        at_essence = [(len(self.marked) + row, m.subject) for row, m in enumerate(essence)]
-        self.rows, self.columns = torch.tensor(targets + at_essence).T
+        fed = batch(lm.model, [*marked, *essence])
+        targets = [(row, target - 1) for row, m in enumerate(marked) for target in m.targets]
+        at_essence = [(len(marked) + row, m.subject) for row, m in enumerate(essence)]
+        rows, columns = torch.tensor(targets + at_essence).T
+        lengths = [*(len(m.ids) - 1 for m in marked), *(m.subject + 1 for m in essence)]
+        passes = tails(lm.model, Passes(fed, rows, columns), lengths)
+        with torch.no_grad():
+            clean = passes.only(range(len(marked), len(marked) + len(essence))).logits(lm.model)
+        return cls(len(requests), marked, passes, torch.log_softmax(at_least_float32(clean), -1))
 
-    def look(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Negative log-likelihood of the target a request, and log-probabilities at the subject of the essence."""
-        logits = answer_logits(self.lm.model, self.texts.ids, self.rows, self.columns)
-        nll = target_losses(logits[: -self.count], self.marked).view(self.copies, self.count).mean(0)
-        return nll, torch.log_softmax(at_least_float32(logits[-self.count :]), -1)
+    def shifts(self, model: Any, modules: Sequence[str], delta: torch.Tensor) -> list[Temporary[None]]:
+        """delta, (modules, requests, width), added at the subject of every text of its request."""
+        owners = torch.arange(self.count).repeat(len(self.passes.texts.ids) // self.count)
+        return [shifted(model, module, self.passes.texts, d[owners]) for module, d in zip(modules, delta, strict=True)]
+
+    def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each request the target's negative log-likelihood, and the divergence from the clean essence."""
+        logits = self.passes.logits(model)
+        nll = target_losses(logits[: -self.count], self.marked).view(-1, self.count).mean(0)
+        logp = torch.log_softmax(at_least_float32(logits[-self.count :]), -1)
+        return nll, (logp.exp() * (logp - self.essence)).sum(-1)
+
+    def only(self, requests: Sequence[int]) -> "_Group":
+        """Some of the requests, in rising order."""
+        copies = range(0, len(self.passes.texts.ids), self.count)
+        chosen = [first + request for first in copies for request in requests]
+        marked = [self.marked[row] for row in chosen[: -len(requests)]]
+        return _Group(len(requests), marked, self.passes.only(chosen), self.essence[list(requests)])

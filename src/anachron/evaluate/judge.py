@@ -1,19 +1,24 @@
 """What one update is judged by: probabilities of objects after prompts, and text that the model writes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from anachron.data.case_records import EditCase
+from anachron.edit.base import Edit, edited
 from anachron.edit.requests import EditRequest
+from anachron.edit.together import encode_under, score_together
 from anachron.errors import DataError
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.lm.scorer import score_texts
+from anachron.lm.scorer import Triple, score_texts
+from anachron.lm.spans import Encoded
+from anachron.lm.temporary import unchanged
 
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
@@ -76,8 +81,15 @@ def pairs_of(case: EditCase) -> list[Pair]:
 
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], judging: Judging) -> dict[Pair, float]:
     """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
-    encoded = lm.encode([(prompt, answer, None) for prompt, answer in pairs])
-    scores = score_texts(lm, encoded, batch_tokens=judging.batch_tokens)
+    encoded = lm.encode(_triples(pairs))
+    return _means(pairs, encoded, score_texts(lm, encoded, batch_tokens=judging.batch_tokens))
+
+
+def _triples(pairs: Sequence[Pair]) -> list[Triple]:
+    return [(prompt, answer, None) for prompt, answer in pairs]
+
+
+def _means(pairs: Sequence[Pair], encoded: Sequence[Encoded], scores: np.ndarray) -> dict[Pair, float]:
     found = zip(pairs, scores, encoded, strict=True)
     return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in found}
 
@@ -87,7 +99,28 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
 
     A neighbour fact with several true objects counts with the mean of their probabilities.
     """
-    p = probabilities(lm, pairs_of(case), judging)
+    found = _verdict(case, probabilities(lm, pairs_of(case), judging), seconds)
+    return _with_texts(lm, case, judging, found)
+
+
+def verdicts_apart(lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edit]], judging: Judging) -> list[Verdict]:
+    """Judge updates, each under its own edit of the clean model, as `verdict` would inside ``edited``.
+
+    Probabilities of all are computed in common batches, texts under one edit after the other.
+    """
+    pairs = [pairs_of(case) for case, _ in edited_cases]
+    edits = [edit for _, edit in edited_cases]
+    encoded = [encode_under(lm, edit, _triples(own)) for edit, own in zip(edits, pairs, strict=True)]
+    scores = score_together(lm, edits, encoded, batch_tokens=judging.batch_tokens)
+    verdicts = []
+    for (case, edit), asked, texts, found in zip(edited_cases, pairs, encoded, scores, strict=True):
+        judged = _verdict(case, _means(asked, texts, found), edit.about["seconds"])
+        with edited(lm, edit, check=False) if judging.fluency_tokens else unchanged():
+            verdicts.append(_with_texts(lm, case, judging, judged))
+    return verdicts
+
+
+def _verdict(case: EditCase, p: Mapping[Pair, float], seconds: float | None) -> Verdict:
     result = Verdict(case.case_id, seconds=seconds)
     for number, prompt in enumerate((case.text, *case.generalization)):
         kind = "generalization" if number else "update"
@@ -98,10 +131,15 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
         for number, fact in enumerate(facts):
             mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             result.neighbours.append({"kind": kind, "number": number, "p": mean})
-    if judging.fluency_tokens and case.generalization:
-        result.texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
-        result.fluency = fluency(result.texts)
     return result
+
+
+def _with_texts(lm: LanguageModel, case: EditCase, judging: Judging, judged: Verdict) -> Verdict:
+    """With what the model, as it is now, writes behind the generalization prompts, where that is asked for."""
+    if judging.fluency_tokens and case.generalization:
+        texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
+        return replace(judged, texts=texts, fluency=fluency(texts))
+    return judged
 
 
 def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:

@@ -5,8 +5,9 @@
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
 
-Modes: ``independent`` edits each start from the clean model, as the papers judge; ``batch`` makes many updates true in
-one edit; ``sequential`` makes one after the other, each on top of the ones before, and judges all at the end.
+Modes: ``independent`` edits each start from the clean model, as the papers judge, and a part of them is made and judged
+together; ``batch`` makes many updates true in one edit; ``sequential`` makes one after the other, each on top of the
+ones before, and judges all at the end.
 """
 
 from collections import Counter
@@ -21,21 +22,21 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited, fingerprint, identified
-from anachron.edit.methods import make_edit
+from anachron.edit.failures import each_or_failure, failure_of
+from anachron.edit.methods import edits_at_once, make_edit, make_edits
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
-from anachron.errors import BackendError, ConfigError, DataError
-from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict, verdicts_apart
 from anachron.evaluate.plan import Planned
 from anachron.io import Json, differences, locked, read_table, versions, write_table
 from anachron.lm.model import LanguageModel
-from anachron.lm.scoring import is_out_of_memory
 from anachron.probe import runs
 from anachron.probe.run import Callbacks
 
 MODES = ("independent", "batch", "sequential")
 CLEAN = "clean"
-PART = 16  # updates a part of independent edits: what a killed run can lose
+PART = 16  # updates a part of independent edits: what is made and judged together, and what a killed run can lose
 KEPT = 20  # edits of a sequence after which it is saved
 
 
@@ -179,12 +180,25 @@ class _Run:
         return found[0]
 
     def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        for case in part:
-            with _failures(case) as found:
-                edit = self._edit(planned, [request_of(case)])
-                with edited(self.lm, edit, check=False):
-                    found.append(verdict(self.lm, case, self.settings.judging, edit.about["seconds"]))
-            yield found[0]
+        size = edits_at_once(self.lm, planned.method, planned.settings, planned.sites, len(part))
+        for first in range(0, len(part), size):
+            yield from self._apart(planned, part[first : first + size])
+
+    def _apart(self, planned: Planned, part: Sequence[EditCase]) -> list[Verdict]:
+        """Updates made together and judged together, each as if it were the only one."""
+        asked, verdicts = askable(part)
+        requests = [request for _, request in asked]
+        given = (self.lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+        made: list[tuple[EditCase, Edit]] = []
+        for (case, _), edit in zip(asked, make_edits(*given), strict=True):
+            if isinstance(edit, Edit):
+                made.append((case, edit))
+            else:
+                verdicts.append(failed(case, str(edit)))
+        judged = each_or_failure(lambda some: verdicts_apart(self.lm, some, self.settings.judging), made)
+        for (case, _), found in zip(made, judged, strict=True):
+            verdicts.append(found if isinstance(found, Verdict) else failed(case, str(found)))
+        return _in_order(part, verdicts)
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         asked, unaskable = askable(part)
@@ -251,12 +265,11 @@ def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
     found: list[Verdict] = []
     try:
         yield found
-    except (DataError, BackendError) as error:
-        found[:] = [failed(case, str(error)) for case in cases]
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
             raise
-        found[:] = [failed(case, f"out of memory: {error}".splitlines()[0]) for case in cases]
+        found[:] = [failed(case, str(failure)) for case in cases]
 
 
 def askable(part: Sequence[EditCase]) -> tuple[list[tuple[EditCase, EditRequest]], list[Verdict]]:

@@ -15,11 +15,13 @@ import torch
 
 from anachron.errors import BackendError, ModelError
 from anachron.lm.spans import Encoded
-from anachron.lm.temporary import Temporary
+from anachron.lm.temporary import Temporary, unchanged
 
 log = logging.getLogger("anachron")
 
 _SOFTMAX_BYTES, _CPU_SOFTMAX_BYTES = 1 << 26, 1 << 22  # largest float32 copy of logits; a CPU's fits its cache
+
+During = Callable[[Sequence[int]], Temporary[Any]]  # what is in force while the texts of these numbers are computed
 
 
 @dataclass
@@ -68,14 +70,20 @@ def input_device(model: Any) -> torch.device:
     return next((w.device for w in weights if w.device.type != "meta"), torch.device("cpu"))
 
 
-def answer_logits(model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Logits of the chosen (row, column) positions, shape (positions, vocabulary); only these go through the head."""
+def answer_logits(
+    model: Any, ids: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, **more: Any
+) -> torch.Tensor:
+    """Logits of the chosen (row, column) positions, shape (positions, vocabulary); only these go through the head.
+
+    more: what else the model is given, such as a mask and kept keys and values.
+    """
     head = model.get_output_embeddings()
+    given = {"input_ids": ids, "use_cache": False} | more
     if head is None:
-        logits = model(input_ids=ids, use_cache=False).logits
+        logits = model(**given).logits
         return logits[rows.to(logits.device), columns.to(logits.device)]
     with head_on(head, lambda hidden: hidden[rows.to(hidden.device), columns.to(hidden.device)]):
-        logits = model(input_ids=ids, use_cache=False).logits
+        logits = model(**given).logits
     if tuple(logits.shape[:2]) != (1, len(rows)):
         raise ModelError(
             f"{type(model).__name__} reshapes its output after the head (got {tuple(logits.shape)}, expected "
@@ -113,25 +121,29 @@ def score_all(
     native_softmax: bool = False,
     counters: Counters | None = None,
     on_batch: Callable[[int], None] | None = None,
+    during: During = unchanged,
 ) -> np.ndarray:
     """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
 
-    ``on_batch`` is told how many texts each finished batch held. Raises `BackendError` when a single
-    text does not fit into memory.
+    ``on_batch`` is told how many texts each finished batch held; ``during`` says what is in force while some texts are
+    computed. Raises `BackendError` when a single text does not fit into memory.
     """
     counters = counters or Counters()
     scores = np.full(len(encoded), np.nan)
     for batch in batches:
-        chosen = [encoded[i] for i in batch]
-        scores[list(batch)] = _score_fitting(model, chosen, native_softmax, counters)
+        scores[list(batch)] = _score_fitting(model, encoded, batch, native_softmax, counters, during)
         if on_batch is not None:
             on_batch(len(batch))
     return scores
 
 
-def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters: Counters) -> np.ndarray:
+def _score_fitting(
+    model: Any, encoded: Sequence[Encoded], chosen: Sequence[int], native: bool, counters: Counters, during: During
+) -> np.ndarray:
+    batch = [encoded[i] for i in chosen]
     try:
-        scores = score_batch(model, batch, native_softmax=native)
+        with during(chosen):
+            scores = score_batch(model, batch, native_softmax=native)
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -140,8 +152,8 @@ def _score_fitting(model: Any, batch: Sequence[Encoded], native: bool, counters:
         counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
         return scores
     half = prepare_halving(batch, reason, counters)  # the exception, and the tensors its traceback holds, are gone
-    first = _score_fitting(model, batch[:half], native, counters)
-    return np.concatenate([first, _score_fitting(model, batch[half:], native, counters)])
+    halves = (chosen[:half], chosen[half:])
+    return np.concatenate([_score_fitting(model, encoded, part, native, counters, during) for part in halves])
 
 
 def prepare_halving(batch: Sequence[Encoded], reason: str, counters: Counters) -> int:

@@ -92,4 +92,9 @@ def together(parts: Iterable[Temporary[Any]]) -> Temporary[None]:
     return Temporary(change)
 
 
+def unchanged(_: object = None) -> Temporary[None]:
+    """No change at all, where a function of what is computed next says what is to be changed for it."""
+    return together(())
+
+
 _BUSY = (Temporary._make.__code__, Temporary.__exit__.__code__)

@@ -1,0 +1,44 @@
+"""What failed for one update out of many, apart from what is wrong with the command or the program."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from anachron.errors import BackendError, DataError
+from anachron.lm.scoring import is_out_of_memory
+
+Failure = DataError | BackendError
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """The failure of an update that an exception stands for: bad data, or a want of memory; None for any other."""
+    if isinstance(error, DataError | BackendError):
+        return error.with_traceback(None)  # which holds tensors
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        return BackendError(f"out of memory: {error}".splitlines()[0])
+    return None
+
+
+def each_or_failure(work: Callable[[Sequence[T]], Sequence[R]], items: Sequence[T]) -> list[R | Failure]:
+    """What ``work`` makes of each item, all given to it together.
+
+    Where it fails it is tried again on each half, down to the item that fails alone, whose failure takes its place.
+    Exceptions that are no failure of an item are raised.
+    """
+    if not items:
+        return []
+    try:
+        return list(work(items))
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if len(items) == 1:
+        return [failure]
+    half = len(items) // 2
+    return each_or_failure(work, items[:half]) + each_or_failure(work, items[half:])

@@ -1,0 +1,43 @@
+"""Texts of differently edited models, scored in common batches."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anachron.edit.base import Edit
+from anachron.edit.overlay import Overlay
+from anachron.lm.formats import Format
+from anachron.lm.model import LanguageModel
+from anachron.lm.plans import make_plan
+from anachron.lm.scorer import Triple
+from anachron.lm.scoring import score_all
+from anachron.lm.spans import Encoded
+
+
+def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list[Encoded]:
+    """Pairs as the model reads them under an edit, whose prefix stands before every prompt."""
+    return lm.encode(pairs, Format(prefix=edit.prefix))
+
+
+def score_together(
+    lm: LanguageModel, edits: Sequence[Edit], texts: Sequence[Sequence[Encoded]], *, batch_tokens: int | None = None
+) -> list[np.ndarray]:
+    """Scores of the texts of each edit under that edit alone, as one at a time under `anachron.edit.base.edited`.
+
+    texts: of each edit, encoded with its prefix. Returns sums of log-probabilities (nats) in the order of the texts.
+    Padded batches under the limits of `anachron.lm.model.LanguageModel.plan`, halved where memory is full; raises
+    `BackendError` where one text does not fit, and `ModelError` for a module that cannot take its change.
+    """
+    flat = [(number, text) for number, own in enumerate(texts) for text in own]
+    distinct = list(dict.fromkeys(flat))
+    encoded = [text for _, text in distinct]
+    scores = np.full(0, np.nan)
+    if encoded:
+        overlay = Overlay(lm, edits)
+        plan = make_plan(lm.model, encoded, lm.vocabulary, batch_tokens, packed=False)
+        scores = score_all(
+            lm.model, encoded, plan.batches, counters=lm.counters,
+            during=lambda chosen: overlay.rows([distinct[i][0] for i in chosen]),
+        )  # fmt: skip
+    place = {one: i for i, one in enumerate(distinct)}
+    return [scores[[place[number, text] for text in own]] for number, own in enumerate(texts)]

@@ -1,0 +1,191 @@
+"""Independent edits made together, against each of them made alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from anachron.edit import rome
+from anachron.edit.base import Edit, edited
+from anachron.edit.mend import MendSettings, untrained_network
+from anachron.edit.methods import METHODS, Resources, edits_at_once, make_edit, make_edits, settings_for
+from anachron.edit.requests import EditRequest
+from anachron.edit.second_moment import SecondMoment
+from anachron.edit.sites import find_sites
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.lm.model import LanguageModel
+from edit_models import make_edit_lm
+
+REQUESTS = [
+    EditRequest("The president of {} is", "France", "Angela Merkel"),
+    EditRequest("{} is a city in", "São Paulo", "the capital"),
+    EditRequest("In May 2004, the team of {} was ", "Zürich", "Berlin"),
+    EditRequest("The capital of {} is", "France", "Paris"),
+]
+TOO_LONG = EditRequest("a b " * 600 + "{} is", "Zürich", "Berlin")  # no tiny model reads so much
+CONTEXTS = ("Emmanuel Macron. ", "In 1998, which team? ")
+VALUE: dict[str, Any] = {"steps": 5, "contexts": CONTEXTS}
+FAST: dict[str, dict[str, Any]] = {
+    "FT": {"rate": 1e-2, "layer": 2, "steps": 4},
+    "FT+L": {"rate": 1e-2, "layer": 0, "eps": 2e-2, "steps": 4},
+    "ROME": {"layer": 1, **VALUE},
+    "MEMIT": {"layers": (1, 2), "clamp": 4.0, "weight": 1.0, **VALUE},
+    "AlphaEdit": {"layers": (1, 2), "clamp": 4.0, "ridge": 1e-2, "threshold": 1.0, **VALUE},
+    "EMMET": {"layer": 1, "clamp": 4.0, **VALUE},
+    "LoRA": {"rate": 1e-2, "steps": 3},
+    "PROMPT": {},
+}
+TOGETHER = ("ROME", "MEMIT", "AlphaEdit", "EMMET", "FT", "FT+L")
+
+
+def settings_of(method: str, lm: LanguageModel) -> Any:
+    return replace(settings_for(method, lm)[0], **FAST[method])
+
+
+def resources_of(method: str, lm: LanguageModel) -> Resources:
+    """A covariance with eigenvalues on both sides of AlphaEdit's threshold."""
+    found = {}
+    for number, module in enumerate(METHODS[method].modules(settings_of(method, lm), find_sites(lm.model))):
+        chooser = torch.Generator().manual_seed(number)
+        size = lm.model.get_submodule(module).weight.numel() // 32
+        vectors, _ = torch.linalg.qr(torch.randn(size, size, generator=chooser, dtype=torch.float64))
+        matrix = vectors * torch.logspace(-1.5, 1, size, dtype=torch.float64) @ vectors.T
+        found[module] = SecondMoment.of((matrix + matrix.T) / 2, module)
+    return Resources(found)
+
+
+def assert_same(found: Edit, wanted: Edit, exact: float = 1e-9) -> None:
+    """exact: largest difference, of the largest change."""
+    assert found.deltas.keys() == wanted.deltas.keys() and found.keys.keys() == wanted.keys.keys()
+    assert (found.prefix, found.model, found.count) == (wanted.prefix, wanted.model, wanted.count)
+    for name, delta in wanted.deltas.items():
+        largest = float(delta.dense().abs().max())
+        assert largest > 0
+        assert torch.allclose(found.deltas[name].dense(), delta.dense(), rtol=0, atol=exact * largest)
+    for name, keys in wanted.keys.items():
+        assert torch.allclose(found.keys[name], keys, rtol=0, atol=exact * float(keys.abs().max()))
+
+
+def exact_lm(family: str) -> tuple[LanguageModel, float]:
+    """A model in float64, and how exactly it computes: but for two families, norms take a detour over float32."""
+    lm = make_edit_lm(family, dtype=torch.float64)
+    if family != "gemma2":  # which knows no other
+        lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
+    return lm, 1e-9 if family in ("gpt2", "neox") else 1e-4
+
+
+def made(edits: list[Any]) -> list[Edit]:
+    assert all(isinstance(edit, Edit) for edit in edits), edits
+    return edits
+
+
+@pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "gemma2", "opt"])  # Conv1D, gates, norms behind, flattened
+@pytest.mark.parametrize("method", FAST)
+def test_together_equals_alone(method: str, family: str):
+    lm, exact = exact_lm(family)
+    settings, resources = settings_of(method, lm), resources_of(method, lm)
+    together = made(make_edits(lm, method, REQUESTS, settings, resources))
+    for request, edit in zip(REQUESTS, together, strict=True):
+        assert_same(edit, make_edit(lm, method, [request], settings, resources), exact)
+        assert edit.about["method"] == method and edit.about["edits"] == 1 and edit.about["seconds"] > 0
+
+
+@pytest.mark.parametrize("method", TOGETHER)
+def test_in_float32_log_probabilities_are_those_of_edits_made_alone(method: str):
+    lm = make_edit_lm("llama")
+    settings, resources = settings_of(method, lm), resources_of(method, lm)
+    together = made(make_edits(lm, method, REQUESTS, settings, resources))
+    for request, edit in zip(REQUESTS, together, strict=True):
+        scores = []
+        for one in (edit, make_edit(lm, method, [request], settings, resources)):
+            with edited(lm, one):
+                scores.append(lm.log_probs([(r.text, r.target) for r in REQUESTS]))
+        np.testing.assert_allclose(*scores, atol=1e-3)
+
+
+STOPS = {"ROME": 7.04, "MEMIT": 7.08, "AlphaEdit": 7.08, "EMMET": 7.04, "FT": 3.0, "FT+L": 3.6}
+
+
+@pytest.mark.parametrize("method", TOGETHER)
+def test_edits_that_stop_at_different_steps(method: str):
+    """At these losses some are finished after few steps and others never are."""
+    lm, _ = exact_lm("gpt2")
+    resources = resources_of(method, lm)
+    settings = replace(settings_of(method, lm), stop_below=STOPS[method], steps=8)
+    together = made(make_edits(lm, method, REQUESTS, settings, resources))
+    ends = set()
+    for request, edit in zip(REQUESTS, together, strict=True):
+        assert_same(edit, make_edit(lm, method, [request], settings, resources))
+        fewer = make_edit(lm, method, [request], replace(settings, steps=5), resources)
+        sizes = [sum(float(d.dense().norm()) for d in one.deltas.values()) for one in (fewer, edit)]
+        ends.add(sizes[0] == pytest.approx(sizes[1], rel=1e-9))  # finished by then
+    assert ends == {True, False}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "opt"])
+def test_mend_together_equals_alone(family: str):
+    lm, exact = exact_lm(family)
+    network = untrained_network(
+        lm, MendSettings(layers=(1, 2), rank=8, start=1.0, normalise=False), find_sites(lm.model)
+    )
+    with torch.no_grad():
+        for number, parameter in enumerate(network.parameters()):
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number), dtype=torch.float64)
+            parameter += 0.1 * noise
+    given = (network.settings, Resources(network=network))
+    for request, edit in zip(REQUESTS, made(make_edits(lm, "MEND", REQUESTS, *given)), strict=True):
+        assert_same(edit, make_edit(lm, "MEND", [request], *given), exact)
+
+
+@pytest.mark.parametrize("method", ["ROME", "MEMIT", "FT", "LoRA"])
+def test_one_that_cannot_be_made_fails_alone(method: str):
+    lm, _ = exact_lm("gpt2")
+    settings, resources = settings_of(method, lm), resources_of(method, lm)
+    asked = [*REQUESTS[:2], TOO_LONG, REQUESTS[2]]
+    found = make_edits(lm, method, asked, settings, resources)
+    assert isinstance(found[2], DataError) and "tokens, more than the" in str(found[2])
+    with pytest.raises(DataError, match="tokens, more than the"):
+        make_edit(lm, method, asked, settings, resources)
+    alone = make_edits(lm, method, REQUESTS[:3], settings, resources)
+    for edit, wanted in zip(made([*found[:2], found[3]]), made(alone), strict=True):
+        assert_same(edit, wanted)
+
+
+def test_full_memory_is_a_failure_of_what_does_not_fit_alone(monkeypatch: pytest.MonkeyPatch):
+    lm, _ = exact_lm("gpt2")
+    settings, resources = settings_of("ROME", lm), resources_of("ROME", lm)
+    wanted = made(make_edits(lm, "ROME", REQUESTS, settings, resources))
+    real = rome.optimise_values
+
+    def fits(lm: Any, requests: Any, *rest: Any) -> Any:
+        if len(requests) > 2 or requests[0].subject == "Zürich":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return real(lm, requests, *rest)
+
+    monkeypatch.setattr(rome, "optimise_values", fits)
+    found = make_edits(lm, "ROME", REQUESTS, settings, resources)
+    assert isinstance(found[2], BackendError) and str(found[2]).startswith("out of memory: CUDA out of memory")
+    for place in (0, 1, 3):
+        assert_same(made([found[place]])[0], wanted[place])
+
+
+def test_no_request_gives_no_edit_and_a_mistake_in_the_command_is_raised():
+    lm = make_edit_lm("llama")
+    assert make_edits(lm, "PROMPT", []) == []
+    with pytest.raises(ConfigError, match="ROME: no covariance of"):
+        make_edits(lm, "ROME", REQUESTS)
+    with pytest.raises(ConfigError, match="choose one of FT"):
+        make_edits(lm, "ROAM", REQUESTS)
+
+
+def test_dense_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch):
+    lm = make_edit_lm("llama")
+    settings = settings_of("FT", lm)
+    assert edits_at_once(lm, "FT", settings, None, 16) == 16
+    monkeypatch.setattr("anachron.edit.methods.DENSE_BYTES", 5 * 6 * 4 * 32 * 64)
+    assert edits_at_once(lm, "FT", settings, None, 16) == 5 and edits_at_once(lm, "FT", settings, None, 3) == 3
+    monkeypatch.setattr("anachron.edit.methods.DENSE_BYTES", 10)
+    assert edits_at_once(lm, "FT", settings, None, 16) == 1
+    assert edits_at_once(lm, "ROME", settings_of("ROME", lm), None, 16) == 16

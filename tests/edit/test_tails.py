@@ -1,0 +1,117 @@
+"""Tails of texts behind kept keys and values, against whole texts one at a time."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anachron.edit.forward import batch, shifted
+from anachron.edit.requests import EditRequest, Marked, mark
+from anachron.edit.sites import find_sites
+from anachron.edit.tails import Passes, tails
+from anachron.lm.model import LanguageModel
+from edit_models import ALL, make_edit_lm
+from edit_naive import forward
+from tiny import VOCABULARY
+
+REQUESTS = [
+    EditRequest("The president of {} is", "France", "Angela Merkel"),
+    EditRequest("{} is a city in", "São Paulo", "the capital"),
+    EditRequest("In May 2004, the team of {} was ", "Zürich", "Berlin"),
+]
+UNABLE = {"bloom"}  # its positions are made of a mask of two dimensions
+
+
+def passes_of(lm: LanguageModel, marked: list[Marked]) -> tuple[Passes, list[int]]:
+    wanted = torch.tensor([(row, target - 1) for row, m in enumerate(marked) for target in m.targets])
+    return Passes(batch(lm.model, marked), wanted[:, 0], wanted[:, 1]), [len(m.ids) - 1 for m in marked]
+
+
+def one_at_a_time(lm: LanguageModel, marked: list[Marked], module: str, delta: torch.Tensor) -> torch.Tensor:
+    found = []
+    for m, d in zip(marked, delta, strict=True):
+        with torch.no_grad():
+            logits = forward(lm, m.ids[:-1], shift={module: (m.subject, d)})
+        found += [logits[target - 1] for target in m.targets]
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_shifted_tails_are_shifted_texts(family: str):
+    lm = make_edit_lm(family, dtype=torch.float64)
+    if family in ("gpt2", "neox"):
+        lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
+    marked = [*mark(lm.tokenizer, REQUESTS), *mark(lm.tokenizer, REQUESTS[:1], "Emmanuel Macron. ")]
+    whole, lengths = passes_of(lm, marked)
+    found = tails(lm.model, whole, lengths)
+    assert (found.kept is None) == (family in UNABLE)
+    module = find_sites(lm.model).mlp_out(1)
+    delta = torch.randn(4, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    exact = 1e-9 if family in ("gpt2", "neox") else 1e-5  # in the others norms or attention are in float32
+    for chosen in ([0, 1, 2, 3], [1, 3], [2]):
+        some = found.only(chosen)
+        with torch.no_grad(), shifted(lm.model, module, some.texts, delta[chosen]):
+            logits = some.logits(lm.model)
+        wanted = one_at_a_time(lm, [marked[i] for i in chosen], module, delta[chosen])
+        assert torch.allclose(logits, wanted, rtol=0, atol=exact * float(wanted.abs().max()))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=5), st.integers(0, 10**6))
+def test_texts_of_any_length_with_a_subject_anywhere(shapes: list[tuple[int, int]], seed: int):
+    lm = _gpt2()
+    chooser = torch.Generator().manual_seed(seed)
+    marked = []
+    for before, behind in shapes:
+        ids = torch.randint(3, VOCABULARY, (before + 1 + behind,), generator=chooser).tolist()
+        marked.append(Marked(tuple(ids), tuple(range(before + 1, len(ids))), before))
+    whole, lengths = passes_of(lm, marked)
+    found = tails(lm.model, whole, lengths)
+    assert found.texts.ids.shape[1] == max(behind for _, behind in shapes) or max(b for b, _ in shapes) == 0
+    delta = torch.randn(len(marked), 32, generator=chooser, dtype=torch.float64)
+    module = find_sites(lm.model).mlp_out(1)
+    with torch.no_grad(), shifted(lm.model, module, found.texts, delta):
+        logits = found.logits(lm.model)
+    assert torch.allclose(logits, one_at_a_time(lm, marked, module, delta), rtol=0, atol=1e-9)
+
+
+_MODELS: dict[str, LanguageModel] = {}
+
+
+def _gpt2() -> LanguageModel:
+    if not _MODELS:
+        _MODELS["gpt2"] = make_edit_lm("gpt2", dtype=torch.float64)
+        _MODELS["gpt2"].model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
+    return _MODELS["gpt2"]
+
+
+@pytest.mark.parametrize("left_out", ["attention_mask", "position_ids", "past_key_values"])
+def test_a_model_that_ignores_what_it_is_given_gets_whole_texts(left_out: str, monkeypatch: pytest.MonkeyPatch):
+    lm = make_edit_lm("llama")
+    whole, lengths = passes_of(lm, mark(lm.tokenizer, REQUESTS))
+    assert tails(lm.model, whole, lengths) is not whole
+    real = lm.model.forward
+
+    def ignores(**given: Any) -> Any:
+        return real(**{name: value for name, value in given.items() if name != left_out})
+
+    monkeypatch.setattr(lm.model, "forward", ignores)
+    assert tails(lm.model, whole, lengths) is whole
+
+
+def test_a_model_that_refuses_them_gets_whole_texts_and_full_memory_is_said(monkeypatch: pytest.MonkeyPatch):
+    lm = make_edit_lm("llama")
+    whole, lengths = passes_of(lm, mark(lm.tokenizer, REQUESTS))
+    for error, ends in ((TypeError("unexpected argument"), False), (torch.OutOfMemoryError("out of memory"), True)):
+
+        def refuses(error: Exception = error, **_: Any) -> Any:
+            raise error
+
+        monkeypatch.setattr(lm.model, "forward", refuses)
+        if ends:
+            with pytest.raises(torch.OutOfMemoryError):
+                tails(lm.model, whole, lengths)
+        else:
+            assert tails(lm.model, whole, lengths) is whole
