@@ -159,6 +159,18 @@ def target_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor
     return -means([len(t.targets) for t in texts]).to(logp) @ logp
 
 
+def removal_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+    """Mean unlikelihood, -log(1 - p) in nats, of each text's target tokens, shape (texts,).
+
+    Zero where the model says none of them; arguments as of `target_losses`. log(1 - p) is the log of what all other
+    tokens share, which stays exact where p is almost 1. Source: Welleck and others, 2020, equation 3.
+    """
+    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    wide = at_least_float32(logits)
+    others = wide.scatter(1, wanted[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)
+    return -means([len(t.targets) for t in texts]).to(others) @ others
+
+
 def means(lengths: Sequence[int]) -> torch.Tensor:
     """The matrix (runs, sum of lengths) that takes the mean of each run of that length in a row of numbers.
 
@@ -175,17 +187,20 @@ def fit(
 ) -> None:  # fmt: skip
     """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
 
+    The loss of a target to be removed is its unlikelihood. It takes one step at least, however low that is: a removal
+    is asked for as a loss of probability, and there is some to lose.
+
     settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
     position before the target. after_step: is called when the tensors have moved. Raises `DataError` for a loss that is
     not a number; ``name`` is the method's, in its words.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
     with torch.enable_grad():
-        for _ in range(settings.steps):
+        for step in range(settings.steps):
             loss, gradients = _loss_and_gradients(model, marked, trained, last_position)
             if not math.isfinite(loss):
                 raise DataError(f"the loss of {name} is {loss}; use a lower rate or dtype float32")
-            if loss < settings.stop_below:
+            if loss < settings.stop_below and (step or not any(m.remove for m in marked)):
                 return
             for tensor, gradient in zip(trained, gradients, strict=True):
                 tensor.grad = gradient
@@ -202,7 +217,11 @@ def _loss_and_gradients(
         rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])
         columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
         logits = answer_logits(model, batch(model, part).ids, rows, columns)
-        loss = target_losses(logits, part).sum() / len(marked)
+        losses = target_losses(logits, part)
+        if any(m.remove for m in part):
+            removed = torch.tensor([m.remove for m in part], device=losses.device)
+            losses = torch.where(removed, removal_losses(logits, part), losses)
+        loss = losses.sum() / len(marked)
         total += loss.item()
         for into, gradient in zip(sums, torch.autograd.grad(loss, trained), strict=True):
             into += gradient

@@ -1,7 +1,7 @@
 """The one place where the methods are listed, and `make_edit`, which runs any of them."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -42,15 +42,25 @@ class Resources:
 Make = Callable[[LanguageModel, Sequence[EditRequest], Any, Sites, Resources], Edit]
 
 
+INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
+REMOVING = (*INSERTING, "Archive")
+
+
 @dataclass(frozen=True)
 class Method:
-    """settings: its dataclass. modules: of settings and sites, those whose covariance it needs."""
+    """settings: its dataclass. modules: of settings and sites, those whose covariance it needs.
+
+    scenarios: the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be
+    taken out with nothing in its place, which a method that only writes a value in cannot do. Other is nobody's: its
+    groups mix changes, so no one thing is asked for.
+    """
 
     settings: type
     make: Make
     modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
     needs_network: bool = False
     needs_sites: bool = True
+    scenarios: tuple[str, ...] = INSERTING
 
 
 def _one(settings: Any, sites: Sites) -> tuple[str, ...]:
@@ -76,8 +86,8 @@ def _mend(lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sit
 
 
 METHODS: dict[str, Method] = {
-    "FT": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites)),
-    "FT+L": Method(FtSettings, _ft_inside),
+    "FT": Method(FtSettings, lambda lm, r, s, sites, more: ft(lm, r, s, sites), scenarios=REMOVING),
+    "FT+L": Method(FtSettings, _ft_inside, scenarios=REMOVING),
     "MEND": Method(MendSettings, _mend, needs_network=True),
     "ROME": Method(RomeSettings, lambda lm, r, s, sites, more: rome(lm, r, s, sites, more.covariance), _one),
     "MEMIT": Method(MemitSettings, lambda lm, r, s, sites, more: memit(lm, r, s, sites, more.covariance), _several),
@@ -87,8 +97,10 @@ METHODS: dict[str, Method] = {
         _several,
     ),
     "EMMET": Method(EmmetSettings, lambda lm, r, s, sites, more: emmet(lm, r, s, sites, more.covariance), _one),
-    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more: lora(lm, r, s, sites)),
-    "PROMPT": Method(PromptSettings, lambda lm, r, s, sites, more: prompt(lm, r, s), needs_sites=False),
+    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more: lora(lm, r, s, sites), scenarios=REMOVING),
+    "PROMPT": Method(
+        PromptSettings, lambda lm, r, s, sites, more: prompt(lm, r, s), needs_sites=False, scenarios=REMOVING
+    ),
 }
 
 
@@ -98,6 +110,23 @@ def method_named(name: str) -> str:
     if found is None:
         raise ConfigError(f"method {name!r}: choose one of {', '.join(METHODS)}")
     return found
+
+
+def why_unsupported(method: str, scenario: str) -> str | None:
+    """What to say of a method that cannot make the updates of a scenario, with those that can; None where it can."""
+    name = method_named(method)
+    if scenario in METHODS[name].scenarios:
+        return None
+    able = [other for other, record in METHODS.items() if scenario in record.scenarios]
+    return f"{name} cannot make updates of the scenario {scenario}; {', '.join(able) or 'no method'} can"
+
+
+def check_scenarios(methods: Iterable[str], scenarios: Collection[str]) -> None:
+    """Raise `ConfigError` for a method that supports none of the scenarios: each of its updates would fail."""
+    for method in methods:
+        reasons = [why_unsupported(method, scenario) for scenario in sorted(scenarios)]
+        if reasons and all(reasons):
+            raise ConfigError(f"{reasons[0]}; choose another method or scenario")
 
 
 def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
@@ -129,12 +158,15 @@ def make_edit(
     method: one of `METHODS`, in any case. settings: of its dataclass; by default the preset for this model. requests:
     made true together (ROME makes them one on top of the other).
 
-    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target), `ConfigError` where
+    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target, a removal by a method that
+    only inserts), `ConfigError` where
     something that the method needs is missing, and `ModelError` for layers that it cannot change.
     """
     name = method_named(method)
     if not requests:
         raise DataError(f"{name}: no update was given; an edit needs one request at least")
+    if any(r.remove for r in requests) and (unable := why_unsupported(name, "Archive")):
+        raise DataError(unable)
     sites = sites or sites_for(name, lm)
     source = "given"
     if settings is None:
