@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from anachron.data.case_records import EditCase
+from anachron.edit.methods import why_unsupported
 from anachron.edit.requests import EditRequest
 from anachron.errors import DataError
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
+from anachron.evaluate.results import REPLACEMENT
+from anachron.evaluate.scenarios import object_pairs, object_rows
+from anachron.io import read_table
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
@@ -24,6 +29,17 @@ PART_SCHEMA: dict[str, Any] = {
         pl.Struct({"kind": pl.String(), "prompt_number": pl.Int64(), "new": pl.Float64(), "old": pl.Float64()})
     ),
     "neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()})),
+    "objects": pl.List(
+        pl.Struct(
+            {
+                "kind": pl.String(),
+                "prompt_number": pl.Int64(),
+                "role": pl.String(),
+                "object": pl.String(),
+                "p": pl.Float64(),
+            }
+        )
+    ),
     "fluency": pl.Float64(),
     "texts": pl.List(pl.String()),
 }
@@ -48,6 +64,7 @@ class Verdict:
     seconds: float | None = None
     targets: list[dict[str, Any]] = field(default_factory=list)
     neighbours: list[dict[str, Any]] = field(default_factory=list)
+    objects: list[dict[str, Any]] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 
@@ -56,11 +73,23 @@ def failed(case: EditCase, reason: str) -> Verdict:
     return Verdict(case.case_id, "failed", " ".join(reason.split()))
 
 
-def request_of(case: EditCase) -> EditRequest:
-    """The edit that an update asks for. Raises `DataError` where it cannot be asked for."""
-    if not case.new:
-        raise DataError(f"update {case.case_id} has no new object, so there is nothing to make true")
-    return EditRequest.of(case.prompt, case.subject, case.new)
+def requests_of(case: EditCase, method: str) -> list[EditRequest]:
+    """What an update asks of a method: its new objects to be put in, or, of Archive, its obsolete ones to be taken out.
+
+    Raises `DataError` where it cannot be asked for: there is no such object, one has no label, the prompt does not name
+    the subject, or the method does not support the scenario.
+    """
+    if (unable := why_unsupported(method, case.scenario)) is not None:
+        raise DataError(f"update {case.case_id}: {unable}")
+    archived = case.scenario == "Archive"
+    decision, aim = ("obsolete", "take out") if archived else ("new", "make true")
+    labels = [label for label, own in case.objects if own == decision]
+    if case.scenario == REPLACEMENT:
+        labels = [case.new or ""]  # of every format, whether or not it lists objects
+    if not labels or not all(labels):
+        which = f"{decision} object" if not any(labels) else f"label for one of its {decision} objects"
+        raise DataError(f"update {case.case_id} has no {which}, so there is nothing to {aim}")
+    return [EditRequest.of(case.prompt, case.subject, label, remove=archived) for label in dict.fromkeys(labels)]
 
 
 Pair = tuple[str, str]
@@ -71,6 +100,7 @@ def pairs_of(case: EditCase) -> list[Pair]:
     objects = [o for o in (case.new, case.old) if o]
     pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
     pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
+    pairs += object_pairs(case)
     return list(dict.fromkeys(pairs))
 
 
@@ -98,6 +128,7 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
         for number, fact in enumerate(facts):
             mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             result.neighbours.append({"kind": kind, "number": number, "p": mean})
+    result.objects = object_rows(case, p)
     if judging.fluency_tokens and case.generalization:
         result.texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
         result.fluency = fluency(result.texts)
@@ -108,13 +139,21 @@ def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
     return pl.DataFrame([vars(v) for v in verdicts], schema=PART_SCHEMA)
 
 
+def read_part(path: Path) -> pl.DataFrame:
+    """A part as `part_table` made it; columns that an earlier version did not have are null."""
+    table = read_table(path)
+    absent = [pl.lit(None, kind).alias(name) for name, kind in PART_SCHEMA.items() if name not in table.columns]
+    return table.with_columns(absent).select(PART_SCHEMA.keys())
+
+
 def tables_of(
     cases: Mapping[str, EditCase], clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The three tables of `anachron.evaluate.results` from the clean model's verdicts and those under each method."""
+) -> dict[str, pl.DataFrame]:
+    """The tables of `anachron.evaluate.results` from the clean model's verdicts and those under each method."""
     about = pl.DataFrame(
-        [(c.case_id, c.relation, c.popularity) for c in cases.values()],
-        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64}, orient="row",
+        [(c.case_id, c.relation, c.popularity, c.scenario) for c in cases.values()],
+        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64, "scenario": pl.String},
+        orient="row",
     )  # fmt: skip
     facts = pl.DataFrame(
         [
@@ -140,11 +179,17 @@ def tables_of(
         .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
     )  # fmt: skip
     updates = (
-        all_parts.drop("targets", "neighbours", "texts")
+        all_parts.drop("targets", "neighbours", "objects", "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
         .join(about, on="case_id", how="left", maintain_order="left")
     )
-    return targets, neighbours, updates
+    place = ["kind", "prompt_number", "role", "object"]
+    objects = (
+        _exploded(all_parts, "objects").rename({"p": "after"})
+        .join(_exploded(clean, "objects").rename({"p": "before"}), on=["case_id", *place], how="left",
+              maintain_order="left")
+    )  # fmt: skip
+    return {"targets": targets, "neighbours": neighbours, "updates": updates, "objects": objects}
 
 
 def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:
