@@ -339,6 +339,21 @@ def test_groups_of_a_scenario_are_made_judged_and_shown(
     assert "FT: making 2 updates" in capsys.readouterr().err and load_edit(made).count == 2
 
 
+def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "run"
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", "--out", out, *QUICK]
+    assert run(*command, "--generate") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Says: the model's own text begins with the object" in printed
+    said = pl.read_parquet(out / "said.parquet")
+    assert said["old_before"].mean() > 0.5 and said["new_before"].sum() == 0  # the demo model says what it was taught
+    assert said.filter(kind="update")["new_after"].mean() == 1
+    assert pl.read_csv(out / "report" / "edits.csv")["says_new"].to_list() == [0, 1]
+    assert "| Says new ↑ | Says old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
+    assert run(*command) == 2
+    assert "say: True -> None" in said_by(capsys)
+
+
 # train-mend
 
 

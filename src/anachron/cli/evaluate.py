@@ -156,6 +156,9 @@ def evaluate(
     fluency_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
     ] = 100,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it say the object?")
+    ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
     ] = None,
@@ -193,7 +196,7 @@ def evaluate(
     from anachron.report.edits import edits_tables
     from anachron.report.evaluation import write_evaluation
 
-    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens))
+    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, generate))
     wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
@@ -208,7 +211,9 @@ def evaluate(
             say(f"{one.label}: settings: {one.source}")
     with progress_bar(model) as progress:
         result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
-    summary, notes = write_evaluation(result.targets, result.neighbours, result.updates, out / "report", result.objects)
+    summary, notes = write_evaluation(
+        result.targets, result.neighbours, result.updates, out / "report", result.objects, result.said
+    )
     if json_:
         print_json({"summary": summary.to_dicts(), "notes": notes, "run": str(out), "left_out": dict(cases.left_out)})
         return

@@ -255,6 +255,8 @@ def _row(case: EditCase) -> list[object]:
     row: list[object] = []
     for name in (item.name for item in fields(case)):
         value = getattr(case, name)
+        if name == "aliases" and not value:  # sets that have none keep the fingerprint of before there were any
+            continue
         if name in ("nearest", "random"):
             value = [[fact.prompt, fact.objects, fact.dist, fact.popularity, fact.subject] for fact in value]
         row.append(value)

@@ -1,7 +1,6 @@
 """Edit requests, and the token positions that editing needs in their texts."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +8,9 @@ from typing import Any
 from anachron.errors import DataError
 from anachron.lm.formats import check_pair, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise, whole_characters
+from anachron.text.whole_words import goes_on
 
 SLOT = "{}"
-UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +64,7 @@ class EditRequest:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether no word goes on from the span on either side."""
-    return not _goes_on(text[start - 1 : start], text[start]) and not _goes_on(text[end - 1], text[end : end + 1])
-
-
-def _goes_on(left: str, right: str) -> bool:
-    """Whether two neighbouring characters are of one word: letters, digits, and the marks that belong to letters.
-
-    Scripts that write words, or a name and its particle, without a space have no such border: any will do there, but
-    never one inside a character.
-    """
-    if right and unicodedata.category(right).startswith("M"):
-        return bool(left)
-    if not all(c and (c.isalnum() or unicodedata.category(c).startswith("M")) for c in (left, right)):
-        return False
-    return not any(unicodedata.name(c, "").startswith(UNSPACED) for c in (left, right))
+    return not goes_on(text[start - 1 : start], text[start]) and not goes_on(text[end - 1], text[end : end + 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
 from anachron.edit.methods import why_unsupported
 from anachron.edit.requests import EditRequest
@@ -14,9 +15,10 @@ from anachron.errors import DataError
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.evaluate.results import REPLACEMENT
+from anachron.evaluate.said import SPARE, names_of, said_rows
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.io import read_table
-from anachron.lm.generation import greedy_texts
+from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
 
@@ -40,6 +42,17 @@ PART_SCHEMA: dict[str, Any] = {
             }
         )
     ),
+    "said": pl.List(
+        pl.Struct(
+            {
+                "kind": pl.String(),
+                "prompt_number": pl.Int64(),
+                "text": pl.String(),
+                "new": pl.Float64(),
+                "old": pl.Float64(),
+            }
+        )
+    ),
     "fluency": pl.Float64(),
     "texts": pl.List(pl.String()),
 }
@@ -48,10 +61,11 @@ PART_SCHEMA: dict[str, Any] = {
 @dataclass(frozen=True, slots=True)
 class Judging:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
-    default what suits the device."""
+    default what suits the device. say: also let the model go on from each prompt, to see whether it says the object."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
+    say: bool = False
 
 
 @dataclass
@@ -65,6 +79,7 @@ class Verdict:
     targets: list[dict[str, Any]] = field(default_factory=list)
     neighbours: list[dict[str, Any]] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
+    said: list[dict[str, Any]] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 
@@ -129,10 +144,24 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
             mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             result.neighbours.append({"kind": kind, "number": number, "p": mean})
     result.objects = object_rows(case, p)
+    if judging.say:
+        result.said = said_rows(case, continuations(lm, case))
     if judging.fluency_tokens and case.generalization:
         result.texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
         result.fluency = fluency(result.texts)
     return result
+
+
+def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
+    """What the model writes after each prompt of an update: a few tokens more than its longest object has.
+
+    None where the update has no object that could be said.
+    """
+    names = [name for decision in DECISIONS for name in names_of(case, decision)]
+    if not names:
+        return []
+    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names]))
+    return greedy_continuations(lm, (case.text, *case.generalization), longest + SPARE)
 
 
 def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
@@ -179,7 +208,7 @@ def tables_of(
         .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
     )  # fmt: skip
     updates = (
-        all_parts.drop("targets", "neighbours", "objects", "texts")
+        all_parts.drop("targets", "neighbours", "objects", "said", "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
         .join(about, on="case_id", how="left", maintain_order="left")
     )
@@ -189,7 +218,11 @@ def tables_of(
         .join(_exploded(clean, "objects").rename({"p": "before"}), on=["case_id", *place], how="left",
               maintain_order="left")
     )  # fmt: skip
-    return {"targets": targets, "neighbours": neighbours, "updates": updates, "objects": objects}
+    said = _exploded(all_parts, "said").rename({name: f"{name}_after" for name in ("text", "new", "old")}).join(
+        _exploded(clean, "said").rename({name: f"{name}_before" for name in ("text", "new", "old")}),
+        on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
+    )  # fmt: skip
+    return {"targets": targets, "neighbours": neighbours, "updates": updates, "objects": objects, "said": said}
 
 
 def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:

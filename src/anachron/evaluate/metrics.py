@@ -21,7 +21,9 @@ from anachron.evaluate.results import (
     check_neighbours,
     check_objects,
     check_results,
+    check_said,
 )
+from anachron.evaluate.said import SAID_METRICS, said_metrics
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
 from anachron.probe.statistics import normal_mean, wilson
 
@@ -31,8 +33,9 @@ METRICS = (
     "fluency", "seconds",
 )  # fmt: skip
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
-MORE_METRICS = tuple(name for name in SCENARIO_METRICS if name not in METRICS)  # where a run has what they are made of
-SHARES = frozenset({"efficacy_success"})  # of yes and no, one an update
+# Those that are there only where a run has the tables that they are made of.
+MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *SAID_METRICS)
+SHARES = frozenset({"efficacy_success", "says_new", "says_old"})  # of yes and no, one an update
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 
@@ -50,7 +53,11 @@ def geometric_mean(logp: float, tokens: int) -> float:
 
 
 def update_metrics(
-    targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame, objects: pl.DataFrame | None = None
+    targets: pl.DataFrame,
+    neighbours: pl.DataFrame,
+    updates: pl.DataFrame,
+    objects: pl.DataFrame | None = None,
+    said: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """One row per mode, method and update with its `METRICS`; first of each mode the clean model, as ``unedited``.
 
@@ -63,7 +70,8 @@ def update_metrics(
     scenario.
 
     objects: the run's table of them, where it has updates that are no replacements. Their efficacy and generalization,
-    and the further columns of `MORE_METRICS`, are those of `scenario_metrics`.
+    and the further columns of `MORE_METRICS`, are those of `scenario_metrics`. said: the run's table of what the model
+    wrote, where it was asked to; its columns are those of `said_metrics`.
 
     Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
     """
@@ -71,6 +79,8 @@ def update_metrics(
     rows = _in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
     if objects is not None and objects.height:
         rows = _with_groups(rows, check_objects(objects, results[2]))
+    if said is not None and said.height:
+        rows = _with_said(rows, check_said(said, results[2]))
     return rows
 
 
@@ -85,6 +95,17 @@ def _with_groups(rows: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("scenario") == REPLACEMENT).then(name).otherwise(f"{name}{OF_GROUP}").alias(name)
         for name in shared
     ).drop([f"{name}{OF_GROUP}" for name in shared])
+
+
+def _with_said(rows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """Metrics, and beside them what the clean and the edited models said."""
+    before = {"text_before": "text_after", "new_before": "new_after", "old_before": "old_after"}
+    clean = said.group_by("mode", "case_id", "kind", "prompt_number", maintain_order=True).agg(
+        pl.col(name).drop_nulls().first() for name in before
+    )
+    clean = clean.with_columns(pl.lit(UNEDITED).alias("method"), *(pl.col(b).alias(a) for b, a in before.items()))
+    own = said_metrics(pl.concat([clean.select(said.columns), said]))
+    return rows.join(own, on=KEYS, how="left", maintain_order="left")
 
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:

@@ -49,6 +49,13 @@ OBJECTS: dict[str, DataType] = {
     **dict.fromkeys(["role", "object"], pl.String()),
     **dict.fromkeys(["before", "after"], pl.Float64()),
 }
+# One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
+SAID: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "prompt_number": pl.Int64(),
+    **dict.fromkeys(["text_before", "text_after"], pl.String()),
+    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
+}
 REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", "role", "object"})  # others may be null
 PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
 
@@ -80,6 +87,13 @@ def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     table = _check("objects", objects, OBJECTS, TARGET_KINDS, "object", "prompt_number", "role")
     _among("objects", table, "role", ROLES)
     _check_owners("objects", table, updates, ["after"])
+    return table
+
+
+def check_said(said: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models wrote, checked in the same way."""
+    table = _check("said", said, SAID, TARGET_KINDS, "prompt_number")
+    _check_owners("said", table, updates, ["new_after", "old_after"])
     return table
 
 

@@ -4,7 +4,7 @@
     clean/part-*.parquet        the unedited model's scores, computed once and shared by all methods
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
-    objects.parquet             the same of updates that are no replacements, where there are any
+    objects, said .parquet      the same of updates that are no replacements, and of what the model says, where asked
 
 Modes: ``independent`` edits each start from the clean model, as the papers judge; ``batch`` makes many updates true in
 one edit; ``sequential`` makes one after the other, each on top of the ones before, and judges all at the end.
@@ -61,7 +61,7 @@ class EvaluateSettings:
 class Evaluation:
     """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`).
 
-    objects: no rows where all updates are replacements.
+    objects: no rows where all updates are replacements. said: none where it was not asked for.
     """
 
     folder: Path
@@ -70,6 +70,7 @@ class Evaluation:
     neighbours: pl.DataFrame
     updates: pl.DataFrame
     objects: pl.DataFrame
+    said: pl.DataFrame
 
 
 def run_evaluation(
@@ -97,6 +98,8 @@ def run_evaluation(
         "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
     }  # fmt: skip
+    if settings.judging.say:  # a run without it has no such setting, as before there was one
+        identity["say"] = True
     with (
         identified(lm),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
@@ -147,7 +150,7 @@ class _Run:
         known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
         for name, table in tables.items():
-            if table.height or name != "objects":
+            if table.height or name not in ("objects", "said"):
                 write_table(self.folder / f"{name}.parquet", table)
         self._count_failures(tables["updates"])
         self.record |= {"status": "done", "finished": runs.now()}

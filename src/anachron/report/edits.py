@@ -34,6 +34,10 @@ MORE_COLUMNS = {  # the same, of what a run has only where its updates or its op
     "Gen. change ↑": ("generalization_change", 100, 1),
     "Static lost ↓": ("static_loss", 100, 1),
     "Others' rise ↓": ("others_rise", 100, 1),
+    "Says new ↑": ("says_new", 100, 1),
+    "Says old ↓": ("says_old", 100, 1),
+    "Gen. says new ↑": ("generalization_says_new", 100, 1),
+    "Gen. says old ↓": ("generalization_says_old", 100, 1),
 }
 Columns = Mapping[str, tuple[str, int, int]]
 SECTION = ("mode", "scenario")
@@ -44,13 +48,13 @@ IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\
 
 
 def edits_tables(summary: pl.DataFrame, width: int) -> list[Table]:
-    """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters; notes are under the last table.
+    """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters; notes are under the first table.
 
     A second table has what `MORE_COLUMNS` say, where it was measured: one would be too wide.
     """
     narrow, more = width < WIDE, _measured(summary, MORE_COLUMNS)
-    first = edits_table(summary, narrow=narrow, notes=not more)
-    return [first, edits_table(summary, narrow=narrow, columns=more)] if more else [first]
+    first = edits_table(summary, narrow=narrow)
+    return [first, edits_table(summary, narrow=narrow, columns=more, notes=False)] if more else [first]
 
 
 def edits_table(
@@ -120,12 +124,15 @@ def _leading(summary: pl.DataFrame) -> list[str]:
 def edit_notes(summary: pl.DataFrame) -> list[str]:
     """What a reader of the table must know: units, intervals, and means over fewer updates than were done."""
     _check(summary)
+    says = bool(_measured(summary, {name: of for name, of in MORE_COLUMNS.items() if name.startswith("Says")}))
     notes = [
-        "mean ± half of the 95 % interval over updates (normal; Efficacy-S: Wilson)",
+        f"mean ± half of the 95 % interval over updates (normal; Efficacy-S{', Says' * says}: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
     if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
         notes.append(f"{', '.join(groups)}: objects that hold against those that do not; Change: since the clean model")
+    if says:
+        notes.append("Says: the model's own text begins with the object, by any of its names")
     absent = [name for name, (metric, *_) in COLUMNS.items() if not summary[f"{metric}_n"].sum()]
     if absent and summary["done"].sum():
         notes.append(f"not measured: {', '.join(heading[:-2] for heading in absent)}")
