@@ -143,6 +143,9 @@ def test_scenarios_are_rows_of_their_own_and_their_measures_are_explained():
     assert cells["Change ↑"].to_list() == ["-"] * 3 + ["25.0 ± 0.0"] * 3
     assert not any("left out of the mean" in note for note in edit_notes(both))  # replacements have no such measure
     assert sum(line.startswith("├") for line in shown(edits_table(both))) == 1
+    tables = [shown(table) for table in edits_tables(both, 120)]  # a terminal has room for one scenario at a time
+    assert len(tables) == 3 and all("Archive" in " ".join(table[:3]) for table in tables[1:])
+    assert ["Wilson" in " ".join(table) for table in tables] == [False, True, False]
 
 
 def test_failures_have_a_column_and_numbers_that_differ_too():

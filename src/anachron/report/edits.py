@@ -4,7 +4,7 @@ Every cell is a mean over updates and half the width of its 95 % interval, to th
 as small models are edited in less than a tenth of one). The clean model comes first in each mode and scenario.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -48,23 +48,28 @@ IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\
 
 
 def edits_tables(summary: pl.DataFrame, width: int) -> list[Table]:
-    """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters; notes are under the first table.
+    """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters: one would be too wide.
 
-    A second table has what `MORE_COLUMNS` say, where it was measured: one would be too wide.
+    One table for each scenario, and behind it one of what `MORE_COLUMNS` say, where it was measured. Notes on all are
+    under the last scenario's first table.
     """
-    narrow, more = width < WIDE, _measured(summary, MORE_COLUMNS)
-    first = edits_table(summary, narrow=narrow)
-    return [first, edits_table(summary, narrow=narrow, columns=more, notes=False)] if more else [first]
+    tables, narrow = [], width < WIDE
+    parts = summary.partition_by("scenario", maintain_order=True)
+    for part in parts:
+        tables.append(edits_table(part, narrow=narrow, notes=edit_notes(summary) if part is parts[-1] else ()))
+        if more := _measured(part, MORE_COLUMNS):
+            tables.append(edits_table(part, narrow=narrow, columns=more, notes=()))
+    return tables
 
 
 def edits_table(
-    summary: pl.DataFrame, *, narrow: bool = False, columns: Columns = COLUMNS, notes: bool = True
+    summary: pl.DataFrame, *, narrow: bool = False, columns: Columns = COLUMNS, notes: Sequence[str] | None = None
 ) -> Table:
     """Rows of `anachron.evaluate.metrics.summarise` for the terminal, a section a mode and scenario.
 
     Mode, scenario and number of updates have columns only where they differ between rows, otherwise the title says
     them; failed updates have one where there are any. narrow: two lines a cell, so that a terminal of 80 letters has
-    room for it. columns: which to show. notes: under the table.
+    room for it. columns: which to show. notes: under the table; by default those of these rows.
     Raises `DataError` for a table that lacks a column or has no rows.
     """
     cells = printed(summary, columns)
@@ -73,7 +78,7 @@ def edits_table(
     table = Table(
         padding=(0, 0 if narrow else 1),
         title=escape(f"{TITLE}, {_same(summary)}" if _same(summary) else TITLE),
-        caption="\n".join(map(escape, edit_notes(summary))) if notes else None,
+        caption="\n".join(map(escape, edit_notes(summary) if notes is None else notes)) or None,
         caption_justify="left",
     )
     for name in cells.columns:
