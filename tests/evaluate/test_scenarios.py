@@ -156,6 +156,11 @@ def test_every_object_that_holds_must_win_against_every_other():
     assert (row["efficacy_difference"], row["efficacy_success"]) == (0.0625, 1.0)
     assert (row["efficacy_change"], row["static_loss"], row["others_rise"]) == (0.375, 0.1875, 0.125)
     assert (row["generalization_difference"], row["generalization_success"]) == (0.0, 0.0)
+    assert (row["new_win"], row["static_win"]) == (1.0, 1.0)
+    lost = metrics_of(rows(("new", 0.0, 0.75), ("static", 0.5, 0.125), ("other", 0.125, 0.125)))
+    assert (lost["new_win"], lost["static_win"], lost["efficacy_success"]) == (1.0, 0.0, 0.0)
+    alone = metrics_of(rows(("new", 0.0, 0.75), ("other", 0.125, 0.125)))
+    assert (alone["new_win"], alone["static_win"], alone["efficacy_success"]) == (None, None, 1.0)
 
 
 def test_without_a_plausible_other_nothing_tells_success():
@@ -196,12 +201,15 @@ def runs(draw):
     return table, updates
 
 
+PARTS = ("new_win", "static_win", "static_loss", "others_rise")  # on the update prompt alone
+
+
 def by_loop(scenario: str, table: list[dict[str, Any]], side: str) -> dict[str, Any]:
     """All metrics of one update, one object at a time; side: after, or before for the clean model."""
     prompts = []
     for number in range(3):
         own = [r for r in table if r["prompt_number"] == number]
-        found = dict.fromkeys(("difference", "success", "change", "static_loss", "others_rise"))
+        found = dict.fromkeys(("difference", "success", "change", *PARTS))
         if any(r[side] is None for r in own):
             prompts.append(found)
             continue
@@ -220,6 +228,11 @@ def by_loop(scenario: str, table: list[dict[str, Any]], side: str) -> dict[str, 
             if others:
                 found["difference"] = min(true) - max(others)
                 found["success"] = float(all(t > o for t in true for o in others))
+            if others and scenario == "AddObject":
+                for role in ("new", "static"):
+                    own_role = [r[side] for r in own if r["role"] == role]
+                    found[f"{role}_win"] = float(all(t > o for t in own_role for o in others))
+                assert found["success"] == found["new_win"] * found["static_win"]
         if moves["static"]:
             found["static_loss"] = sum(-min(m, 0) for m in moves["static"]) / len(moves["static"])
         if others:
@@ -230,7 +243,7 @@ def by_loop(scenario: str, table: list[dict[str, Any]], side: str) -> dict[str, 
         for measure in ("difference", "success", "change"):
             known = [p[measure] for p in few if p[measure] is not None]
             means[f"{name}_{measure}"] = sum(known) / len(known) if known else None
-    return means | {name: prompts[0][name] for name in ("static_loss", "others_rise")}
+    return means | {name: prompts[0][name] for name in PARTS}
 
 
 @settings(max_examples=40, deadline=None)

@@ -35,7 +35,9 @@ METRICS = (
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
 MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *SAID_METRICS)
-SHARES = frozenset({"efficacy_success", "says_new", "says_old"})  # of yes and no, one an update
+SHARES = frozenset(
+    {"efficacy_success", "new_win", "static_win", "says_new", "says_old"}
+)  # of yes and no, one an update
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 

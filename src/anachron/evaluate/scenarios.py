@@ -18,7 +18,7 @@ from anachron.io import Json
 JUDGED_BY_OBJECTS = ("Archive", "AddObject", "AddRelation", "AddEntity")
 SCENARIO_METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
-    "efficacy_change", "generalization_change", "static_loss", "others_rise",
+    "efficacy_change", "generalization_change", "new_win", "static_win", "static_loss", "others_rise",
 )  # fmt: skip
 
 
@@ -79,16 +79,21 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
       above 0 and every obsolete object lost probability. So none of them is the model's answer any more.
     * change: mean over its obsolete objects of p before - p after.
 
-    ``efficacy_*`` is on the update prompt, ``generalization_*`` the mean over the others. On the update prompt,
-    ``static_loss`` is the mean over static objects of -min(after - before, 0), the bleedover on the subject's own
-    facts, and ``others_rise`` the largest rise of an other one, max(after - before, 0): what was put in the place of
-    an archived object. A tie is no success. Null where nothing tells it: no other object, a failed update.
+    ``efficacy_*`` is on the update prompt, ``generalization_*`` the mean over the others. On the update prompt alone:
+
+    * ``new_win`` and ``static_win``, the two parts of success of a group that has new and static objects (AddObject):
+      whether every one of these wins against every one that does not hold.
+    * ``static_loss``: mean over static objects of -min(after - before, 0), the bleedover on the subject's own facts.
+    * ``others_rise``: largest rise of an other one, max(after - before, 0): what took the place of an archived object.
+
+    A tie is no success. Null where nothing tells it: no other object, a failed update.
     """
     prompt = objects.group_by(*KEYS, "kind", "prompt_number", maintain_order=True).agg(
         adds=(pl.col("role") == "new").any(),
         scored=pl.col("after").is_not_null().all(),
         compared=(pl.col("before").is_not_null() & pl.col("after").is_not_null()).all(),
-        holds=_of("after", "new", "static").min(),
+        new=_of("after", "new").min(),
+        static=_of("after", "static").min(),
         wrong=_of("after", OTHER, "obsolete").max(),
         other=_of("after", OTHER).max(),
         others=(pl.col("role") == OTHER).any(),
@@ -100,8 +105,14 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
         others_rise=(_of("after", OTHER) - _of("before", OTHER)).clip(lower_bound=0.0).max(),
     )
     adds, compared = pl.col("adds"), pl.col("compared")
-    gap = pl.when(adds).then(pl.col("holds") - pl.col("wrong")).otherwise(pl.col("other") - pl.col("obsolete"))
+    holds = pl.min_horizontal("new", "static")
+    gap = pl.when(adds).then(holds - pl.col("wrong")).otherwise(pl.col("other") - pl.col("obsolete"))
+    both = adds & pl.col("scored") & pl.col("others") & pl.col("static").is_not_null()
     judged = prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
+        *(
+            pl.when(both).then(pl.col(n) > pl.col("wrong")).cast(pl.Float64).alias(f"{n}_win")
+            for n in ("new", "static")
+        ),
         success=pl.when(pl.col("difference").is_not_null() & (adds | compared))
         .then((pl.col("difference") > 0) & (adds | pl.col("gone")))
         .cast(pl.Float64),
@@ -113,7 +124,7 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
     return judged.group_by(KEYS, maintain_order=True).agg(
         *(pl.col(name).filter(of_update).mean().alias(f"efficacy_{name}") for name in _MEASURES),
         *(pl.col(name).filter(of_rest).mean().alias(f"generalization_{name}") for name in _MEASURES),
-        *(pl.col(name).filter(of_update).mean() for name in ("static_loss", "others_rise")),
+        *(pl.col(name).filter(of_update).mean() for name in ("new_win", "static_win", "static_loss", "others_rise")),
     )
 
 

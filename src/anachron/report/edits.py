@@ -32,6 +32,8 @@ COLUMNS = {  # heading: metric of `anachron.evaluate.metrics.summarise`, factor,
 MORE_COLUMNS = {  # the same, of what a run has only where its updates or its options ask for it
     "Change ↑": ("efficacy_change", 100, 1),
     "Gen. change ↑": ("generalization_change", 100, 1),
+    "New win ↑": ("new_win", 100, 1),
+    "Static win ↑": ("static_win", 100, 1),
     "Static lost ↓": ("static_loss", 100, 1),
     "Others' rise ↓": ("others_rise", 100, 1),
     "Says new ↑": ("says_new", 100, 1),
@@ -129,9 +131,11 @@ def _leading(summary: pl.DataFrame) -> list[str]:
 def edit_notes(summary: pl.DataFrame) -> list[str]:
     """What a reader of the table must know: units, intervals, and means over fewer updates than were done."""
     _check(summary)
-    says = bool(_measured(summary, {name: of for name, of in MORE_COLUMNS.items() if name.startswith("Says")}))
+    more = _measured(summary, MORE_COLUMNS)
+    says = any(name.startswith("Says") for name in more)
+    shares = ["Efficacy-S", *["New win, Static win"] * ("New win ↑" in more), *["Says"] * says]
     notes = [
-        f"mean ± half of the 95 % interval over updates (normal; Efficacy-S{', Says' * says}: Wilson)",
+        f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
     if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
@@ -145,7 +149,7 @@ def edit_notes(summary: pl.DataFrame) -> list[str]:
     for row in summary.iter_rows(named=True):
         gaps: dict[int, list[str]] = {}
         own = summary.filter(pl.col("scenario") == row["scenario"])
-        for heading, (metric, *_) in {**COLUMNS, **_measured(summary, MORE_COLUMNS)}.items():
+        for heading, (metric, *_) in {**COLUMNS, **more}.items():
             if heading not in absent and own[f"{metric}_n"].sum():  # nothing of the scenario has it: "-" says so
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
         apart = [row[name] for name in SECTION if name in _leading(summary)]
