@@ -313,6 +313,47 @@ def test_scenarios_left_out_are_said(rows: list[dict[str, Any]], tmp_path: Path,
     assert "left out: 1 update, scenario Archive" in capsys.readouterr().err
 
 
+def test_groups_of_a_scenario_are_made_judged_and_shown(
+    rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for row in rows[:2]:
+        row = row | {"objects": [o for o in row["objects"] if o["decision"] == "obsolete"], "is_replace": False}
+        rows = [*rows, row | {"scenario": "Archive", "case_id": row["case_id"] + 1000}]
+    path, out = write(tmp_path / "five.json", rows), tmp_path / "run"
+    command = ["evaluate", "demo", "--updates", path, "--out", out, *FT, *QUICK]
+    assert run(*command, "--methods", "FT", "--scenario", "Archive") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Edited models, mode independent, scenario Archive, 2 updates" in printed and "Others' rise" in printed
+    assert {"objects.parquet", "targets.parquet"} <= {p.name for p in out.iterdir()}
+    summary = pl.read_csv(out / "report" / "edits.csv")
+    assert summary["scenario"].to_list() == ["Archive"] * 2 and summary["efficacy_change"][1] > 0
+    assert "| Change ↑ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
+    assert run(*command, "--methods", "FT,ROME", "--no-covariance", "--scenario", "Archive") == 2
+    assert "ROME cannot make updates of the scenario Archive; FT, FT+L, LoRA, PROMPT can" in said_by(capsys)
+    assert run(*command, "--methods", "FT", "--scenario", "Archived") == 2
+    assert "unknown scenario 'Archived'; use one of ReplaceObject, Archive" in said_by(capsys)
+    assert run(*command, "--methods", "FT", "--scenario", ",") == 2
+    assert "no scenario is named" in said_by(capsys)
+    made = tmp_path / "archive.safetensors"
+    assert run("edit", "demo", "--updates", path, "--method", "FT", *FT, "--scenario", "Archive", "--out", made) == 0
+    assert "FT: making 2 updates" in capsys.readouterr().err and load_edit(made).count == 2
+
+
+def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "run"
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", "--out", out, *QUICK]
+    assert run(*command, "--generate") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Says: the model's own text begins with the object" in printed
+    said = pl.read_parquet(out / "said.parquet")
+    assert said["old_before"].mean() > 0.5 and said["new_before"].sum() == 0  # the demo model says what it was taught
+    assert said.filter(kind="update")["new_after"].mean() == 1
+    assert pl.read_csv(out / "report" / "edits.csv")["says_new"].to_list() == [0, 1]
+    assert "| Says new ↑ | Says old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
+    assert run(*command) == 2
+    assert "say: True -> None" in said_by(capsys)
+
+
 # train-mend
 
 

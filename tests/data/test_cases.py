@@ -173,6 +173,22 @@ def test_wikifactdiff_with_our_columns(load):
     assert case.question_templates == ("who led [SUBJ]?",)
 
 
+def test_objects_may_have_other_names(load):
+    macron = entity("Macron") | {"decision": "new", "aliases": ["Emmanuel Macron", "Macron", "Emmanuel Macron"]}
+    hollande = entity("Hollande") | {"decision": "obsolete", "aliases": None}
+    (case,) = load(update(objects=[macron, hollande])).cases
+    assert case.aliases == (("Macron", "Emmanuel Macron"),)
+    message = refused(load, update(objects=[macron | {"aliases": [1]}, hollande]))
+    assert "objects[0].aliases[0] is 1; it must be a text" in message
+
+
+def test_other_names_are_part_of_a_set_and_none_change_nothing(load):
+    macron, hollande = (entity(o) | {"decision": d} for o, d in (("Macron", "new"), ("Hollande", "obsolete")))
+    plain = load(update(objects=[macron, hollande]))
+    assert load(update(objects=[macron | {"aliases": []}, hollande])).fingerprint() == plain.fingerprint()
+    assert load(update(objects=[macron | {"aliases": ["M."]}, hollande])).fingerprint() != plain.fingerprint()
+
+
 def test_a_count_holds_from_its_point_in_time(load):
     objects = [
         entity("10") | {"decision": "new", "point_in_time": "2022"},
@@ -217,6 +233,7 @@ def test_zsre(load):
         generalization=("What university did Watts Humphrey take part in?",),
         nearest=(NeighbourFact(prompt, ("Hugo Weaving",), None, None, None),),
         objects=(("University of Michigan", "new"), ("Illinois Institute of Technology", "obsolete")),
+        aliases=(("Illinois Institute of Technology", "IIT"),),
     )
     other = found.cases[1]
     assert (other.case_id, other.new, other.old, other.objects) == ("1", "", None, ())
@@ -263,6 +280,7 @@ def test_flat_records_with_the_least_and_with_lists(load):
     first, second = load(least, several).cases
     assert (first.old, first.generalization, first.nearest) == (None, (), ())
     assert (second.old, len(second.generalization)) == ("Lima", 2)
+    assert (first.aliases, second.aliases) == ((), (("Lima", "Ciudad de los Reyes"),))
     assert [fact.objects for fact in second.nearest] == [("Santiago",), ("South America",)]
 
 

@@ -9,7 +9,7 @@ import transformers
 from anachron.edit.base import Edit, edited
 from anachron.edit.contexts import TOP_K, sampled_contexts
 from anachron.errors import ConfigError
-from anachron.lm.generation import continued, greedy_texts
+from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from tiny import TOKENIZERS, make_lm
@@ -110,6 +110,38 @@ def test_the_checkpoint_s_settings_are_not_used_and_kept(own: dict[str, Any]):
 
 def test_no_prompts_no_texts():
     assert greedy_texts(make_lm("gpt2"), [], 10) == []
+    assert greedy_continuations(make_lm("gpt2"), [], 10) == []
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_continuations_have_the_same_number_of_tokens_each(kind: str):
+    lm = make_lm("gpt2", kind)
+    lm.tokenizer.eos_token = None
+    expected = [naive(lm, prompt, len(typed(lm, prompt)) + 7) for prompt in PROMPTS]
+    assert greedy_continuations(lm, PROMPTS, 7) == expected
+    prefix = "Angela Merkel is in Berlin. "
+    with edited(lm, Edit(prefix=prefix)):
+        found = greedy_continuations(lm, PROMPTS, 7)
+    assert found == [naive(lm, prompt, len(typed(lm, prompt)) + 7, prefix) for prompt in PROMPTS] != expected
+
+
+def test_a_continuation_ends_with_the_text():
+    lm = make_lm("llama", "mistral")
+    whole = greedy_continuations(lm, [PROMPTS[1]], 8)[0]
+    ids = torch.tensor([typed(lm, PROMPTS[1])])
+    written = continued(lm.model, ids, 8)[0, ids.shape[1] :].tolist()
+    assert lm.tokenizer.eos_token_id not in written
+    place = next(i for i, token in enumerate(written) if i > 1 and token not in written[:i])
+    lm.tokenizer.eos_token = lm.tokenizer.convert_ids_to_tokens(written[place])
+    cut = greedy_continuations(lm, [PROMPTS[1]], 8)[0]
+    assert cut == lm.tokenizer.decode(written[:place], skip_special_tokens=True) != whole
+
+
+def test_a_full_context_has_no_continuation():
+    lm = make_lm("gpt2", "gpt2", max_position_embeddings=20)
+    long = " ".join(["Paris is the capital of France."] * 8)
+    short, none = greedy_continuations(lm, ["France", long], 5)
+    assert (short, none) == (naive(lm, "France", len(typed(lm, "France")) + 5), "")
 
 
 # Sampled

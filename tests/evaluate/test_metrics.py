@@ -66,7 +66,7 @@ def test_an_update_by_hand():
     (row,) = judged(targets, neighbours, [update()])
     assert row == {
         "mode": "independent", "method": "rome", "case_id": "1", "status": "done", "reason": None, "relation": "P35",
-        "popularity": 7.0, "efficacy_difference": 0.25, "efficacy_success": 1.0,
+        "popularity": 7.0, "scenario": "ReplaceObject", "efficacy_difference": 0.25, "efficacy_success": 1.0,
         "generalization_difference": (0.5 - 0.125 + 0 + 1) / 4, "generalization_success": 0.5,
         "bleedover_nearest": 0.125, "bleedover_random": 0.125, "bleedover_nearest_absolute": 0.375,
         "bleedover_random_absolute": 0.125, "fluency": 4.0, "seconds": 2.0,

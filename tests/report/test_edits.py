@@ -14,7 +14,15 @@ from rich.console import Console
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.metrics import METRICS, bleedover_bins, summarise, update_metrics
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
-from anachron.report.edits import edit_notes, edits_latex, edits_markdown, edits_table, printed, write_edits
+from anachron.report.edits import (
+    edit_notes,
+    edits_latex,
+    edits_markdown,
+    edits_table,
+    edits_tables,
+    printed,
+    write_edits,
+)
 from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
 
@@ -38,7 +46,7 @@ HEADINGS = [
 
 
 def row(method, means, halves, **cells):
-    found = {"mode": "independent", "method": method, "done": 10494, "failed": 0}
+    found = {"mode": "independent", "scenario": "ReplaceObject", "method": method, "done": 10494, "failed": 0}
     for metric, mean, half in zip(SHOWN, means, halves, strict=True):
         factor = 1 if metric in ("fluency", "seconds") else 100
         mean, half = mean / factor, half / factor
@@ -98,6 +106,46 @@ def test_modes_are_sections_and_each_is_named_once():
     assert sum("independent" in line for line in lines) == sum("batch" in line for line in lines) == 1
     assert sum(line.startswith("├") for line in lines) == 1
     assert printed(both)["mode"].to_list() == ["independent"] * 3 + ["batch"] * 3
+
+
+def more(table, **values):
+    """With further metrics, the same in every row: a mean of all its updates, or of none."""
+    return table.with_columns(
+        column
+        for name, mean in values.items()
+        for column in (
+            pl.lit(mean, pl.Float64).alias(name),
+            *(pl.lit(mean, pl.Float64).alias(f"{name}{end}") for end in ("_low", "_high")),
+            pl.lit(0 if mean is None else 10494).alias(f"{name}_n"),
+        )
+    )
+
+
+def test_what_only_some_runs_measure_has_a_table_of_its_own_on_a_terminal():
+    plain = edits_tables(published(), 120)
+    assert [shown(table) for table in plain] == [shown(edits_table(published()))]
+    said = more(published(), says_new=0.625, generalization_says_new=None)
+    first, second = edits_tables(said, 80)
+    assert "Efficacy-S, Says: Wilson" in " ".join(" ".join(shown(first, 80)).split())
+    text = " ".join(shown(second, 80))
+    assert "62.5" in text and "Wilson" not in text and "Gen" not in text
+    assert printed(said).columns == ["method", *HEADINGS, "Says new ↑"]
+    assert "Says new" in edits_markdown(said) and "Says new" in edits_latex(said)
+
+
+def test_scenarios_are_rows_of_their_own_and_their_measures_are_explained():
+    archive = more(published(), efficacy_change=0.25).with_columns(scenario=pl.lit("Archive"))
+    assert edits_tables(archive, 120)[0].title == "Edited models, mode independent, scenario Archive, 10,494 updates"
+    assert any(note.startswith("Archive: objects that hold against those that do not") for note in edit_notes(archive))
+    both = pl.concat([more(published(), efficacy_change=None), archive])
+    cells = printed(both)
+    assert cells["scenario"].to_list() == ["ReplaceObject"] * 3 + ["Archive"] * 3
+    assert cells["Change ↑"].to_list() == ["-"] * 3 + ["25.0 ± 0.0"] * 3
+    assert not any("left out of the mean" in note for note in edit_notes(both))  # replacements have no such measure
+    assert sum(line.startswith("├") for line in shown(edits_table(both))) == 1
+    tables = [shown(table) for table in edits_tables(both, 120)]  # a terminal has room for one scenario at a time
+    assert len(tables) == 3 and all("Archive" in " ".join(table[:3]) for table in tables[1:])
+    assert ["Wilson" in " ".join(table) for table in tables] == [False, True, False]
 
 
 def test_failures_have_a_column_and_numbers_that_differ_too():

@@ -29,6 +29,10 @@ Updates = Annotated[
         help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json, .jsonl, .parquet)."
     ),
 ]
+Scenario = Annotated[
+    str,
+    typer.Option(help="Which updates: ReplaceObject, Archive, AddObject, AddRelation, AddEntity; several with commas."),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
 CorpusOption = Annotated[
     str | None,
@@ -66,6 +70,7 @@ def edit(
         Path | None, typer.Option(help="Also write the edited model, as a new Hugging Face folder.")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be asked for.")] = False,
+    scenario: Scenario = "ReplaceObject",
     limit: Limit = None,
     split: Split = None,
     dataset_revision: DatasetRevision = None,
@@ -90,7 +95,7 @@ def edit(
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
     from anachron.data.cases import load_cases
-    from anachron.edit.methods import make_edit
+    from anachron.edit.methods import check_scenarios, make_edit
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
     from anachron.evaluate.run import askable
@@ -102,8 +107,10 @@ def edit(
         raise ConfigError("--save-model: PROMPT changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
-    cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
-    requests, failures = askable(cases.cases)
+    scenarios = split_commas(scenario)
+    cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
+    check_scenarios(wanted.methods, {case.scenario for case in cases.cases})
+    asked, failures = askable(cases.cases, wanted.methods[0])
     if failures and not skip:
         raise DataError(
             f"{len(failures)} of {len(cases.cases)} updates cannot be made, for instance: {failures[0].reason}; mend "
@@ -111,7 +118,7 @@ def edit(
         )
     if failures:
         warn(f"{len(failures)} of {len(cases.cases)} updates are left out, for instance: {failures[0].reason}")
-    if not requests:
+    if not asked:
         raise DataError(f"{updates}: none of its {len(cases.cases)} updates can be made")
     lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
@@ -119,10 +126,9 @@ def edit(
     )  # fmt: skip
     (planned,) = _plan(lm, wanted)
     if not json_:
-        say(f"{planned.method}: making {_updates(len(requests))}; settings: {planned.source}")
-    made = make_edit(
-        lm, planned.method, [request for _, request in requests], planned.settings, planned.resources, planned.sites
-    )
+        say(f"{planned.method}: making {_updates(len(asked))}; settings: {planned.source}")
+    requests = [request for _, own in asked for request in own]
+    made = make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
     made = replace(made, about=made.about | {
         "settings_from": planned.source, "updates": updates, "updates_fingerprint": cases.fingerprint(),
         "left_out": len(failures), **{name: planned.identity()[name] for name in ("covariance", "network")},
@@ -150,9 +156,13 @@ def evaluate(
     fluency_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
     ] = 100,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it say the object?")
+    ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
     ] = None,
+    scenario: Scenario = "ReplaceObject",
     limit: Limit = None,
     split: Split = None,
     dataset_revision: DatasetRevision = None,
@@ -179,15 +189,18 @@ def evaluate(
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
     from anachron.data.cases import BEYOND_LIMIT, load_cases
+    from anachron.edit.methods import check_scenarios
     from anachron.evaluate.judge import Judging
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.probe.run import Callbacks
-    from anachron.report.edits import WIDE, edits_table
+    from anachron.report.edits import edits_tables
     from anachron.report.evaluation import write_evaluation
 
-    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens))
+    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, generate))
     wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
-    cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
+    scenarios = split_commas(scenario)
+    cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
+    check_scenarios(wanted.methods, {case.scenario for case in cases.cases})
     lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
@@ -198,12 +211,15 @@ def evaluate(
             say(f"{one.label}: settings: {one.source}")
     with progress_bar(model) as progress:
         result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
-    summary, notes = write_evaluation(result.targets, result.neighbours, result.updates, out / "report")
+    summary, notes = write_evaluation(
+        result.targets, result.neighbours, result.updates, out / "report", result.objects, result.said
+    )
     if json_:
         print_json({"summary": summary.to_dicts(), "notes": notes, "run": str(out), "left_out": dict(cases.left_out)})
         return
     console = stdout()
-    console.print(edits_table(summary, narrow=console.width < WIDE))
+    for table in edits_tables(summary, console.width):
+        console.print(table)
     others = {reason: count for reason, count in cases.left_out.items() if reason != BEYOND_LIMIT}
     for reason, count in others.items():
         say(f"left out: {_updates(count)}, {reason}")

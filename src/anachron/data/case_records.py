@@ -42,6 +42,7 @@ class EditCase:
     popularity: of the subject.
     start, end: first and last date on which the new object is true; precision: year, month or day, of the start.
     old_start: first date on which the old object was true. Dates as in `anachron.core.dates.Date`.
+    aliases: (label, other name) of objects that have other names.
     question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
     """
 
@@ -62,6 +63,7 @@ class EditCase:
     precision: str | None = None
     old_start: str | None = None
     question_templates: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:

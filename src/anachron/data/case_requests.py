@@ -6,8 +6,8 @@ relation_id}, paraphrase_prompts, neighborhood_prompts``; neighbours are other s
 
 zsRE, as MEND and ROME evaluate it: ``subject, src, rephrase, alt, answers, loc, loc_ans``; ``src`` is the question,
 ``alt`` the object to be made true (as MEND and EasyEdit use it; ROME's own evaluation teaches the first of ``answers``
-instead), the first of ``answers`` the one that was true before, ``loc`` a question of Natural Questions without its
-question mark.
+instead), the first of ``answers`` the one that was true before and the rest its other names, ``loc`` a question of
+Natural Questions without its question mark.
 
 Flat (EasyEdit): ``prompt, subject, target_new`` and maybe ``ground_truth, rephrase_prompt, locality_prompt,
 locality_ground_truth``, each a text or a list of texts.
@@ -63,7 +63,8 @@ def _case(
 ) -> EditCase:
     """From a record with these names for its prompt, its objects, its other prompt, and a neighbour and its object."""
     target = record.get(new).label()
-    before = next(iter(record.get(old).labels()), None)
+    names = record.get(old).labels()
+    before = names[0] if names else None
     return EditCase(
         case_id=case_id,
         subject=record.get("subject").some_label(),
@@ -73,6 +74,7 @@ def _case(
         generalization=record.get(other).prompts(),
         nearest=_located(record.get(located[0]), record.get(located[1])),
         objects=_objects(target, before),
+        aliases=tuple((names[0], name) for name in dict.fromkeys(names[1:]) if name != names[0]),
     )
 
 

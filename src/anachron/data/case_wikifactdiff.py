@@ -3,8 +3,8 @@
 ``case_id, subject {id, label, description}, relation {id, label, description}, update_prompt, generalization_prompts,
 subject_is_ph_new, relation_is_temp_func, is_replace, subject_popularity, objects [{id, label, description, decision}],
 neighborhood [{subject, dist, objects [{object, prompt}]}]``; every prompt ends in a blank, ``____``. Ours besides:
-``scenario``, ``random_neighborhood``, ``popularity`` of a neighbour, ``start``, ``end`` and ``point_in_time`` of an
-object, and ``start, end, precision, question_templates`` of an update.
+``scenario``, ``random_neighborhood``, ``popularity`` of a neighbour, ``start``, ``end``, ``point_in_time`` and
+``aliases`` (other names, a list of texts) of an object, and ``start, end, precision, question_templates`` of an update.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class _Object:
     decision: str
     start: str | None
     end: str | None
+    aliases: tuple[str, ...]
 
 
 def update_scenario(record: Part) -> str:
@@ -61,6 +62,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
         precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
         old_start=old.start if old else None,
         question_templates=record.get("question_templates").labels(),
+        aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
     )
 
 
@@ -80,7 +82,8 @@ def _decision(item: Part) -> str:
 def _object(item: Part) -> _Object:
     """A count or measure that is true at a point in time is taken to be true from then on."""
     start = item.get("start").date() or item.get("point_in_time").date()
-    return _Object(item.get("label").label() or "", _decision(item), start, item.get("end").date())
+    label, aliases = item.get("label").label() or "", item.get("aliases").labels()
+    return _Object(label, _decision(item), start, item.get("end").date(), aliases)
 
 
 def _neighbours(part: Part) -> tuple[NeighbourFact, ...]:

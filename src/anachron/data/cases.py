@@ -7,7 +7,7 @@ empty) is kept, for a judge to say so.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -65,16 +65,16 @@ _FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT)
 
 
 def load_cases(
-    name: str, *, split: str | None = None, revision: str | None = None, scenario: str | None = "ReplaceObject",
-    limit: int | None = None, seed: int = 0,
+    name: str, *, split: str | None = None, revision: str | None = None,
+    scenario: str | Sequence[str] | None = "ReplaceObject", limit: int | None = None, seed: int = 0,
 ) -> CaseSet:  # fmt: skip
     """Load and check the updates of a data set.
 
     name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact or zsRE; the
         bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
     split, revision: of a hub data set.
-    scenario: keep the updates of this one (`anachron.core.scenarios.SCENARIOS`); None keeps all. CounterFact and zsRE
-        know replacements only.
+    scenario: keep the updates of this one, or these (`anachron.core.scenarios.SCENARIOS`); None keeps all. CounterFact
+        and zsRE know replacements only.
     limit: keep the first so many of these.
     seed: of the random facts, for WikiFactDiff files without ``random_neighborhood``, as the published ones are: up to
         `DRAWN` a case, uniformly from the distinct nearest facts of all updates of the scenario, whatever the limit,
@@ -82,11 +82,14 @@ def load_cases(
 
     Raises `DataError` naming the record, value, rule and fix of the first thing that is wrong.
     """
-    if scenario is not None and scenario not in SCENARIOS:
-        raise ConfigError(f"unknown scenario {scenario!r}; use one of {', '.join(SCENARIOS)}, or none for all")
+    wanted = SCENARIOS if scenario is None else (scenario,) if isinstance(scenario, str) else tuple(scenario)
+    if not wanted:
+        raise ConfigError(f"no scenario is named; give one at least of {', '.join(SCENARIOS)}")
+    if unknown := [one for one in wanted if one not in SCENARIOS]:
+        raise ConfigError(f"unknown scenario {unknown[0]!r}; use one of {', '.join(SCENARIOS)}, or none for all")
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: at least one update must be kept; give 1 or more, or leave it out")
-    found = _Reading(name, scenario)
+    found = _Reading(name, wanted)
     for number, row in enumerate(_records(name, split, revision), 1):
         try:
             found.add(number, row)
@@ -105,8 +108,8 @@ def load_cases(
 class _Reading:
     """What has been read of a file so far: each record must agree with those before it."""
 
-    def __init__(self, name: str, scenario: str | None) -> None:
-        self.name, self.scenario = name, scenario
+    def __init__(self, name: str, scenarios: Sequence[str]) -> None:
+        self.name, self.scenarios = name, scenarios
         self.form: _Format | None = None
         self.drawn: bool | None = None  # whether the file brings random facts
         self.nq: bool | None = None
@@ -127,7 +130,7 @@ class _Reading:
         id = self._id(number, record)
         record = Part(row, f"record {number} (case_id {id})")
         scenario = update_scenario(record) if form is _WIKIFACTDIFF else "ReplaceObject"
-        if self.scenario not in (None, scenario):
+        if scenario not in self.scenarios:
             self.others[scenario] += 1
             return
         self._agree(record)
@@ -174,7 +177,8 @@ class _Reading:
             raise DataError(f"{self.name} has no records; give at least one update")
         if not self.cases:
             others = ", ".join(f"{name} {count}" for name, count in sorted(self.others.items()))
-            raise DataError(f"{self.name} has no update of the scenario {self.scenario}, only {others}; choose another")
+            wanted = " or ".join(self.scenarios)
+            raise DataError(f"{self.name} has no update of the scenario {wanted}, only {others}; choose another")
         return self.cases
 
 
@@ -251,6 +255,8 @@ def _row(case: EditCase) -> list[object]:
     row: list[object] = []
     for name in (item.name for item in fields(case)):
         value = getattr(case, name)
+        if name == "aliases" and not value:  # sets that have none keep the fingerprint of before there were any
+            continue
         if name in ("nearest", "random"):
             value = [[fact.prompt, fact.objects, fact.dist, fact.popularity, fact.subject] for fact in value]
         row.append(value)

@@ -165,6 +165,18 @@ def target_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor
     return -means([len(t.targets) for t in texts]).to(logp) @ logp
 
 
+def removal_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+    """Mean unlikelihood, -log(1 - p) in nats, of each text's target tokens, shape (texts,).
+
+    Zero where the model says none of them; arguments as of `target_losses`. log(1 - p) is the log of what all other
+    tokens share, which stays exact where p is almost 1. Source: Welleck and others, 2020, equation 3.
+    """
+    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    wide = at_least_float32(logits)
+    others = wide.scatter(1, wanted[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)
+    return -means([len(t.targets) for t in texts]).to(others) @ others
+
+
 def means(lengths: Sequence[int]) -> torch.Tensor:
     """The matrix (runs, sum of lengths) that takes the mean of each run of that length in a row of numbers.
 
@@ -182,6 +194,9 @@ def fit(
 ) -> None:  # fmt: skip
     """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
 
+    The loss of a target to be removed is its unlikelihood. It takes one step at least, however low that is: a removal
+    is asked for as a loss of probability, and there is some to lose.
+
     settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
     position before the target. after_step: is called when the tensors have moved. apart: the first dimension of each
     tensor is the texts', and each text has a loss and an end of its own. during: what is in force while the texts of
@@ -189,15 +204,17 @@ def fit(
     words.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
-    share = 1 if apart else len(marked)
+    share, removed = 1 if apart else len(marked), torch.tensor([m.remove for m in marked])
     with torch.enable_grad():
-        for _ in range(settings.steps):
+        for step in range(settings.steps):
             losses, gradients = _losses_and_gradients(model, marked, trained, share, last_position, during)
             losses = losses if apart else losses.sum()[None]
             if not losses.isfinite().all():
                 bad = losses[~losses.isfinite()][0].item()
                 raise DataError(f"the loss of {name} is {bad}; use a lower rate or dtype float32")
             done = losses < settings.stop_below
+            if step == 0:
+                done &= ~(removed if apart else removed.any()).to(done.device)
             if done.all():
                 return
             finished = [tensor.detach()[done] for tensor in trained] if apart else []
@@ -222,7 +239,11 @@ def _losses_and_gradients(
         columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
         with during(range(first, first + len(part))):
             logits = answer_logits(model, batch(model, part).ids, rows, columns)
-        losses = target_losses(logits, part) / share
+        losses = target_losses(logits, part)
+        if any(m.remove for m in part):
+            removed = torch.tensor([m.remove for m in part], device=losses.device)
+            losses = torch.where(removed, removal_losses(logits, part), losses)
+        losses = losses / share
         found.append(losses.detach())
         for into, gradient in zip(sums, torch.autograd.grad(losses.sum(), trained), strict=True):
             into += gradient

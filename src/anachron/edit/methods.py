@@ -1,7 +1,7 @@
 """The one place where the methods are listed, and `make_edit` and `make_edits`, which run any of them."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -46,6 +46,10 @@ class Resources:
 Make = Callable[[LanguageModel, Sequence[EditRequest], Any, Sites, Resources, bool], list[Edit]]
 
 
+INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
+REMOVING = (*INSERTING, "Archive")
+
+
 @dataclass(frozen=True)
 class Method:
     """settings: its dataclass. modules: of settings and sites, those whose covariance it needs.
@@ -53,6 +57,9 @@ class Method:
     make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. together: whether
     it makes many of those at once; others are given one request at a time. dense: whether its edits are as large as the
     weight that they change.
+    scenarios: the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be
+    taken out with nothing in its place, which a method that only writes a value in cannot do. Other is nobody's: its
+    groups mix changes, so no one thing is asked for.
     """
 
     settings: type
@@ -62,6 +69,7 @@ class Method:
     needs_sites: bool = True
     together: bool = False
     dense: bool = False
+    scenarios: tuple[str, ...] = INSERTING
 
 
 def _one(settings: Any, sites: Sites) -> tuple[str, ...]:
@@ -91,9 +99,10 @@ def _mend(
 
 METHODS: dict[str, Method] = {
     "FT": Method(
-        FtSettings, lambda lm, r, s, sites, more, apart: ft(lm, r, s, sites, apart=apart), together=True, dense=True
+        FtSettings, lambda lm, r, s, sites, more, apart: ft(lm, r, s, sites, apart=apart),
+        together=True, dense=True, scenarios=REMOVING,
     ),
-    "FT+L": Method(FtSettings, _ft_inside, together=True, dense=True),
+    "FT+L": Method(FtSettings, _ft_inside, together=True, dense=True, scenarios=REMOVING),
     "MEND": Method(MendSettings, _mend, needs_network=True, together=True),
     "ROME": Method(
         RomeSettings, lambda lm, r, s, sites, more, apart: rome(lm, r, s, sites, more.covariance, apart=apart),
@@ -112,8 +121,10 @@ METHODS: dict[str, Method] = {
         EmmetSettings, lambda lm, r, s, sites, more, apart: emmet(lm, r, s, sites, more.covariance, apart=apart),
         _one, together=True,
     ),
-    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more, apart: [lora(lm, r, s, sites)]),
-    "PROMPT": Method(PromptSettings, lambda lm, r, s, sites, more, apart: [prompt(lm, r, s)], needs_sites=False),
+    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more, apart: [lora(lm, r, s, sites)], scenarios=REMOVING),
+    "PROMPT": Method(
+        PromptSettings, lambda lm, r, s, sites, more, apart: [prompt(lm, r, s)], needs_sites=False, scenarios=REMOVING
+    ),
 }  # fmt: skip
 
 
@@ -123,6 +134,23 @@ def method_named(name: str) -> str:
     if found is None:
         raise ConfigError(f"method {name!r}: choose one of {', '.join(METHODS)}")
     return found
+
+
+def why_unsupported(method: str, scenario: str) -> str | None:
+    """What to say of a method that cannot make the updates of a scenario, with those that can; None where it can."""
+    name = method_named(method)
+    if scenario in METHODS[name].scenarios:
+        return None
+    able = [other for other, record in METHODS.items() if scenario in record.scenarios]
+    return f"{name} cannot make updates of the scenario {scenario}; {', '.join(able) or 'no method'} can"
+
+
+def check_scenarios(methods: Iterable[str], scenarios: Collection[str]) -> None:
+    """Raise `ConfigError` for a method that supports none of the scenarios: each of its updates would fail."""
+    for method in methods:
+        reasons = [why_unsupported(method, scenario) for scenario in sorted(scenarios)]
+        if reasons and all(reasons):
+            raise ConfigError(f"{reasons[0]}; choose another method or scenario")
 
 
 def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
@@ -154,8 +182,9 @@ def make_edit(
     method: one of `METHODS`, in any case. settings: of its dataclass; by default the preset for this model. requests:
     made true together (ROME makes them one on top of the other).
 
-    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target), `ConfigError` where
-    something that the method needs is missing, and `ModelError` for layers that it cannot change.
+    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target, a removal by a method that
+    only inserts), `ConfigError` where something that the method needs is missing, and `ModelError` for layers that it
+    cannot change.
     """
     if not requests:
         raise DataError(f"{method_named(method)}: no update was given; an edit needs one request at least")
@@ -175,9 +204,9 @@ def make_edits(
     """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
 
     ROME, MEMIT, AlphaEdit, EMMET and MEND make them together, FT as many at a time as there is room for their weights,
-    LoRA and PROMPT one after the other. A request that cannot be
-    made, or for which memory does not suffice, has its `DataError` or `BackendError` in place of an edit. An edit's
-    seconds are those that were made together divided by their number.
+    LoRA and PROMPT one after the other. A request that cannot be made, or for which memory does not suffice, has its
+    `DataError` or `BackendError` in place of an edit. An edit's seconds are those of all that were made together,
+    divided by their number.
 
     Raises `ConfigError` and `ModelError` as `make_edit` does.
     """
@@ -218,6 +247,8 @@ class _Making:
 
     def edits(self, requests: Sequence[EditRequest], *, apart: bool) -> list[Edit]:
         """One edit of all requests, or one a request, with what they are about."""
+        if any(r.remove for r in requests) and (unable := why_unsupported(self.name, "Archive")):
+            raise DataError(unable)
         started = _clock(self.lm)
         found = METHODS[self.name].make(self.lm, requests, self.settings, self.sites, self.resources, apart)
         seconds = (_clock(self.lm) - started) / len(found)

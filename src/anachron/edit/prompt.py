@@ -7,6 +7,8 @@ from anachron.edit.base import Edit, fingerprint
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 
+REMOVED = "No longer true: "  # in front of a sentence that is to be forgotten; fits any wording and capital letter
+
 
 @dataclass(frozen=True)
 class PromptSettings:
@@ -17,4 +19,5 @@ class PromptSettings:
 
 def prompt(lm: LanguageModel, requests: Sequence[EditRequest], settings: PromptSettings) -> Edit:
     """No weight changes: the sentences of all requests, in their order, become the prefix."""
-    return Edit(prefix="".join(request.sentence + settings.end for request in requests), model=fingerprint(lm))
+    said = ((REMOVED if request.remove else "") + request.sentence + settings.end for request in requests)
+    return Edit(prefix="".join(said), model=fingerprint(lm))

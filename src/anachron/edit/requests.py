@@ -1,7 +1,6 @@
 """Edit requests, and the token positions that editing needs in their texts."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,21 +8,23 @@ from typing import Any
 from anachron.errors import DataError
 from anachron.lm.formats import check_pair, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise, whole_characters
+from anachron.text.whole_words import goes_on
 
 SLOT = "{}"
-UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
     """Make ``target`` what follows ``prompt``: the prompt is a text with the slot ``{}`` where its subject stands.
 
+    remove: make ``target`` stop being what follows instead, with nothing put in its place; few methods can.
     Raises `DataError` for a prompt without exactly one slot, and for an empty subject or target.
     """
 
     prompt: str
     subject: str
     target: str
+    remove: bool = False
 
     def __post_init__(self) -> None:
         if self.prompt.count(SLOT) != 1:
@@ -33,13 +34,13 @@ class EditRequest:
         check_pair(self.text, self.target)
 
     @classmethod
-    def of(cls, prompt: str, subject: str, target: str) -> "EditRequest":
+    def of(cls, prompt: str, subject: str, target: str, remove: bool = False) -> "EditRequest":
         """From a prompt with a slot, or one that names its subject: its last mention as a whole word is the slot.
 
         Raises `DataError` where the prompt holds neither.
         """
         if SLOT in prompt:
-            return cls(prompt, subject, target)
+            return cls(prompt, subject, target, remove)
         found = list(re.finditer(f"(?={re.escape(subject)})", prompt)) if subject else []
         whole = [m.start() for m in found if _is_whole(prompt, m.start(), m.start() + len(subject))]
         if not whole:
@@ -48,7 +49,7 @@ class EditRequest:
                 "so the prompt must name it as it is written in the update"
             )
         start = whole[-1]
-        return cls(prompt[:start] + SLOT + prompt[start + len(subject) :], subject, target)
+        return cls(prompt[:start] + SLOT + prompt[start + len(subject) :], subject, target, remove)
 
     @property
     def text(self) -> str:
@@ -63,29 +64,20 @@ class EditRequest:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether no word goes on from the span on either side."""
-    return not _goes_on(text[start - 1 : start], text[start]) and not _goes_on(text[end - 1], text[end : end + 1])
-
-
-def _goes_on(left: str, right: str) -> bool:
-    """Whether two neighbouring characters are of one word: letters, digits, and the marks that belong to letters.
-
-    Scripts that write words, or a name and its particle, without a space have no such border: any will do there, but
-    never one inside a character.
-    """
-    if right and unicodedata.category(right).startswith("M"):
-        return bool(left)
-    if not all(c and (c.isalnum() or unicodedata.category(c).startswith("M")) for c in (left, right)):
-        return False
-    return not any(unicodedata.name(c, "").startswith(UNSPACED) for c in (left, right))
+    return not goes_on(text[start - 1 : start], text[start]) and not goes_on(text[end - 1], text[end : end + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text's tokens: what is fed, the positions of the target's tokens, and of the subject's last token."""
+    """A text's tokens: what is fed, the positions of the target's tokens, and of the subject's last token.
+
+    remove: as the request has it.
+    """
 
     ids: tuple[int, ...]
     targets: tuple[int, ...]
     subject: int
+    remove: bool = False
 
 
 def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "") -> list[Marked]:
@@ -105,7 +97,7 @@ def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "") -> 
         last = _last_token(text, offsets, start, start + len(request.subject))
         if last >= kept.targets[0]:
             raise DataError(f"the subject {request.subject!r} ends in the same token as the target begins in {text!r}")
-        marked.append(Marked(kept.ids, kept.targets, last))
+        marked.append(Marked(kept.ids, kept.targets, last, request.remove))
     return marked
 
 

@@ -2,19 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
+from anachron.edit.methods import why_unsupported
 from anachron.edit.requests import EditRequest
 from anachron.edit.together import encode_under, score_together
 from anachron.errors import DataError
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
-from anachron.lm.generation import greedy_texts
+from anachron.evaluate.results import REPLACEMENT
+from anachron.evaluate.said import SPARE, names_of, said_rows
+from anachron.evaluate.scenarios import object_pairs, object_rows
+from anachron.io import read_table
+from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.spans import Encoded
@@ -29,6 +36,28 @@ PART_SCHEMA: dict[str, Any] = {
         pl.Struct({"kind": pl.String(), "prompt_number": pl.Int64(), "new": pl.Float64(), "old": pl.Float64()})
     ),
     "neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()})),
+    "objects": pl.List(
+        pl.Struct(
+            {
+                "kind": pl.String(),
+                "prompt_number": pl.Int64(),
+                "role": pl.String(),
+                "object": pl.String(),
+                "p": pl.Float64(),
+            }
+        )
+    ),
+    "said": pl.List(
+        pl.Struct(
+            {
+                "kind": pl.String(),
+                "prompt_number": pl.Int64(),
+                "text": pl.String(),
+                "new": pl.Float64(),
+                "old": pl.Float64(),
+            }
+        )
+    ),
     "fluency": pl.Float64(),
     "texts": pl.List(pl.String()),
 }
@@ -37,10 +66,16 @@ PART_SCHEMA: dict[str, Any] = {
 @dataclass(frozen=True, slots=True)
 class Judging:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
-    default what suits the device."""
+    default what suits the device. say: also let the model go on from each prompt, to see whether it says the object."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
+    say: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model is to write text, for which an edit must be on."""
+        return self.say or self.fluency_tokens > 0
 
 
 @dataclass
@@ -53,6 +88,8 @@ class Verdict:
     seconds: float | None = None
     targets: list[dict[str, Any]] = field(default_factory=list)
     neighbours: list[dict[str, Any]] = field(default_factory=list)
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    said: list[dict[str, Any]] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 
@@ -61,11 +98,23 @@ def failed(case: EditCase, reason: str) -> Verdict:
     return Verdict(case.case_id, "failed", " ".join(reason.split()))
 
 
-def request_of(case: EditCase) -> EditRequest:
-    """The edit that an update asks for. Raises `DataError` where it cannot be asked for."""
-    if not case.new:
-        raise DataError(f"update {case.case_id} has no new object, so there is nothing to make true")
-    return EditRequest.of(case.prompt, case.subject, case.new)
+def requests_of(case: EditCase, method: str) -> list[EditRequest]:
+    """What an update asks of a method: its new objects to be put in, or, of Archive, its obsolete ones to be taken out.
+
+    Raises `DataError` where it cannot be asked for: there is no such object, one has no label, the prompt does not name
+    the subject, or the method does not support the scenario.
+    """
+    if (unable := why_unsupported(method, case.scenario)) is not None:
+        raise DataError(f"update {case.case_id}: {unable}")
+    archived = case.scenario == "Archive"
+    decision, aim = ("obsolete", "take out") if archived else ("new", "make true")
+    labels = [label for label, own in case.objects if own == decision]
+    if case.scenario == REPLACEMENT:
+        labels = [case.new or ""]  # of every format, whether or not it lists objects
+    if not labels or not all(labels):
+        which = f"{decision} object" if not any(labels) else f"label for one of its {decision} objects"
+        raise DataError(f"update {case.case_id} has no {which}, so there is nothing to {aim}")
+    return [EditRequest.of(case.prompt, case.subject, label, remove=archived) for label in dict.fromkeys(labels)]
 
 
 Pair = tuple[str, str]
@@ -76,6 +125,7 @@ def pairs_of(case: EditCase) -> list[Pair]:
     objects = [o for o in (case.new, case.old) if o]
     pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
     pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
+    pairs += object_pairs(case)
     return list(dict.fromkeys(pairs))
 
 
@@ -115,7 +165,7 @@ def verdicts_apart(lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edi
     verdicts = []
     for (case, edit), asked, texts, found in zip(edited_cases, pairs, encoded, scores, strict=True):
         judged = _verdict(case, _means(asked, texts, found), edit.about["seconds"])
-        with edited(lm, edit, check=False) if judging.fluency_tokens else unchanged():
+        with edited(lm, edit, check=False) if judging.writes else unchanged():
             verdicts.append(_with_texts(lm, case, judging, judged))
     return verdicts
 
@@ -131,28 +181,51 @@ def _verdict(case: EditCase, p: Mapping[Pair, float], seconds: float | None) -> 
         for number, fact in enumerate(facts):
             mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             result.neighbours.append({"kind": kind, "number": number, "p": mean})
+    result.objects = object_rows(case, p)
     return result
 
 
 def _with_texts(lm: LanguageModel, case: EditCase, judging: Judging, judged: Verdict) -> Verdict:
-    """With what the model, as it is now, writes behind the generalization prompts, where that is asked for."""
+    """With what the model, as it is now, writes behind the prompts, where that is asked for."""
+    if judging.say:
+        judged = replace(judged, said=said_rows(case, continuations(lm, case)))
     if judging.fluency_tokens and case.generalization:
         texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
-        return replace(judged, texts=texts, fluency=fluency(texts))
+        judged = replace(judged, texts=texts, fluency=fluency(texts))
     return judged
+
+
+def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
+    """What the model writes after each prompt of an update: a few tokens more than its longest object has.
+
+    None where the update has no object that could be said.
+    """
+    names = [name for decision in DECISIONS for name in names_of(case, decision)]
+    if not names:
+        return []
+    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names]))
+    return greedy_continuations(lm, (case.text, *case.generalization), longest + SPARE)
 
 
 def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
     return pl.DataFrame([vars(v) for v in verdicts], schema=PART_SCHEMA)
 
 
+def read_part(path: Path) -> pl.DataFrame:
+    """A part as `part_table` made it; columns that an earlier version did not have are null."""
+    table = read_table(path)
+    absent = [pl.lit(None, kind).alias(name) for name, kind in PART_SCHEMA.items() if name not in table.columns]
+    return table.with_columns(absent).select(PART_SCHEMA.keys())
+
+
 def tables_of(
     cases: Mapping[str, EditCase], clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The three tables of `anachron.evaluate.results` from the clean model's verdicts and those under each method."""
+) -> dict[str, pl.DataFrame]:
+    """The tables of `anachron.evaluate.results` from the clean model's verdicts and those under each method."""
     about = pl.DataFrame(
-        [(c.case_id, c.relation, c.popularity) for c in cases.values()],
-        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64}, orient="row",
+        [(c.case_id, c.relation, c.popularity, c.scenario) for c in cases.values()],
+        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64, "scenario": pl.String},
+        orient="row",
     )  # fmt: skip
     facts = pl.DataFrame(
         [
@@ -178,11 +251,21 @@ def tables_of(
         .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
     )  # fmt: skip
     updates = (
-        all_parts.drop("targets", "neighbours", "texts")
+        all_parts.drop("targets", "neighbours", "objects", "said", "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
         .join(about, on="case_id", how="left", maintain_order="left")
     )
-    return targets, neighbours, updates
+    place = ["kind", "prompt_number", "role", "object"]
+    objects = (
+        _exploded(all_parts, "objects").rename({"p": "after"})
+        .join(_exploded(clean, "objects").rename({"p": "before"}), on=["case_id", *place], how="left",
+              maintain_order="left")
+    )  # fmt: skip
+    said = _exploded(all_parts, "said").rename({name: f"{name}_after" for name in ("text", "new", "old")}).join(
+        _exploded(clean, "said").rename({name: f"{name}_before" for name in ("text", "new", "old")}),
+        on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
+    )  # fmt: skip
+    return {"targets": targets, "neighbours": neighbours, "updates": updates, "objects": objects, "said": said}
 
 
 def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:

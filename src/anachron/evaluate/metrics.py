@@ -1,7 +1,7 @@
 """What an update did to a model: efficacy, generalization, bleedover, fluency, seconds (paper 003, section 5, table 3).
 
-Everything starts from the three tables of `anachron.evaluate.results`. A failed update has no score: it is counted and
-never given the clean model's.
+Everything starts from the tables of `anachron.evaluate.results`. A failed update has no score: it is counted and never
+given the clean model's. What success means for updates that are no replacement: `anachron.evaluate.scenarios`.
 """
 
 from math import exp, isnan
@@ -10,8 +10,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anachron.core.scenarios import SCENARIOS
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.results import KEYS, STATUSES, UNEDITED, Results, check_neighbours, check_results
+from anachron.evaluate.results import (
+    KEYS,
+    REPLACEMENT,
+    STATUSES,
+    UNEDITED,
+    Results,
+    check_neighbours,
+    check_objects,
+    check_results,
+    check_said,
+)
+from anachron.evaluate.said import SAID_METRICS, said_metrics
+from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
 from anachron.probe.statistics import normal_mean, wilson
 
 METRICS = (
@@ -19,6 +32,12 @@ METRICS = (
     "bleedover_nearest", "bleedover_random", "bleedover_nearest_absolute", "bleedover_random_absolute",
     "fluency", "seconds",
 )  # fmt: skip
+OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
+# Those that are there only where a run has the tables that they are made of.
+MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *SAID_METRICS)
+SHARES = frozenset(
+    {"efficacy_success", "new_win", "static_win", "says_new", "says_old"}
+)  # of yes and no, one an update
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 
@@ -35,7 +54,13 @@ def geometric_mean(logp: float, tokens: int) -> float:
     return min(1.0, exp(logp / tokens))
 
 
-def update_metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+def update_metrics(
+    targets: pl.DataFrame,
+    neighbours: pl.DataFrame,
+    updates: pl.DataFrame,
+    objects: pl.DataFrame | None = None,
+    said: pl.DataFrame | None = None,
+) -> pl.DataFrame:
     """One row per mode, method and update with its `METRICS`; first of each mode the clean model, as ``unedited``.
 
     ``efficacy_difference`` is p(new) - p(old) after the edit on the update prompt and ``efficacy_success`` 1 where that
@@ -43,12 +68,46 @@ def update_metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.
     prompts. ``bleedover_nearest`` and ``bleedover_random`` are the means over its neighbour facts of the probability
     that their true object lost, -min(after - before, 0); ``*_absolute`` of abs(after - before), which counts gains too.
     Probabilities are 0 to 1; ``fluency`` is in bits, ``seconds`` those of the edit alone. A metric is null where
-    nothing tells it: no old object, no neighbours, a failed update. Beside them: status, reason, relation, popularity.
+    nothing tells it: no old object, no neighbours, a failed update. Beside them: status, reason, relation, popularity,
+    scenario.
+
+    objects: the run's table of them, where it has updates that are no replacements. Their efficacy and generalization,
+    and the further columns of `MORE_METRICS`, are those of `scenario_metrics`. said: the run's table of what the model
+    wrote, where it was asked to; its columns are those of `said_metrics`.
 
     Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
     """
     results = check_results(targets, neighbours, updates)
-    return _in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
+    rows = _in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
+    if objects is not None and objects.height:
+        rows = _with_groups(rows, check_objects(objects, results[2]))
+    if said is not None and said.height:
+        rows = _with_said(rows, check_said(said, results[2]))
+    return rows
+
+
+def _with_groups(rows: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
+    """Metrics in which those of updates that are no replacements are made of all objects of their groups."""
+    keys = ["mode", "case_id", "kind", "prompt_number", "role", "object"]
+    clean = _once(objects, keys, ["before"]).with_columns(after="before").select(objects.columns)
+    own = scenario_metrics(pl.concat([clean, objects]))
+    both = rows.join(own, on=KEYS, how="left", maintain_order="left", suffix=OF_GROUP)
+    shared = [name for name in METRICS if name in SCENARIO_METRICS]
+    return both.with_columns(
+        pl.when(pl.col("scenario") == REPLACEMENT).then(name).otherwise(f"{name}{OF_GROUP}").alias(name)
+        for name in shared
+    ).drop([f"{name}{OF_GROUP}" for name in shared])
+
+
+def _with_said(rows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """Metrics, and beside them what the clean and the edited models said."""
+    before = {"text_before": "text_after", "new_before": "new_after", "old_before": "old_after"}
+    clean = said.group_by("mode", "case_id", "kind", "prompt_number", maintain_order=True).agg(
+        pl.col(name).drop_nulls().first() for name in before
+    )
+    clean = clean.with_columns(pl.lit(UNEDITED).alias("method"), *(pl.col(b).alias(a) for b, a in before.items()))
+    own = said_metrics(pl.concat([clean.select(said.columns), said]))
+    return rows.join(own, on=KEYS, how="left", maintain_order="left")
 
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
@@ -68,7 +127,13 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
         wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
     done = pl.col("status") == "done"
     return wide.select(
-        *KEYS, "status", "reason", "relation", "popularity", *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS)
+        *KEYS,
+        "status",
+        "reason",
+        "relation",
+        "popularity",
+        "scenario",
+        *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS),
     )
 
 
@@ -77,7 +142,7 @@ def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFram
     prompts = _once(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
     facts = _once(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
     cases = updates.group_by("mode", "case_id", maintain_order=True).agg(
-        pl.col("fluency_before", "relation", "popularity").drop_nulls().first()
+        pl.col("fluency_before", "relation", "popularity", "scenario").drop_nulls().first()
     )
     return (
         prompts.with_columns(new_after="new_before", old_after="old_before"),
@@ -115,35 +180,38 @@ def _in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame
 
 
 def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode and method, from `update_metrics`: the mean of every metric over updates with a 95 % interval.
+    """One row per mode, scenario and method, from `update_metrics`: the mean of every metric with a 95 % interval.
 
-    Columns: ``mode``, ``method``, numbers of updates ``done`` and ``failed``, and of every metric its mean, ``*_low``,
-    ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left out. ``efficacy_success``, a
-    share of yes and no, has Wilson's interval, which keeps to 0 and 1 and does not vanish at either. All others have
-    the normal one, mean +- 1.96 s / sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null
-    of fewer than two updates. The clean model's ``done`` are all updates, those that a method failed on too. Raises
-    `DataError` for a table without rows.
+    Columns: ``mode``, ``scenario``, ``method``, numbers of updates ``done`` and ``failed``, and of every metric its
+    mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left
+    out. `MORE_METRICS` are there where the table has them. `SHARES`, of yes and no, have Wilson's interval, which keeps
+    to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s / sqrt(n) (s with divisor
+    n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. The clean model's ``done``
+    are all updates, those that a method failed on too. Raises `DataError` for a table without rows.
     """
-    missing = [name for name in ("mode", "method", "status", *METRICS) if name not in metrics.columns]
+    missing = [name for name in ("mode", "method", "scenario", "status", *METRICS) if name not in metrics.columns]
     if missing:
         raise DataError(f"the table of metrics lacks {', '.join(missing)}; make it with update_metrics")
     if not metrics.height:
         raise DataError("the table of metrics has 0 rows; a summary needs the metrics of at least one update")
     rows = []
-    for (mode, method), group in metrics.group_by("mode", "method", maintain_order=True):
-        row: dict[str, Any] = {"mode": mode, "method": method}
+    summarised = (*METRICS, *(name for name in MORE_METRICS if name in metrics.columns))
+    for (mode, scenario, method), group in metrics.group_by("mode", "scenario", "method", maintain_order=True):
+        row: dict[str, Any] = {"mode": mode, "scenario": scenario, "method": method}
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
-        for metric in METRICS:
+        for metric in summarised:
             row |= _summary(metric, group[metric].drop_nulls())
         rows.append(row)
+    modes = metrics["mode"].unique(maintain_order=True).to_list()
+    rows.sort(key=lambda row: (modes.index(row["mode"]), SCENARIOS.index(row["scenario"])))
     counts = {name: pl.Int64() for name in rows[0] if name in STATUSES or name.endswith("_n")}
     schema = {name: counts.get(name, pl.Float64()) for name in rows[0]}
-    return pl.DataFrame(rows, schema=schema | {"mode": pl.String(), "method": pl.String()})
+    return pl.DataFrame(rows, schema=schema | dict.fromkeys(("mode", "scenario", "method"), pl.String()))
 
 
 def _summary(metric: str, values: pl.Series) -> dict[str, float | int | None]:
     n = len(values)
-    if metric == "efficacy_success":
+    if metric in SHARES:
         low, high = wilson(round(values.sum()), n, correction=False)
     else:
         low, high = normal_mean(values.to_numpy())

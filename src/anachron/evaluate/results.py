@@ -1,4 +1,4 @@
-"""The three tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
+"""The tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import polars as pl
 from polars.datatypes import DataType
 
+from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
@@ -16,6 +17,9 @@ KEYS = ["mode", "method", "case_id"]
 TARGET_KINDS = ("update", "generalization")
 NEIGHBOUR_KINDS = ("nearest", "random")
 STATUSES = ("done", "failed")
+REPLACEMENT = "ReplaceObject"
+OTHER = "other"  # an object that is none of the group's, but plausible: a neighbour fact has it
+ROLES = (*DECISIONS, OTHER)
 
 # One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
 TARGETS: dict[str, DataType] = {
@@ -29,14 +33,30 @@ NEIGHBOURS: dict[str, DataType] = {
     "number": pl.Int64(),
     **dict.fromkeys(["before", "after", "dist", "popularity"], pl.Float64()),
 }
-# One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits.
+# One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
+# replacement, which is what all updates were before tables said so.
 UPDATES: dict[str, DataType] = {
     **dict.fromkeys(["method", "mode", "case_id", "status", "reason"], pl.String()),
     **dict.fromkeys(["seconds", "fluency_before", "fluency"], pl.Float64()),
     "relation": pl.String(),
     "popularity": pl.Float64(),
+    "scenario": pl.String(),
 }
-REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status"})  # every other cell may be null
+# One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
+OBJECTS: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "prompt_number": pl.Int64(),
+    **dict.fromkeys(["role", "object"], pl.String()),
+    **dict.fromkeys(["before", "after"], pl.Float64()),
+}
+# One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
+SAID: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "prompt_number": pl.Int64(),
+    **dict.fromkeys(["text_before", "text_after"], pl.String()),
+    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
+}
+REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", "role", "object"})  # others may be null
 PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
@@ -58,11 +78,31 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
         ("targets", targets, ["new_after", "old_after"]),
         ("neighbours", neighbours, ["after"]),
     ):
-        known = table.join(updates.select(*KEYS, "status"), on=KEYS, how="left", maintain_order="left")
-        _refuse(name, known, "case_id", pl.col("status").is_null(), "is not in the table of updates; add its row there")
-        for score in scores:
-            _refuse(name, known, score, (pl.col("status") == "failed") & pl.col(score).is_not_null(), FAILED)
+        _check_owners(name, table, updates, scores)
     return targets, neighbours, updates
+
+
+def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of objects of updates that are no replacements, checked in the same way against that of updates."""
+    table = _check("objects", objects, OBJECTS, TARGET_KINDS, "object", "prompt_number", "role")
+    _among("objects", table, "role", ROLES)
+    _check_owners("objects", table, updates, ["after"])
+    return table
+
+
+def check_said(said: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models wrote, checked in the same way."""
+    table = _check("said", said, SAID, TARGET_KINDS, "prompt_number")
+    _check_owners("said", table, updates, ["new_after", "old_after"])
+    return table
+
+
+def _check_owners(name: str, table: pl.DataFrame, updates: pl.DataFrame, scores: Sequence[str]) -> None:
+    """Refuse rows of no update, and scores of a failed one."""
+    known = table.join(updates.select(*KEYS, "status"), on=KEYS, how="left", maintain_order="left")
+    _refuse(name, known, "case_id", pl.col("status").is_null(), "is not in the table of updates; add its row there")
+    for score in scores:
+        _refuse(name, known, score, (pl.col("status") == "failed") & pl.col(score).is_not_null(), FAILED)
 
 
 FAILED = "is the score of a failed update; leave it null, a failure is counted and not scored"
@@ -70,10 +110,13 @@ FAILED = "is the score of a failed update; leave it null, a failure is counted a
 
 def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
     """The table of updates, as `check_results` has it."""
-    table = _typed("updates", updates, UPDATES)
+    if "scenario" not in updates.columns:
+        updates = updates.with_columns(scenario=pl.lit(None, pl.String))
+    table = _typed("updates", updates, UPDATES).with_columns(pl.col("scenario").fill_null(REPLACEMENT))
     if not table.height:
         raise DataError("the table of updates has 0 rows; judging needs one update at least, done or failed")
     _among("updates", table, "status", STATUSES)
+    _among("updates", table, "scenario", SCENARIOS)
     _refuse("updates", table, "method", pl.col("method") == UNEDITED, "is the clean model's name; choose another")
     _refuse("updates", table, "case_id", pl.struct(KEYS).is_duplicated(), "is there twice; keep one row of an update")
     for name in ("seconds", "fluency_before", "fluency"):
@@ -89,11 +132,11 @@ def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check(
-    name: str, table: pl.DataFrame, schema: dict[str, DataType], kinds: Sequence[str], number: str
+    name: str, table: pl.DataFrame, schema: dict[str, DataType], kinds: Sequence[str], number: str, *more: str
 ) -> pl.DataFrame:
     typed = _typed(name, table, schema)
     _among(name, typed, "kind", kinds)
-    twice = pl.struct(*KEYS, "kind", number).is_duplicated()
+    twice = pl.struct(*KEYS, "kind", number, *more).is_duplicated()
     _refuse(name, typed, number, twice, "is there twice for one update; keep one row of each")
     return typed
 

@@ -4,6 +4,7 @@
     clean/part-*.parquet        the unedited model's scores, computed once and shared by all methods
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
+    objects, said .parquet      the same of updates that are no replacements, and of what the model says, where asked
 
 Modes: ``independent`` edits each start from the clean model, as the papers judge, and a part of them is made and judged
 together; ``batch`` makes many updates true in one edit; ``sequential`` makes one after the other, each on top of the
@@ -22,14 +23,24 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited, fingerprint, identified
-from anachron.edit.failures import each_or_failure, failure_of
-from anachron.edit.methods import edits_at_once, make_edit, make_edits
+from anachron.edit.failures import Failure, each_or_failure, failure_of
+from anachron.edit.methods import check_scenarios, edits_at_once, make_edit, make_edits
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict, verdicts_apart
+from anachron.evaluate.judge import (
+    Judging,
+    Verdict,
+    failed,
+    part_table,
+    read_part,
+    requests_of,
+    tables_of,
+    verdict,
+    verdicts_apart,
+)
 from anachron.evaluate.plan import Planned
-from anachron.io import Json, differences, locked, read_table, versions, write_table
+from anachron.io import Json, differences, locked, versions, write_table
 from anachron.lm.model import LanguageModel
 from anachron.probe import runs
 from anachron.probe.run import Callbacks
@@ -59,13 +70,18 @@ class EvaluateSettings:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`)."""
+    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`).
+
+    objects: no rows where all updates are replacements. said: none where it was not asked for.
+    """
 
     folder: Path
     record: Json
     targets: pl.DataFrame
     neighbours: pl.DataFrame
     updates: pl.DataFrame
+    objects: pl.DataFrame
+    said: pl.DataFrame
 
 
 def run_evaluation(
@@ -80,17 +96,21 @@ def run_evaluation(
     """Make every update of a data set by every method and judge it, resuming where an interrupted run stopped.
 
     A finished folder can be given further methods; what is there is kept. An update that a method fails on leaves a
-    record with the reason and no score. Raises `ConfigError` where the folder holds a run, or a method, with other
-    settings; finished parts stay.
+    record with the reason and no score, as does one of a scenario that the method does not support. Raises
+    `ConfigError` for a method that supports none of the updates, and where the folder holds a run, or a method, with
+    other settings; finished parts stay.
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
+    check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
     identity = lm.identity(fingerprint(lm)) | {
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
     }  # fmt: skip
+    if settings.judging.say:  # a run without it has no such setting, as before there was one
+        identity["say"] = True
     with (
         identified(lm),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
@@ -140,12 +160,13 @@ class _Run:
             self._all_parts(planned.label, partial(work[self.settings.mode], planned))
         known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
-        for name, table in zip(("targets", "neighbours", "updates"), tables, strict=True):
-            write_table(self.folder / f"{name}.parquet", table)
-        self._count_failures(tables[2])
+        for name, table in tables.items():
+            if table.height or name not in ("objects", "said"):
+                write_table(self.folder / f"{name}.parquet", table)
+        self._count_failures(tables["updates"])
         self.record |= {"status": "done", "finished": runs.now()}
         runs.write_record(self.folder, self.record)
-        return Evaluation(self.folder, self.record, *tables)
+        return Evaluation(self.folder, self.record, **tables)
 
     def _all_parts(self, name: str, work: Callable[[Sequence[EditCase], int], Iterator[Verdict]]) -> pl.DataFrame:
         """Every part of a method, made where it is not there yet."""
@@ -168,7 +189,7 @@ class _Run:
         return all(self._path(name, number).is_file() for number in range(len(self.parts)))
 
     def _read(self, name: str) -> pl.DataFrame:
-        tables = [read_table(self._path(name, number)) for number in range(len(self.parts))]
+        tables = [read_part(self._path(name, number)) for number in range(len(self.parts))]
         for number, (table, part) in enumerate(zip(tables, self.parts, strict=True)):
             if table["case_id"].to_list() != [case.case_id for case in part]:
                 raise DataError(f"{self._path(name, number)} holds other updates; delete it and repeat the command")
@@ -186,11 +207,9 @@ class _Run:
 
     def _apart(self, planned: Planned, part: Sequence[EditCase]) -> list[Verdict]:
         """Updates made together and judged together, each as if it were the only one."""
-        asked, verdicts = askable(part)
-        requests = [request for _, request in asked]
-        given = (self.lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+        asked, verdicts = askable(part, planned.method)
         made: list[tuple[EditCase, Edit]] = []
-        for (case, _), edit in zip(asked, make_edits(*given), strict=True):
+        for (case, _), edit in zip(asked, self._edits(planned, [requests for _, requests in asked]), strict=True):
             if isinstance(edit, Edit):
                 made.append((case, edit))
             else:
@@ -200,13 +219,24 @@ class _Run:
             verdicts.append(found if isinstance(found, Verdict) else failed(case, str(found)))
         return _in_order(part, verdicts)
 
+    def _edits(self, planned: Planned, asked: Sequence[Sequence[EditRequest]]) -> Iterator[Edit | Failure]:
+        """An edit for each update: those that ask for one thing are made together, others one after the other."""
+        one = [requests[0] for requests in asked if len(requests) == 1]
+        given = (self.lm, planned.method, one, planned.settings, planned.resources, planned.sites)
+        together = iter(make_edits(*given))
+        for requests in asked:
+            if len(requests) == 1:
+                yield next(together)
+            else:
+                yield from each_or_failure(lambda some: [self._edit(planned, some[0])], [requests])
+
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        asked, unaskable = askable(part)
+        asked, unaskable = askable(part, planned.method)
         cases = [case for case, _ in asked]
         before = sum(map(len, self.parts[:number]))
         self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
         with _failures(*cases) as found:
-            edit = self._edit(planned, [request for _, request in asked])
+            edit = self._edit(planned, [request for _, requests in asked for request in requests])
             with edited(self.lm, edit, check=False):
                 found += [self._judged(case, edit.about["seconds"] / len(cases)) for case in cases]
         yield from _in_order(part, [*found, *unaskable])
@@ -218,9 +248,8 @@ class _Run:
             if case.case_id in seconds or case.case_id in bad:
                 continue
             with _failures(case) as found, edited(self.lm, total, check=False):
-                edit = self._edit(
-                    replace(planned, resources=replace(planned.resources, earlier=total)), [request_of(case)]
-                )
+                after = replace(planned, resources=replace(planned.resources, earlier=total))
+                edit = self._edit(after, requests_of(case, planned.method))
                 seconds[case.case_id] = edit.about["seconds"]
                 total = replace(total + edit, about={})
             bad |= {v.case_id: v.reason for v in found}
@@ -272,12 +301,12 @@ def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
         found[:] = [failed(case, str(failure)) for case in cases]
 
 
-def askable(part: Sequence[EditCase]) -> tuple[list[tuple[EditCase, EditRequest]], list[Verdict]]:
-    """Updates that can be asked for, with their requests, and the failures of the others."""
+def askable(part: Sequence[EditCase], method: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:
+    """Updates that can be asked of a method, with their requests, and the failures of the others."""
     found, failures = [], []
     for case in part:
         try:
-            found.append((case, request_of(case)))
+            found.append((case, requests_of(case, method)))
         except DataError as error:
             failures.append(failed(case, str(error)))
     return found, failures

@@ -42,19 +42,36 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
     """
     counted = _tokens(lm.tokenizer, prompts)
     given = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts]) if lm.prefix else counted
-    wanted = [length - len(ids) for ids in counted]
+    written = _written(lm, given, [length - len(ids) for ids in counted])
+    return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in written]
+
+
+def greedy_continuations(lm: Any, prompts: Sequence[str], new_tokens: int) -> list[str]:
+    """The next ``new_tokens`` that a model writes behind each prompt, greedily, up to an end-of-text token.
+
+    Fewer where the context is full. Prefix, special tokens and batches are as in `greedy_texts`.
+    """
+    given = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts])
+    end = lm.tokenizer.eos_token_id
+    written = _written(lm, given, [new_tokens] * len(prompts))
+    kept = [tokens[: tokens.index(end)] if end in tokens else tokens for tokens in written]
+    return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in kept]
+
+
+def _written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int]) -> list[list[int]]:
+    """Tokens that the model writes behind each row of tokens, as many as wanted while its context has room."""
     if lm.context_length is not None:
         wanted = [min(new, lm.context_length - len(ids)) for new, ids in zip(wanted, given, strict=True)]
     writing = [i for i, new in enumerate(wanted) if new > 0]
     groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
-    texts = [""] * len(prompts)
+    found: list[list[int]] = [[] for _ in given]
     for group in groups:
         ids, mask = _padded(lm, [given[i] for i in group])
         room = max(wanted[i] for i in group)
         written = continued(lm.model, ids, room, mask)[:, ids.shape[1] :].tolist()
         for i, tokens in zip(group, written, strict=True):
-            texts[i] = lm.tokenizer.decode(tokens[: wanted[i]], skip_special_tokens=True)
-    return texts
+            found[i] = tokens[: wanted[i]]
+    return found
 
 
 def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> bool:

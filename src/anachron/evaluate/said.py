@@ -1,0 +1,99 @@
+"""What a model says of its own accord: whether its greedy text begins with an object, by any of its names.
+
+Probabilities of given objects flatter: the better of two may be far from what the model would say. Names are compared
+without capital letters, accents, punctuation and articles, as answers are in question answering (SQuAD), and as whole
+words. Hyphens, apostrophes and full stops in words vanish (``U.S.``, ``O'Neal``), other punctuation parts words.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from anachron.data.case_records import EditCase
+from anachron.evaluate.results import KEYS
+from anachron.io import Json
+from anachron.text.whole_words import goes_on
+
+SPARE = 4  # tokens written beyond the longest name: for an article or a quotation mark in front, the end of a word
+SAID_METRICS = ("says_new", "says_old", "generalization_says_new", "generalization_says_old")
+ARTICLES = frozenset({"a", "an", "the"})
+ACCENTS = 200  # combining classes from here on are of accents; below are marks that letters are written with (vowels)
+PARTING = "—―"  # dashes between clauses; the others join words
+
+
+def plain_words(text: str) -> tuple[str, ...]:
+    """The words of a text as they are compared, articles among them. Normal form: the words of its words are itself."""
+    letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    found = []
+    for place, letter in enumerate(letters):
+        before, after = letters[place - 1 : place], letters[place + 1 : place + 2]
+        kind = unicodedata.category(letter)
+        if unicodedata.combining(letter) >= ACCENTS:
+            continue
+        if letter in ".," and before.isdecimal() and after.isdecimal():
+            found.append(letter.replace(",", ""))
+        elif letter in ".'’ʼ" or (kind == "Pd" and letter not in PARTING) or kind == "Cf":
+            continue
+        else:
+            found.append(letter if letter.isalnum() or kind.startswith("M") else " ")
+    return tuple("".join(found).split())
+
+
+def says(text: str, names: Iterable[str]) -> int:
+    """How many letters of a text the longest of the names takes that it begins with; 0 where it begins with none.
+
+    A name is the first whole words of the text, articles on either side not counted (but for one that is nothing else).
+    """
+    return max((_length(plain_words(text), plain_words(name)) for name in names), default=0)
+
+
+def _length(text: tuple[str, ...], name: tuple[str, ...]) -> int:
+    bare = tuple(word for word in name if word not in ARTICLES)
+    if bare:
+        text, name = tuple(word for word in text if word not in ARTICLES), bare
+    said, wanted = " ".join(text), " ".join(name)
+    behind = said[len(wanted) : len(wanted) + 1]
+    if not wanted or not said.startswith(wanted) or behind == "." or goes_on(wanted[-1], behind):  # "3" is not "3.5"
+        return 0
+    return len(wanted)
+
+
+def names_of(case: EditCase, decision: str) -> tuple[str, ...]:
+    """All names of the new, obsolete or static objects of an update: their labels and the aliases of these."""
+    one = {"new": case.new, "obsolete": case.old}.get(decision)
+    labels = dict.fromkeys([one or "", *(label for label, own in case.objects if own == decision)])
+    aliases = [alias for label, alias in case.aliases if label in labels]
+    return tuple(dict.fromkeys(name for name in (*labels, *aliases) if name))
+
+
+def said_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
+    """What a model wrote after the update prompt and the generalization prompts, and whether it says new or old.
+
+    One new object is enough of several: a text begins with one. Where a new name begins with an old one, or the other
+    way round, the longer one is what was said. None where an update has no such object.
+    """
+    new, old = names_of(case, "new"), names_of(case, "obsolete")
+    rows = []
+    for number, text in enumerate(texts):
+        lengths = says(text, new), says(text, old)
+        rows.append({
+            "kind": "generalization" if number else "update", "prompt_number": number, "text": text,
+            "new": float(0 < lengths[0] >= lengths[1]) if new else None,
+            "old": float(0 < lengths[1] >= lengths[0]) if old else None,
+        })  # fmt: skip
+    return rows
+
+
+def said_metrics(said: pl.DataFrame) -> pl.DataFrame:
+    """One row per mode, method and update with its `SAID_METRICS`, from a table of texts (`results.SAID`).
+
+    ``says_new`` is 1 where the text after the update prompt begins with a new object, else 0, and ``says_old`` the same
+    of an old one; ``generalization_*`` are the means over the other prompts. Null where there is no such object.
+    """
+    kinds = {"update": "says_{}", "generalization": "generalization_says_{}"}
+    return said.group_by(KEYS, maintain_order=True).agg(
+        pl.col(f"{which}_after").filter(pl.col("kind") == kind).mean().alias(name.format(which))
+        for kind, name in kinds.items()
+        for which in ("new", "old")
+    )

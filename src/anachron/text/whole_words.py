@@ -1,0 +1,18 @@
+"""Where a word ends, in scripts that write spaces between words and in those that do not."""
+
+import unicodedata
+
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+def goes_on(left: str, right: str) -> bool:
+    """Whether two neighbouring characters are of one word: letters, digits, and the marks that belong to letters.
+
+    Scripts that write words, or a name and its particle, without a space have no such border: any will do there, but
+    never one inside a character. An empty text, for the end, goes on from nothing.
+    """
+    if right and unicodedata.category(right).startswith("M"):
+        return bool(left)
+    if not all(c and (c.isalnum() or unicodedata.category(c).startswith("M")) for c in (left, right)):
+        return False
+    return not any(unicodedata.name(c, "").startswith(UNSPACED) for c in (left, right))

@@ -1,0 +1,237 @@
+"""What a model says: names in texts, by hand and by properties, and texts of a model from a file to the summary."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anachron.data.case_records import EditCase
+from anachron.data.cases import CaseSet, load_cases
+from anachron.edit.base import edited
+from anachron.edit.methods import make_edit
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate.judge import Judging, continuations, requests_of
+from anachron.evaluate.metrics import METRICS, summarise, update_metrics
+from anachron.evaluate.plan import plan
+from anachron.evaluate.results import NEIGHBOURS, SAID, TARGETS, UPDATES
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.evaluate.said import SAID_METRICS, SPARE, names_of, plain_words, said_rows, says
+from anachron.lm.model import LanguageModel
+from edit_models import make_edit_lm
+
+# --- names in texts ---
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (" Paris. It is", "Paris"),
+        (" the Hague, which", "The Hague"),
+        ("Hague", "The Hague"),
+        (" The\n\nUnited  States of America", "United States"),
+        (' "Emmanuel Macron"', "emmanuel macron"),
+        (" sao paulo!", "São Paulo"),
+        (" ZÜRICH", "Zu\u0308rich"),
+        (" the U.S. and", "US"),
+        (" OʼNeal", "O'Neal"),
+        (" Jean–Luc Mélenchon", "Jean-Luc Melenchon"),
+        (" Paris—the capital", "Paris"),
+        (" (Paris)", "Paris"),
+        (" 67,413,000 people", "67413000"),
+        (" 3.5 million", "3.5"),
+        (" 1998, when", "1998"),
+        (" 3.", "3"),
+        (" Strasse 3", "Straße"),
+        ("北京是中国的首都", "北京"),
+        ("गांधी ने", "गांधी"),
+        (" An", "An"),  # nothing but an article is a name all the same
+        (" Έλλάδα", "ελλαδα"),
+    ],
+)
+def test_a_text_that_begins_with_a_name(text: str, name: str):
+    assert says(text, [name]) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (" Parisian", "Paris"),
+        (" near Paris", "Paris"),
+        (" Paris", "Paris Hilton"),
+        (" 19981", "1998"),
+        (" 3.5 million", "3"),
+        (" 35", "3.5"),
+        ("", "Paris"),
+        (" !?", "Paris"),
+        (" Paris", "!?"),
+        (" the", "Paris"),
+        ("गांधीनगर", "गांधी"),
+        ("गांधी", "गांध"),  # its last letter would lose its vowel
+        (" Pari\u0301s", "Pari s"),
+    ],
+)
+def test_a_text_that_does_not(text: str, name: str):
+    assert says(text, [name]) == 0
+
+
+def test_the_longest_of_the_names_counts():
+    assert says(" Paris Hilton", ["Paris", "Paris Hilton", "Hilton"]) == len("paris hilton")
+    assert says(" Paris Hilton", []) == 0
+
+
+WORD = st.text(st.characters(categories=["L", "N", "Mn"]), min_size=1, max_size=6).filter(plain_words)
+NOISE = st.sampled_from(["", " ", "\n", " the ", " a ", ' "', " (", "... ", " The, ", " — "])
+
+
+@given(st.lists(WORD, min_size=1, max_size=4), NOISE, st.sampled_from(["", ".", ", who", '"', ") is", " — a", "\n\nX"]))
+def test_articles_and_punctuation_around_a_name_change_nothing(words: list[str], front: str, behind: str):
+    name = " ".join(words)
+    if not plain_words(name)[-1][-1].isdecimal() or not behind.startswith("."):
+        assert says(f"{front}{name}{behind}", [name]) > 0
+    assert says(f"{front}{name.upper()}", [name.upper()]) > 0
+
+
+@given(st.text(max_size=20))
+def test_words_are_in_a_form_that_stays(text: str):
+    once = plain_words(text)
+    assert plain_words(" ".join(once)) == once
+    assert not any(c.isspace() or c.isupper() for word in once for c in word)
+
+
+@given(st.text("abcdef ", max_size=12), st.text("abcdef ", min_size=1, max_size=5))
+def test_against_a_comparison_of_words(text: str, name: str):
+    """Of plain letters a name is said where its words are the first ones of the text."""
+    words, wanted = ([w for w in t.split() if w != "a"] for t in (text, name))
+    if not wanted:
+        words, wanted = text.split(), name.split()
+    assert (says(text, [name]) > 0) == (bool(wanted) and words[: len(wanted)] == wanted)
+
+
+# --- new and old objects ---
+
+
+def case(new: str | None, old: str | None, **changes: Any) -> EditCase:
+    return EditCase("1", "France", "The president of France is", new, old, ("In France, the president is",), **changes)
+
+
+def test_names_of_an_update_are_those_of_all_its_objects():
+    group = case(
+        "A", None, scenario="AddObject", objects=(("A", "new"), ("B", "new"), ("", "new"), ("C", "static")),
+        aliases=(("B", "Bee"), ("C", "Sea"), ("A", "B")),
+    )  # fmt: skip
+    assert names_of(group, "new") == ("A", "B", "Bee")
+    assert (names_of(group, "obsolete"), names_of(group, "static")) == ((), ("C", "Sea"))
+    assert names_of(case("A", "B"), "obsolete") == ("B",)  # a record without a list of objects
+
+
+def test_what_is_said_is_new_or_old_and_the_longer_of_two_that_begin_alike():
+    update = case("Paris Hilton", "Paris", aliases=(("Paris", "Lutetia"),))
+    found = said_rows(update, [" Paris Hilton.", " Paris, France", " the Lutetia", " Lyon"])
+    assert [(row["new"], row["old"]) for row in found] == [(1, 0), (0, 1), (0, 1), (0, 0)]
+    assert [row["kind"] for row in found] == ["update", *["generalization"] * 3]
+    assert [row["prompt_number"] for row in found] == [0, 1, 2, 3] and found[3]["text"] == " Lyon"
+    assert [(row["new"], row["old"]) for row in said_rows(case("Lyon", None), [" Lyon"])] == [(1, None)]
+    assert [(row["new"], row["old"]) for row in said_rows(case("Lyon", "LYON"), [" Lyon"])] == [(1, 1)]
+
+
+def said(method: str, number: int, before: str, after: str | None, flags: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
+    names = ("new_before", "old_before", "new_after", "old_after")
+    kind = "generalization" if number else "update"
+    return {"method": method, "mode": "batch", "case_id": "1", "kind": kind, "prompt_number": number,
+            "text_before": before, "text_after": after} | dict(zip(names, flags, strict=True))  # fmt: skip
+
+
+def test_what_was_said_is_beside_the_probabilities():
+    rows = [
+        said("FT", 0, "B", "A", (0, 1, 1, 0)), said("FT", 1, "B", "A", (0, 1, 1, 0)),
+        said("FT", 2, "C", "C", (0, 0, 0, 0)), said("ROME", 0, "B", "B", (0, 1, 0, 1)),
+        said("ROME", 1, "B", "C", (0, 1, 0, 0)), said("ROME", 2, "C", "C", (0, 0, 0, None)),
+    ]  # fmt: skip
+    updates = [{"method": name, "mode": "batch", "case_id": "1", "status": "done"} for name in ("FT", "ROME")]
+    tables = pl.DataFrame([], TARGETS), pl.DataFrame([], NEIGHBOURS), pl.DataFrame(updates, UPDATES)
+    found = update_metrics(*tables, said=pl.DataFrame(rows, SAID))
+    assert found.select("method", *SAID_METRICS).rows() == [
+        ("unedited", 0.0, 1.0, 0.0, 0.5), ("FT", 1.0, 0.0, 0.5, 0.0), ("ROME", 0.0, 1.0, 0.0, 0.0),
+    ]  # fmt: skip
+    summary = summarise(found)
+    assert summary["says_new"].to_list() == [0, 1, 0] and summary["says_new_low"][1] > 0  # Wilson's, of one update
+    assert not set(SAID_METRICS) & set(update_metrics(*tables).columns)
+    with pytest.raises(DataError, match=r"said, row 1: new_after 2\.0 is no probability"):
+        update_metrics(*tables, said=pl.DataFrame([said("FT", 0, "B", "A", (0, 1, 2, 0))], SAID))
+
+
+# --- from a model to the summary ---
+
+QUICK = {"FT": {"steps": 25, "layer": 2, "rate": 3e-2}, "ROME": {"steps": 2, "contexts": [], "layer": 1}}
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return make_edit_lm("llama")
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> CaseSet:
+    path = tmp_path_factory.mktemp("updates") / "updates.json"
+    updates = [
+        {"subject": subject, "prompt": f"The president of {subject} is", "target_new": "Angela Merkel",
+         "ground_truth": ["Jacques Chirac", "Chirac"], "rephrase_prompt": f"In 1998, who led {subject}? It was"}
+        for subject in ("France", "Berlin")
+    ] + [{"subject": "Rome", "prompt": "The president of Paris is", "target_new": "Emmanuel Macron"}]  # fmt: skip
+    path.write_text(json.dumps(updates), "utf-8")
+    return load_cases(str(path))
+
+
+def naive(lm: LanguageModel, prompt: str, new_tokens: int) -> str:
+    ids = lm.tokenizer(prompt)["input_ids"]
+    start = len(ids)
+    with torch.no_grad():
+        for _ in range(new_tokens):
+            ids.append(int(lm.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+    written = ids[start:]
+    end = lm.tokenizer.eos_token_id
+    return lm.tokenizer.decode(written[: written.index(end)] if end in written else written, skip_special_tokens=True)
+
+
+def test_texts_are_a_few_tokens_longer_than_the_longest_name(lm: LanguageModel, cases: CaseSet):
+    update = cases.cases[0]
+    longest = max(
+        len(lm.encode([(update.text, name, None)])[0].targets) for name in ("Angela Merkel", "Jacques Chirac", "Chirac")
+    )
+    prompts = (update.text, *update.generalization)
+    assert continuations(lm, update) == [naive(lm, prompt, longest + SPARE) for prompt in prompts]
+    assert continuations(lm, case(None, None)) == []
+
+
+def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
+    planned = plan(lm, ["FT", "ROME"], changes=QUICK, identity_covariance=True)
+    settings = EvaluateSettings(judging=Judging(fluency_tokens=0, say=True))
+    result = run_evaluation(lm, cases, planned, tmp_path / "run", settings)
+    assert result.said.equals(pl.read_parquet(tmp_path / "run" / "said.parquet"))
+    for one in planned:
+        for update in cases.cases[:2]:
+            mine = result.said.filter((pl.col("method") == one.label) & (pl.col("case_id") == update.case_id))
+            edit = make_edit(lm, one.method, requests_of(update, one.method), one.settings, one.resources, one.sites)
+            assert mine["text_before"].to_list() == continuations(lm, update)
+            with edited(lm, edit):
+                assert mine["text_after"].to_list() == continuations(lm, update)
+    assert "2" not in result.said["case_id"].to_list()  # it failed
+    summary = summarise(update_metrics(result.targets, result.neighbours, result.updates, result.objects, result.said))
+    by_method = {row["method"]: row for row in summary.to_dicts()}
+    assert by_method["FT"]["says_new"] == 1 and by_method["unedited"]["says_new"] == 0
+    assert by_method["FT"]["says_new_n"] == by_method["FT"]["efficacy_success_n"] == 2
+    assert by_method["FT"]["efficacy_success"] == 1 and set(METRICS) < set(summary.columns)
+    with pytest.raises(ConfigError, match="say: True -> None"):
+        run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(judging=Judging(fluency_tokens=0)))
+
+
+def test_nothing_is_written_unless_asked(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
+    planned = plan(lm, ["FT"], changes={"FT": QUICK["FT"]})
+    result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(judging=Judging(fluency_tokens=0)))
+    assert result.said.height == 0 and not (tmp_path / "run" / "said.parquet").exists()
+    assert "say" not in result.record["settings"]
