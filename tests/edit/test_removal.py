@@ -69,7 +69,7 @@ def plain(lm: LanguageModel, requests: list[EditRequest], s: FtSettings) -> tupl
 def test_training_away_is_that_of_plain_autograd(family: str, requests: list[EditRequest]):
     lm = make_edit_lm(family, dtype=torch.float64)
     settings = FtSettings(layer=1, steps=5, rate=1e-2, stop_below=0.0)
-    delta = ft(lm, requests, settings, find_sites(lm.model)).deltas[find_sites(lm.model).mlp_out(1)]
+    delta = ft(lm, requests, settings, find_sites(lm.model))[0].deltas[find_sites(lm.model).mlp_out(1)]
     wanted, taken = plain(lm, requests, settings)
     assert taken == 5 and wanted.abs().max() > 1e-3
     assert (delta.dense() - wanted).abs().max() <= 1e-3 * wanted.abs().max()
@@ -79,9 +79,9 @@ def test_what_the_model_hardly_says_loses_by_one_step_at_least():
     lm = make_edit_lm("llama", dtype=torch.float64)
     settings = FtSettings(layer=1, steps=5, rate=1e-2, stop_below=1e3)
     wanted, taken = plain(lm, [OLD], settings)
-    delta = ft(lm, [OLD], settings, find_sites(lm.model)).deltas[find_sites(lm.model).mlp_out(1)]
+    delta = ft(lm, [OLD], settings, find_sites(lm.model))[0].deltas[find_sites(lm.model).mlp_out(1)]
     assert taken == 1 and (delta.dense() - wanted).abs().max() <= 1e-3 * wanted.abs().max() > 0
-    none = ft(lm, [replace(OLD, remove=False)], settings, find_sites(lm.model))
+    (none,) = ft(lm, [replace(OLD, remove=False)], settings, find_sites(lm.model))
     assert not none.deltas[find_sites(lm.model).mlp_out(1)].dense().any()
 
 

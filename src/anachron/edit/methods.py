@@ -188,6 +188,7 @@ def make_edit(
     """
     if not requests:
         raise DataError(f"{method_named(method)}: no update was given; an edit needs one request at least")
+    _check_removal(method_named(method), requests)
     with identified(lm):  # not part of the seconds: it takes the same time for any method
         (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
     return edit
@@ -247,8 +248,7 @@ class _Making:
 
     def edits(self, requests: Sequence[EditRequest], *, apart: bool) -> list[Edit]:
         """One edit of all requests, or one a request, with what they are about."""
-        if any(r.remove for r in requests) and (unable := why_unsupported(self.name, "Archive")):
-            raise DataError(unable)
+        _check_removal(self.name, requests)
         started = _clock(self.lm)
         found = METHODS[self.name].make(self.lm, requests, self.settings, self.sites, self.resources, apart)
         seconds = (_clock(self.lm) - started) / len(found)
@@ -259,6 +259,11 @@ class _Making:
         for edit, own in zip(found, [[r] for r in requests] if apart else [requests], strict=True):
             _check_finite(self.name, own, edit)
         return [replace(edit, about=about) for edit in found]
+
+
+def _check_removal(name: str, requests: Sequence[EditRequest]) -> None:
+    if any(r.remove for r in requests) and (unable := why_unsupported(name, "Archive")):
+        raise DataError(unable)
 
 
 def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:
