@@ -4,6 +4,7 @@ Everything starts from the three tables of `anachron.evaluate.results`. A failed
 never given the clean model's.
 """
 
+from collections.abc import Sequence
 from math import exp, isnan
 from typing import Any
 
@@ -19,6 +20,7 @@ METRICS = (
     "bleedover_nearest", "bleedover_random", "bleedover_nearest_absolute", "bleedover_random_absolute",
     "fluency", "seconds",
 )  # fmt: skip
+SHARES = ("efficacy_success",)  # of yes and no: 1 or 0 of an update
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 
@@ -48,7 +50,7 @@ def update_metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.
     Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
     """
     results = check_results(targets, neighbours, updates)
-    return _in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
+    return in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
 
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
@@ -74,8 +76,8 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
 
 def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:
     """Results of an edit that changes nothing: each score of the clean model once, whatever the number of methods."""
-    prompts = _once(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
-    facts = _once(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
+    prompts = clean_scores(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
+    facts = clean_scores(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
     cases = updates.group_by("mode", "case_id", maintain_order=True).agg(
         pl.col("fluency_before", "relation", "popularity").drop_nulls().first()
     )
@@ -89,7 +91,7 @@ def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFram
     )  # fmt: skip
 
 
-def _once(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFrame:
+def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFrame:
     """One row a key with the clean model's scores, which must be the same whatever the method."""
     known = [pl.col(score).drop_nulls() for score in scores]
     spread = pl.max_horizontal((pl.col(score).max() - pl.col(score).min()).fill_null(0.0) for score in scores)
@@ -105,7 +107,7 @@ def _once(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFra
     return found.with_columns(pl.lit(UNEDITED).alias("method"))
 
 
-def _in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
+def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
     """Modes and methods in the order of the run's table, the clean model first in each mode."""
     places = {}
     for column, first in (("mode", []), ("method", [UNEDITED])):
@@ -114,8 +116,10 @@ def _in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame
     return rows.sort(places["mode"], places["method"], *then, maintain_order=True)
 
 
-def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
+def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Sequence[str] = SHARES) -> pl.DataFrame:
     """One row per mode and method, from `update_metrics`: the mean of every metric over updates with a 95 % interval.
+
+    names, shares: of the metrics, and of those that are 0 or 1; `anachron.evaluate.dated_metrics` has others.
 
     Columns: ``mode``, ``method``, numbers of updates ``done`` and ``failed``, and of every metric its mean, ``*_low``,
     ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left out. ``efficacy_success``, a
@@ -124,7 +128,7 @@ def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
     of fewer than two updates. The clean model's ``done`` are all updates, those that a method failed on too. Raises
     `DataError` for a table without rows.
     """
-    missing = [name for name in ("mode", "method", "status", *METRICS) if name not in metrics.columns]
+    missing = [name for name in ("mode", "method", "status", *names) if name not in metrics.columns]
     if missing:
         raise DataError(f"the table of metrics lacks {', '.join(missing)}; make it with update_metrics")
     if not metrics.height:
@@ -133,17 +137,17 @@ def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
     for (mode, method), group in metrics.group_by("mode", "method", maintain_order=True):
         row: dict[str, Any] = {"mode": mode, "method": method}
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
-        for metric in METRICS:
-            row |= _summary(metric, group[metric].drop_nulls())
+        for metric in names:
+            row |= _summary(metric, group[metric].drop_nulls(), metric in shares)
         rows.append(row)
     counts = {name: pl.Int64() for name in rows[0] if name in STATUSES or name.endswith("_n")}
     schema = {name: counts.get(name, pl.Float64()) for name in rows[0]}
     return pl.DataFrame(rows, schema=schema | {"mode": pl.String(), "method": pl.String()})
 
 
-def _summary(metric: str, values: pl.Series) -> dict[str, float | int | None]:
+def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
     n = len(values)
-    if metric == "efficacy_success":
+    if share:
         low, high = wilson(round(values.sum()), n, correction=False)
     else:
         low, high = normal_mean(values.to_numpy())
@@ -208,7 +212,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("loss").mean().alias("bleedover"), pl.col("overall").first())
         .with_columns(pl.when(pl.col("overall") > 0).then(pl.col("bleedover") / pl.col("overall")).alias("normalised"))
         .drop("overall")
-        .pipe(_in_order, facts, "similarity_bin", "popularity_bin")
+        .pipe(in_order, facts, "similarity_bin", "popularity_bin")
     )
 
 

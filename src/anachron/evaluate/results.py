@@ -1,4 +1,6 @@
-"""The three tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
+"""The tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
+
+Three of every run, and two more of one that asks dated questions (`anachron.evaluate.dated`).
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
@@ -9,7 +11,9 @@ from collections.abc import Sequence
 import polars as pl
 from polars.datatypes import DataType
 
+from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
+from anachron.evaluate.dated import SIDES
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
 KEYS = ["mode", "method", "case_id"]
@@ -36,7 +40,21 @@ UPDATES: dict[str, DataType] = {
     "relation": pl.String(),
     "popularity": pl.Float64(),
 }
-REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status"})  # every other cell may be null
+# One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
+DATED: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "granularity", "time", "side"], pl.String()),
+    "distance": pl.Float64(),
+    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
+}
+# One row per neighbour fact and date that it is asked about: p of its true object behind that date.
+DATED_NEIGHBOURS: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "number": pl.Int64(),
+    **dict.fromkeys(["granularity", "time", "side"], pl.String()),
+    **dict.fromkeys(["distance", "before", "after"], pl.Float64()),
+}
+DATES = frozenset({"granularity", "time", "side", "distance"})
+REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", *DATES})  # every other cell may be null
 PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
@@ -86,6 +104,30 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
 def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
     """The table of neighbour facts on its own."""
     return _check("neighbours", neighbours, NEIGHBOURS, NEIGHBOUR_KINDS, "number")
+
+
+def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
+    """The table of dated questions on its own."""
+    typed = _typed("dated", dated, DATED)
+    _check_dates("dated", typed)
+    _refuse("dated", typed, "time", pl.struct(*KEYS, "time").is_duplicated(), "is there twice for one update; keep one")
+    return typed
+
+
+def check_dated_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
+    """The table of neighbour facts with dates on its own."""
+    name = "dated_neighbours"
+    typed = _typed(name, neighbours, DATED_NEIGHBOURS)
+    _among(name, typed, "kind", NEIGHBOUR_KINDS)
+    _check_dates(name, typed)
+    twice = pl.struct(*KEYS, "kind", "number", "time").is_duplicated()
+    _refuse(name, typed, "time", twice, "is there twice for one neighbour; keep one")
+    return typed
+
+
+def _check_dates(name: str, table: pl.DataFrame) -> None:
+    _among(name, table, "granularity", GRANULARITIES)
+    _among(name, table, "side", SIDES)
 
 
 def _check(
