@@ -9,12 +9,16 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.edit.requests import EditRequest
 from anachron.errors import DataError
+from anachron.evaluate.dated import Dating, dated_pairs, dated_rows, first_day
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
+from anachron.evaluate.results import DATED, DATED_NEIGHBOURS
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
+from anachron.text.dates import dated_prompt
 
+DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
     "status": pl.String(),
@@ -24,6 +28,8 @@ PART_SCHEMA: dict[str, Any] = {
         pl.Struct({"kind": pl.String(), "prompt_number": pl.Int64(), "new": pl.Float64(), "old": pl.Float64()})
     ),
     "neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()})),
+    "dated": pl.List(pl.Struct({**DATE, "new": pl.Float64(), "old": pl.Float64()})),
+    "dated_neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()})),
     "fluency": pl.Float64(),
     "texts": pl.List(pl.String()),
 }
@@ -32,10 +38,11 @@ PART_SCHEMA: dict[str, Any] = {
 @dataclass(frozen=True, slots=True)
 class Judging:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
-    default what suits the device."""
+    default what suits the device. dated: which dates to ask about, None for no dated questions."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
+    dated: Dating | None = None
 
 
 @dataclass
@@ -48,6 +55,8 @@ class Verdict:
     seconds: float | None = None
     targets: list[dict[str, Any]] = field(default_factory=list)
     neighbours: list[dict[str, Any]] = field(default_factory=list)
+    dated: list[dict[str, Any]] = field(default_factory=list)
+    dated_neighbours: list[dict[str, Any]] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 
@@ -56,21 +65,27 @@ def failed(case: EditCase, reason: str) -> Verdict:
     return Verdict(case.case_id, "failed", " ".join(reason.split()))
 
 
-def request_of(case: EditCase) -> EditRequest:
-    """The edit that an update asks for. Raises `DataError` where it cannot be asked for."""
+def request_of(case: EditCase, *, dated: bool = False) -> EditRequest:
+    """The edit that an update asks for. Raises `DataError` where it cannot be asked for.
+
+    dated: behind the date that `anachron.evaluate.dated.first_day` gives, ``On January 21, 2017, the head of ...``.
+    """
     if not case.new:
         raise DataError(f"update {case.case_id} has no new object, so there is nothing to make true")
-    return EditRequest.of(case.prompt, case.subject, case.new)
+    prompt = dated_prompt(case.prompt, first_day(case), case.subject) if dated else case.prompt
+    return EditRequest.of(prompt, case.subject, case.new)
 
 
 Pair = tuple[str, str]
 
 
-def pairs_of(case: EditCase) -> list[Pair]:
+def pairs_of(case: EditCase, judging: Judging) -> list[Pair]:
     """All (prompt, object) pairs that judging an update takes, each once."""
     objects = [o for o in (case.new, case.old) if o]
     pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
     pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
+    if judging.dated is not None:
+        pairs += dated_pairs(case, judging.dated)
     return list(dict.fromkeys(pairs))
 
 
@@ -87,7 +102,7 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
 
     A neighbour fact with several true objects counts with the mean of their probabilities.
     """
-    p = probabilities(lm, pairs_of(case), judging)
+    p = probabilities(lm, pairs_of(case, judging), judging)
     result = Verdict(case.case_id, seconds=seconds)
     for number, prompt in enumerate((case.text, *case.generalization)):
         kind = "generalization" if number else "update"
@@ -98,6 +113,8 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
         for number, fact in enumerate(facts):
             mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             result.neighbours.append({"kind": kind, "number": number, "p": mean})
+    if judging.dated is not None:
+        result.dated, result.dated_neighbours = dated_rows(case, judging.dated, p)
     if judging.fluency_tokens and case.generalization:
         result.texts = greedy_texts(lm, case.generalization, judging.fluency_tokens)
         result.fluency = fluency(result.texts)
@@ -126,9 +143,7 @@ def tables_of(
         schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "dist": pl.Float64,
                 "popularity": pl.Float64}, orient="row",
     )  # fmt: skip
-    all_parts = pl.concat(
-        [table.with_columns(pl.lit(name).alias("method"), pl.lit(mode).alias("mode")) for name, table in parts.items()]
-    )
+    all_parts = _together(parts, mode)
     targets = _exploded(all_parts, "targets").rename({"new": "new_after", "old": "old_after"}).join(
         _exploded(clean, "targets").rename({"new": "new_before", "old": "old_before"}),
         on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
@@ -140,11 +155,33 @@ def tables_of(
         .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
     )  # fmt: skip
     updates = (
-        all_parts.drop("targets", "neighbours", "texts")
+        all_parts.drop("targets", "neighbours", "dated", "dated_neighbours", "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
         .join(about, on="case_id", how="left", maintain_order="left")
     )
     return targets, neighbours, updates
+
+
+def dated_tables_of(
+    clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The tables ``dated`` and ``dated_neighbours`` of the same verdicts."""
+    all_parts = _together(parts, mode)
+    dated = _exploded(all_parts, "dated").rename({"new": "new_after", "old": "old_after"}).join(
+        _exploded(clean, "dated").select("case_id", "time", new_before="new", old_before="old"),
+        on=["case_id", "time"], how="left", maintain_order="left",
+    )  # fmt: skip
+    key = ["case_id", "kind", "number", "time"]
+    neighbours = _exploded(all_parts, "dated_neighbours").rename({"p": "after"}).join(
+        _exploded(clean, "dated_neighbours").select(*key, before="p"), on=key, how="left", maintain_order="left"
+    )  # fmt: skip
+    return dated.select(*DATED), neighbours.select(*DATED_NEIGHBOURS)
+
+
+def _together(parts: Mapping[str, pl.DataFrame], mode: str) -> pl.DataFrame:
+    return pl.concat(
+        [table.with_columns(pl.lit(name).alias("method"), pl.lit(mode).alias("mode")) for name, table in parts.items()]
+    )
 
 
 def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:

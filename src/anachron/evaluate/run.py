@@ -4,6 +4,8 @@
     clean/part-*.parquet        the unedited model's scores, computed once and shared by all methods
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
+    dated, dated_neighbours .parquet         the same of dated questions, where they are asked
+    past_scores.parquet                      the past facts as a score table, which ``anachron report`` reads
 
 Modes: ``independent`` edits each start from the clean model, as the papers judge; ``batch`` makes many updates true in
 one edit; ``sequential`` makes one after the other, each on top of the ones before, and judges all at the end.
@@ -12,7 +14,7 @@ one edit; ``sequential`` makes one after the other, each on top of the ones befo
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +27,18 @@ from anachron.edit.methods import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.evaluate.judge import Judging, Verdict, failed, part_table, request_of, tables_of, verdict
+from anachron.evaluate.dated import not_asked, settled
+from anachron.evaluate.dated_metrics import past_scores
+from anachron.evaluate.judge import (
+    Judging,
+    Verdict,
+    dated_tables_of,
+    failed,
+    part_table,
+    request_of,
+    tables_of,
+    verdict,
+)
 from anachron.evaluate.plan import Planned
 from anachron.io import Json, differences, locked, read_table, versions, write_table
 from anachron.lm.model import LanguageModel
@@ -58,13 +71,18 @@ class EvaluateSettings:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`)."""
+    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`).
+
+    The last two are None where no dated questions were asked.
+    """
 
     folder: Path
     record: Json
     targets: pl.DataFrame
     neighbours: pl.DataFrame
     updates: pl.DataFrame
+    dated: pl.DataFrame | None = None
+    dated_neighbours: pl.DataFrame | None = None
 
 
 def run_evaluation(
@@ -85,10 +103,13 @@ def run_evaluation(
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
+    settings = _with_last_date(settings, cases.cases)
+    dating = settings.judging.dated
     identity = lm.identity(fingerprint(lm)) | {
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
+        "dated": None if dating is None else asdict(dating),
     }  # fmt: skip
     with (
         identified(lm),
@@ -97,9 +118,17 @@ def run_evaluation(
         record = runs.open_run(folder, identity)
         _add_methods(record, methods, folder)
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
+        record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
         record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": lm.hardware()})
         runs.write_record(folder, record)
         return _Run(lm, cases, settings, folder, record, callbacks).finish(methods)
+
+
+def _with_last_date(settings: EvaluateSettings, cases: Sequence[EditCase]) -> EvaluateSettings:
+    dating = settings.judging.dated
+    if dating is None:
+        return settings
+    return replace(settings, judging=replace(settings.judging, dated=settled(dating, cases)))
 
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
@@ -141,10 +170,16 @@ class _Run:
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
         for name, table in zip(("targets", "neighbours", "updates"), tables, strict=True):
             write_table(self.folder / f"{name}.parquet", table)
+        dated: tuple[pl.DataFrame, ...] = ()
+        if self.settings.judging.dated is not None:
+            dated = dated_tables_of(clean, known, self.settings.mode)
+            for name, table in zip(("dated", "dated_neighbours"), dated, strict=True):
+                write_table(self.folder / f"{name}.parquet", table)
+            write_table(self.folder / "past_scores.parquet", past_scores(dated[0], tables[0], self.cases.cases))
         self._count_failures(tables[2])
         self.record |= {"status": "done", "finished": runs.now()}
         runs.write_record(self.folder, self.record)
-        return Evaluation(self.folder, self.record, *tables)
+        return Evaluation(self.folder, self.record, *tables, *dated)
 
     def _all_parts(self, name: str, work: Callable[[Sequence[EditCase], int], Iterator[Verdict]]) -> pl.DataFrame:
         """Every part of a method, made where it is not there yet."""
@@ -181,13 +216,13 @@ class _Run:
     def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         for case in part:
             with _failures(case) as found:
-                edit = self._edit(planned, [request_of(case)])
+                edit = self._edit(planned, [planned.request(case)])
                 with edited(self.lm, edit, check=False):
                     found.append(verdict(self.lm, case, self.settings.judging, edit.about["seconds"]))
             yield found[0]
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        asked, unaskable = askable(part)
+        asked, unaskable = askable(part, planned.request)
         cases = [case for case, _ in asked]
         before = sum(map(len, self.parts[:number]))
         self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
@@ -205,7 +240,7 @@ class _Run:
                 continue
             with _failures(case) as found, edited(self.lm, total, check=False):
                 edit = self._edit(
-                    replace(planned, resources=replace(planned.resources, earlier=total)), [request_of(case)]
+                    replace(planned, resources=replace(planned.resources, earlier=total)), [planned.request(case)]
                 )
                 seconds[case.case_id] = edit.about["seconds"]
                 total = replace(total + edit, about={})
@@ -259,12 +294,14 @@ def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
         found[:] = [failed(case, f"out of memory: {error}".splitlines()[0]) for case in cases]
 
 
-def askable(part: Sequence[EditCase]) -> tuple[list[tuple[EditCase, EditRequest]], list[Verdict]]:
+def askable(
+    part: Sequence[EditCase], request: Callable[[EditCase], EditRequest] = request_of
+) -> tuple[list[tuple[EditCase, EditRequest]], list[Verdict]]:
     """Updates that can be asked for, with their requests, and the failures of the others."""
     found, failures = [], []
     for case in part:
         try:
-            found.append((case, request_of(case)))
+            found.append((case, request(case)))
         except DataError as error:
             failures.append(failed(case, str(error)))
     return found, failures
