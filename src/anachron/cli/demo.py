@@ -39,7 +39,7 @@ def demo(
     from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import find_sources, fingerprints, read_sources
     from anachron.probe.study import make_study
-    from anachron.report.edits import WIDE, edits_table
+    from anachron.report.edits import EDITS, edits_table
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table
     from anachron.report.timeline import timeline
@@ -84,7 +84,7 @@ def demo(
         screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
         for years in worst:
             screen.print(timeline(years))
-    screen.print(edits_table(judged, narrow=screen.width < WIDE))
+    screen.print(edits_table(judged, narrow=screen.width < EDITS.wide))
     for name, folder in folders.items():
         screen.print(f"run folder of {name}: {folder}", markup=False)
     screen.print(f"updates of {DEMO}: {edits}", markup=False)
