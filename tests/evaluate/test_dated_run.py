@@ -24,7 +24,7 @@ from anachron.evaluate.dated import Dating, dated_questions
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.metrics import summarise
-from anachron.evaluate.plan import plan
+from anachron.evaluate.plan import plan, variant_named
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
@@ -221,6 +221,25 @@ def test_the_clean_model_is_asked_once_for_all_methods(kings: Evaluation, tmp_pa
     run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path, SETTINGS)
     clean = [pair for pair in lm.asked if " the king of " in pair[0] and "Cato. " not in pair[0]]
     assert len(clean) == len(set(clean)) > 50
+
+
+def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their_requests():
+    assert [variant_named(name) for name in ("rome", "FT+l DATED", "Prompt dated")] == [
+        "ROME",
+        "FT+L dated",
+        "PROMPT dated",
+    ]
+    lm: Any = TableModel({})
+    with pytest.raises(ConfigError, match="the methods PROMPT dated, PROMPT dated are not all different"):
+        plan(lm, ["PROMPT dated", "prompt DATED"])
+    with pytest.raises(ConfigError, match="method 'ROAM': choose one of"):
+        plan(lm, ["ROAM dated"])
+    plain, dated = plan(lm, ["PROMPT", "PROMPT dated"], changes={"PROMPT": {"end": "; "}})
+    assert plain.settings == dated.settings and plain.settings.end == "; "
+    assert plain.request(ATLANTIS) == EditRequest("The king of {} is", "Atlantis", "Cato")
+    assert dated.request(ATLANTIS) == EditRequest("On June 16, 2010, the king of {} is", "Atlantis", "Cato")
+    slot = replace(ATLANTIS, prompt="The king of {} is")
+    assert dated.request(slot) == dated.request(ATLANTIS)
 
 
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):

@@ -17,11 +17,11 @@ from anachron.report.edits import DATED, edits_latex, edits_markdown, edits_tabl
 from anachron.report.evaluation import write_dated
 from anachron.report.figures.present_and_past import present_and_past
 
-METHODS = ("FT", "ROME dated")
+METHODS = ("FT", "ROME", "ROME dated")
 
 
 def tables(methods=METHODS, modes=("independent",), cases=4):
-    """FT erases the past; ROME dated keeps it, but for the first update. Nobody knows the past of the last update."""
+    """FT erases the past; ROME keeps it, but for the first update. Nobody knows the past of the last update."""
     dated, neighbours, updates = [], [], []
     for mode in modes:
         for method in methods:
@@ -82,7 +82,8 @@ def test_what_a_reader_is_told():
     narrow.print(edits_table(summary(), DATED, narrow=True))
     assert max(map(len, narrow.file.getvalue().splitlines())) <= 80
     assert edits_markdown(summary(), DATED).startswith("## Present updated, past kept, mode independent, 4 updates")
-    assert r"\label{tab:present-and-past}" in edits_latex(summary(), DATED)
+    tex = edits_latex(summary(), DATED)
+    assert r"\label{tab:present-and-past}" in tex and "p(new) $>$ p(old)" in tex
 
 
 def test_another_table_is_refused():
@@ -103,7 +104,7 @@ def test_each_method_is_a_point_with_its_intervals():
     assert points(panel)["FT"] == (1, 0)
     spans = [tuple(map(tuple, path.vertices)) for c in panel.collections if isinstance(c, LineCollection)
              for path in c.get_paths()]  # fmt: skip
-    rome = table.row(2, named=True)
+    rome = table.row(3, named=True)
     x, y = expected["ROME dated"]
     assert ((x, rome["past_kept_global_low"]), (x, rome["past_kept_global_high"])) in spans
     assert ((rome["present_updated_global_low"], y), (rome["present_updated_global_high"], y)) in spans
@@ -115,6 +116,9 @@ def test_the_figure_says_which_method_is_which(modes):
     titles = [panel.get_title(loc="left") for panel in figure.axes]
     assert titles == ([""] if len(modes) == 1 else list(modes))
     FigureCanvasAgg(figure).draw()
+    seen = {line.get_label(): line for line in figure.axes[0].lines}
+    assert seen["ROME"].get_color() == seen["ROME dated"].get_color() != seen["FT"].get_color()
+    assert seen["ROME dated"].get_markerfacecolor() == "white" != seen["ROME"].get_markerfacecolor()
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["unedited", *METHODS]
     box = legend.get_window_extent()

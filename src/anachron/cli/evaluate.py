@@ -205,7 +205,7 @@ def evaluate(
     if until is not None and not dated:
         raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
     dating = Dating(until) if dated else None
-    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, dating))
+    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, dated=dating))
     wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
     lm = load(

@@ -32,6 +32,7 @@ from anachron.text.dates import dated_prompt
 YEARS = 10  # on either side of T
 DAYS_A_YEAR = 365.2425
 SIDES = ("past", "present")
+VARIANT = " dated"  # behind the name of a method whose requests say the date of `first_day`
 
 
 @dataclass(frozen=True, slots=True)

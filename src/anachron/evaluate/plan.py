@@ -15,14 +15,12 @@ from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import NO_SITES, Sites, weight_of
 from anachron.errors import ConfigError
+from anachron.evaluate.dated import VARIANT
 from anachron.evaluate.judge import request_of
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
 
 Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
-
-
-DATED = " dated"  # behind the name of a method whose requests say a date
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def plan(
     labels = [variant_named(name) for name in methods]
     if len(set(labels)) != len(labels):
         raise ConfigError(f"the methods {', '.join(labels)} are not all different")
-    names = [label.removesuffix(DATED) for label in labels]
+    names = [label.removesuffix(VARIANT) for label in labels]
     unknown = [name for name in changes or {} if method_named(name) not in names]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
@@ -96,17 +94,17 @@ def plan(
 
 
 def variant_named(name: str) -> str:
-    """The label of a method, with or without `DATED` behind it, whatever the case: ``ROME``, ``ROME dated``.
+    """The label of a method, with or without `VARIANT` behind it, whatever the case: ``ROME``, ``ROME dated``.
 
     Raises `ConfigError` for an unknown method.
     """
-    dated = name.casefold().endswith(DATED)
-    return method_named(name[: -len(DATED)]) + DATED if dated else method_named(name)
+    dated = name.casefold().endswith(VARIANT)
+    return method_named(name[: -len(VARIANT)]) + VARIANT if dated else method_named(name)
 
 
 def asking(label: str) -> Callable[[EditCase], EditRequest]:
     """What makes the request of an update for a method with this label; it raises `DataError` where none can be."""
-    return partial(request_of, dated=label.endswith(DATED))
+    return partial(request_of, dated=label.endswith(VARIANT))
 
 
 def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:

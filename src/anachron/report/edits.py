@@ -71,7 +71,7 @@ DATED = Layout(
     132,
 )
 WORDS = ("mode", "method")
-IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
+IN_LATEX = {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
 def edits_table(summary: pl.DataFrame, layout: Layout = EDITS, *, narrow: bool = False) -> Table:

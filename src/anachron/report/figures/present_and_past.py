@@ -1,9 +1,12 @@
 """Figure of how methods keep the past: present updated (right) against past kept (up), a point a method."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from anachron.evaluate.dated import VARIANT
 from anachron.evaluate.results import UNEDITED
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import COLUMN, Look
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
 
 ACROSS, UP = "present_updated_global", "past_kept_global"
 HEIGHT = 2.6  # of a panel, inches
+RING = 7.0  # the clean model's marker, points: a method that changes nothing can be seen inside it
 
 
 def present_and_past(summary: pl.DataFrame) -> "Figure":
@@ -25,8 +29,7 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     made_by = "anachron.evaluate.dated_metrics.dated_metrics and summarise"
     rows = style.check("present_and_past", summary, ACROSS, UP, made_by=made_by)
     methods = style.in_order(rows["method"], [UNEDITED])
-    looks = {UNEDITED: Look(style.BLACK, "o", hollow=True)}
-    looks |= {name: style.look(number) for number, name in enumerate(m for m in methods if m != UNEDITED)}
+    looks = _looks(methods)
     modes = rows["mode"].unique(maintain_order=True).to_list()
     width = COLUMN if len(modes) == 1 else style.PAGE
     height = HEIGHT + 0.3 + marks.legend_height(methods, width)
@@ -37,8 +40,11 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
             for row in rows.filter(pl.col("mode") == mode).iter_rows(named=True):
                 x, y, look = [row[ACROSS]], [row[UP]], looks[row["method"]]
                 ends = {name: ([row[f"{name}_low"]], [row[f"{name}_high"]]) for name in (ACROSS, UP)}
-                marks.dots(panel, x, y, look, low=ends[UP][0], high=ends[UP][1], upright=True)
-                marks.dots(panel, y, x, look, low=ends[ACROSS][0], high=ends[ACROSS][1], label=row["method"])
+                size = RING if row["method"] == UNEDITED else None
+                low, high = ends[UP]
+                marks.dots(panel, x, y, look, low=low, high=high, upright=True, size=size)
+                low, high = ends[ACROSS]
+                marks.dots(panel, y, x, look, low=low, high=high, label=row["method"], size=size)
             panel.set_xlim(-0.02, 1.02)
             panel.set_ylim(-0.02, 1.02)
             for axis in ("x", "y"):
@@ -47,3 +53,14 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
         axes[0, 0].set_ylabel("past kept")
         marks.legend(figure)
     return figure
+
+
+def _looks(methods: Sequence[str]) -> dict[str, Look]:
+    """A colour and marker a method, hollow where its requests say a date."""
+    plain = list(dict.fromkeys(name.removesuffix(VARIANT) for name in methods if name != UNEDITED))
+    looks = {UNEDITED: Look(style.GREY, "o", hollow=True)}
+    for name in methods:
+        if name != UNEDITED:
+            found = style.look(plain.index(name.removesuffix(VARIANT)))
+            looks[name] = replace(found, hollow=name.endswith(VARIANT))
+    return looks
