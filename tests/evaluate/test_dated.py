@@ -17,9 +17,9 @@ from anachron.evaluate.dated import (
     dated_pairs,
     dated_questions,
     dated_rows,
-    first_day,
     not_asked,
     settled,
+    with_date,
 )
 from anachron.text.dates import dated_prompt
 
@@ -219,25 +219,33 @@ def test_what_cannot_be_asked_is_counted_with_its_reason():
         replace(CASE, old=None),
         replace(CASE, old_start=None),
         replace(CASE, old_start="2017", end="2017-05-15"),
+        replace(CASE, scenario="AddObject"),
     ]
     assert not_asked(cases, UNTIL) == {
+        "no dated questions: not a replacement": 1,
         "no dated questions: the date of change is not known": 1,
         "no dated questions: new or old object is not known": 1,
         "nothing asked before the change: start not known": 1,
         "nothing asked before the change: no room": 1,
         "nothing asked after the change: no room before the end, or the last date known": 1,
     }
-    assert [len(dated_questions(case, UNTIL)) for case in cases[1:3]] == [0, 0]
+    assert [len(dated_questions(case, UNTIL)) for case in (*cases[1:3], cases[5])] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
     ("start", "wanted"),
-    [("2017-05-14", "2017-05-15"), ("2016-02", "2016-03-01"), ("2019", "2020-01-01"), ("-0001", "0001-01-01")],
+    [
+        ("2017-05-14", "May 15, 2017"),
+        ("2016-02", "March 1, 2016"),
+        ("2019", "January 1, 2020"),
+        ("-0001", "January 1, 1"),
+    ],
 )
 def test_a_request_names_the_day_after_the_change(start, wanted):
-    assert str(first_day(replace(CASE, start=start))) == wanted
+    said = with_date(replace(CASE, start=start))
+    assert said == replace(CASE, start=start, prompt=f"On {wanted}, the president of France is")
 
 
 def test_a_request_without_a_date_of_change_is_refused():
     with pytest.raises(DataError, match="update 7 does not say when"):
-        first_day(replace(CASE, start=None))
+        with_date(replace(CASE, start=None))

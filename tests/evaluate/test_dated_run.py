@@ -22,7 +22,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.evaluate import run as run_module
 from anachron.evaluate.dated import Dating, dated_questions
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
-from anachron.evaluate.judge import Judging
+from anachron.evaluate.judge import Judging, request_of
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.plan import plan, variant_named
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
@@ -94,8 +94,8 @@ CASES = CaseSet("kings", "wikifactdiff", (ATLANTIS, THULE, NOWHERE), {})
 
 
 def every_date() -> Iterator[tuple[str, datetime.date, datetime.date]]:
-    """The opening of each year, month and day of two decades, with its first and last day."""
-    for year in range(1998, 2016):
+    """The opening of each year, month and day that is asked about, and of more, with its first and last day."""
+    for year in range(2000, 2014):
         yield f"In {year}, ", datetime.date(year, 1, 1), datetime.date(year, 12, 31)
         for month in range(1, 13):
             first = datetime.date(year, month, 1)
@@ -236,10 +236,10 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
         plan(lm, ["ROAM dated"])
     plain, dated = plan(lm, ["PROMPT", "PROMPT dated"], changes={"PROMPT": {"end": "; "}})
     assert plain.settings == dated.settings and plain.settings.end == "; "
-    assert plain.request(ATLANTIS) == EditRequest("The king of {} is", "Atlantis", "Cato")
-    assert dated.request(ATLANTIS) == EditRequest("On June 16, 2010, the king of {} is", "Atlantis", "Cato")
+    assert request_of(plain.worded(ATLANTIS)) == EditRequest("The king of {} is", "Atlantis", "Cato")
+    assert request_of(dated.worded(ATLANTIS)) == EditRequest("On June 16, 2010, the king of {} is", "Atlantis", "Cato")
     slot = replace(ATLANTIS, prompt="The king of {} is")
-    assert dated.request(slot) == dated.request(ATLANTIS)
+    assert request_of(dated.worded(slot)) == request_of(dated.worded(ATLANTIS))
 
 
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):

@@ -96,7 +96,7 @@ def edit(
     from anachron.edit.methods import make_edit
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
-    from anachron.evaluate.plan import asking
+    from anachron.evaluate.plan import wording
     from anachron.evaluate.run import askable
 
     wanted = _wanted((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
@@ -107,7 +107,7 @@ def edit(
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
     cases = load_cases(updates, split=split, revision=dataset_revision, limit=limit)
-    requests, failures = askable(cases.cases, asking(wanted.methods[0]))
+    requests, failures = askable(cases.cases, wording(wanted.methods[0]))
     if failures and not skip:
         raise DataError(
             f"{len(failures)} of {len(cases.cases)} updates cannot be made, for instance: {failures[0].reason}; mend "

@@ -32,7 +32,7 @@ from anachron.text.dates import dated_prompt
 YEARS = 10  # on either side of T
 DAYS_A_YEAR = 365.2425
 SIDES = ("past", "present")
-VARIANT = " dated"  # behind the name of a method whose requests say the date of `first_day`
+VARIANT = " dated"  # behind the name of a method whose requests say a date, as in `with_date`
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ def settled(dating: Dating, cases: Sequence[EditCase]) -> Dating:
 
 def _changed(case: EditCase) -> Date | None:
     """T of an update that dated questions can be asked about."""
-    return as_date(case.start) if case.start and case.new and case.old else None
+    if case.scenario != "ReplaceObject" or not (case.start and case.new and case.old):
+        return None
+    return as_date(case.start)
 
 
 def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
@@ -92,14 +94,16 @@ def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
     return found
 
 
-def first_day(case: EditCase) -> Date:
-    """The day after T, which a request with a date names: the first on which only the new object is surely true.
+def with_date(case: EditCase) -> EditCase:
+    """The update with a date in its prompt, for a method that is to say one: ``On January 21, 2017, the head of ...``.
 
-    Raises `DataError` for an update without T.
+    It is the day after T, the first on which only the new object is surely true. Raises `DataError` for an update
+    without T.
     """
     if not case.start:
         raise DataError(f"update {case.case_id} does not say when its new object became true; give start for a date")
-    return Date.from_day_number(as_date(case.start).last_day + 1)
+    day = Date.from_day_number(as_date(case.start).last_day + 1)
+    return replace(case, prompt=dated_prompt(case.prompt, day, case.subject))
 
 
 def _past(case: EditCase, changed: Date) -> tuple[int, int]:
@@ -210,7 +214,9 @@ def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
     """How many updates have no dated questions, or none on one side, by reason; only reasons that occur."""
     found: Counter[str] = Counter()
     for case in cases:
-        if not case.start:
+        if case.scenario != "ReplaceObject":
+            found["no dated questions: not a replacement"] += 1
+        elif not case.start:
             found["no dated questions: the date of change is not known"] += 1
         elif _changed(case) is None:
             found["no dated questions: new or old object is not known"] += 1

@@ -9,14 +9,13 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.edit.requests import EditRequest
 from anachron.errors import DataError
-from anachron.evaluate.dated import Dating, dated_pairs, dated_rows, first_day
+from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.evaluate.results import DATED, DATED_NEIGHBOURS
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
-from anachron.text.dates import dated_prompt
 
 DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 PART_SCHEMA: dict[str, Any] = {
@@ -65,15 +64,11 @@ def failed(case: EditCase, reason: str) -> Verdict:
     return Verdict(case.case_id, "failed", " ".join(reason.split()))
 
 
-def request_of(case: EditCase, *, dated: bool = False) -> EditRequest:
-    """The edit that an update asks for. Raises `DataError` where it cannot be asked for.
-
-    dated: behind the date that `anachron.evaluate.dated.first_day` gives, ``On January 21, 2017, the head of ...``.
-    """
+def request_of(case: EditCase) -> EditRequest:
+    """The edit that an update asks for. Raises `DataError` where it cannot be asked for."""
     if not case.new:
         raise DataError(f"update {case.case_id} has no new object, so there is nothing to make true")
-    prompt = dated_prompt(case.prompt, first_day(case), case.subject) if dated else case.prompt
-    return EditRequest.of(prompt, case.subject, case.new)
+    return EditRequest.of(case.prompt, case.subject, case.new)
 
 
 Pair = tuple[str, str]

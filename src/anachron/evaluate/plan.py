@@ -3,7 +3,6 @@ first update, so that what is wrong in the command is said at once and not once 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 from anachron.data.case_records import EditCase
@@ -11,12 +10,10 @@ from anachron.edit.lora import LoraSettings
 from anachron.edit.mend import MendNetwork
 from anachron.edit.methods import METHODS, Resources, method_named, settings_for, sites_for, with_contexts
 from anachron.edit.presets import changed
-from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import NO_SITES, Sites, weight_of
 from anachron.errors import ConfigError
-from anachron.evaluate.dated import VARIANT
-from anachron.evaluate.judge import request_of
+from anachron.evaluate.dated import VARIANT, with_date
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
 
@@ -34,9 +31,9 @@ class Planned:
     resources: Resources
     sites: Sites | None
 
-    def request(self, case: EditCase) -> EditRequest:
-        """The edit that it makes of an update. Raises `DataError` where it cannot be asked for."""
-        return asking(self.label)(case)
+    def worded(self, case: EditCase) -> EditCase:
+        """The update as it is put to the method. Raises `DataError` where its date is to be said and is not known."""
+        return wording(self.label)(case)
 
     def identity(self) -> Json:
         """What must match for its results to be resumed."""
@@ -102,9 +99,13 @@ def variant_named(name: str) -> str:
     return method_named(name[: -len(VARIANT)]) + VARIANT if dated else method_named(name)
 
 
-def asking(label: str) -> Callable[[EditCase], EditRequest]:
-    """What makes the request of an update for a method with this label; it raises `DataError` where none can be."""
-    return partial(request_of, dated=label.endswith(VARIANT))
+def wording(label: str) -> Callable[[EditCase], EditCase]:
+    """How updates are put to a method with this label: as they are, or with their date."""
+    return with_date if label.endswith(VARIANT) else as_it_is
+
+
+def as_it_is(case: EditCase) -> EditCase:
+    return case
 
 
 def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:

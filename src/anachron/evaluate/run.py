@@ -39,7 +39,7 @@ from anachron.evaluate.judge import (
     tables_of,
     verdict,
 )
-from anachron.evaluate.plan import Planned
+from anachron.evaluate.plan import Planned, as_it_is
 from anachron.io import Json, differences, locked, read_table, versions, write_table
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
@@ -109,8 +109,9 @@ def run_evaluation(
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": settings.mode, "size": settings.size,
         "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
-        "dated": None if dating is None else asdict(dating),
     }  # fmt: skip
+    if dating is not None:
+        identity["dated"] = asdict(dating)
     with (
         identified(lm),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
@@ -216,13 +217,13 @@ class _Run:
     def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         for case in part:
             with _failures(case) as found:
-                edit = self._edit(planned, [planned.request(case)])
+                edit = self._edit(planned, [request_of(planned.worded(case))])
                 with edited(self.lm, edit, check=False):
                     found.append(verdict(self.lm, case, self.settings.judging, edit.about["seconds"]))
             yield found[0]
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        asked, unaskable = askable(part, planned.request)
+        asked, unaskable = askable(part, planned.worded)
         cases = [case for case, _ in asked]
         before = sum(map(len, self.parts[:number]))
         self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
@@ -240,7 +241,8 @@ class _Run:
                 continue
             with _failures(case) as found, edited(self.lm, total, check=False):
                 edit = self._edit(
-                    replace(planned, resources=replace(planned.resources, earlier=total)), [planned.request(case)]
+                    replace(planned, resources=replace(planned.resources, earlier=total)),
+                    [request_of(planned.worded(case))],
                 )
                 seconds[case.case_id] = edit.about["seconds"]
                 total = replace(total + edit, about={})
@@ -295,13 +297,13 @@ def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
 
 
 def askable(
-    part: Sequence[EditCase], request: Callable[[EditCase], EditRequest] = request_of
+    part: Sequence[EditCase], worded: Callable[[EditCase], EditCase] = as_it_is
 ) -> tuple[list[tuple[EditCase, EditRequest]], list[Verdict]]:
-    """Updates that can be asked for, with their requests, and the failures of the others."""
+    """Updates that can be asked for, with their requests, and the failures of the others. worded: as in `Planned`."""
     found, failures = [], []
     for case in part:
         try:
-            found.append((case, request(case)))
+            found.append((case, request_of(worded(case))))
         except DataError as error:
             failures.append(failed(case, str(error)))
     return found, failures
