@@ -249,6 +249,10 @@ def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
     with pytest.raises(ConfigError, match="dated"):
         run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path, without)
     result = run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path / "without", without)
+    for path in (tmp_path / "without").glob("*/part-*.parquet"):  # as versions without dated questions wrote them
+        pl.read_parquet(path).drop("dated", "dated_neighbours").write_parquet(path)
+    again = run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path / "without", without)
+    assert again.targets.filter(pl.col("method") == "PROMPT").equals(result.targets)
     assert result.dated is None and not (tmp_path / "without" / "dated.parquet").exists()
     with pytest.raises(DataError, match="none of 1 updates says when"):
         run_evaluation(lm, CaseSet("one", "zsre", (NOWHERE,), {}), plan(lm, ["PROMPT"]), tmp_path / "one", SETTINGS)

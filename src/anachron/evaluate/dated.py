@@ -147,8 +147,7 @@ def _dates(first: int, last: int, key: str) -> Iterator[Date]:
     """Per calendar year of a window of days: the year, a month and a day, each where the window holds one."""
     if last < first:
         return
-    years = (_place_of(Date.from_day_number(day).year) for day in (first, last))
-    begin, end = years
+    begin, end = (_place_of(Date.from_day_number(day).year) for day in (first, last))
     for year in map(_year_at, range(begin, end + 1)):
         whole = Date(year)
         if first <= whole.first_day and whole.last_day <= last:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,6 +14,7 @@ from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.evaluate.results import DATED, DATED_NEIGHBOURS
+from anachron.io import read_table
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
@@ -118,6 +120,13 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
 
 def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
     return pl.DataFrame([vars(v) for v in verdicts], schema=PART_SCHEMA)
+
+
+def read_part(path: Path) -> pl.DataFrame:
+    """A part as `part_table` made it; columns that an earlier version did not have are null."""
+    table = read_table(path)
+    absent = [pl.lit(None, kind).alias(name) for name, kind in PART_SCHEMA.items() if name not in table.columns]
+    return table.with_columns(absent).select(PART_SCHEMA.keys())
 
 
 def tables_of(

@@ -35,12 +35,13 @@ from anachron.evaluate.judge import (
     dated_tables_of,
     failed,
     part_table,
+    read_part,
     request_of,
     tables_of,
     verdict,
 )
 from anachron.evaluate.plan import Planned, as_it_is
-from anachron.io import Json, differences, locked, read_table, versions, write_table
+from anachron.io import Json, differences, locked, versions, write_table
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 from anachron.probe import runs
@@ -203,7 +204,7 @@ class _Run:
         return all(self._path(name, number).is_file() for number in range(len(self.parts)))
 
     def _read(self, name: str) -> pl.DataFrame:
-        tables = [read_table(self._path(name, number)) for number in range(len(self.parts))]
+        tables = [read_part(self._path(name, number)) for number in range(len(self.parts))]
         for number, (table, part) in enumerate(zip(tables, self.parts, strict=True)):
             if table["case_id"].to_list() != [case.case_id for case in part]:
                 raise DataError(f"{self._path(name, number)} holds other updates; delete it and repeat the command")
