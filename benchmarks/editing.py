@@ -32,12 +32,13 @@ from anachron.edit.methods import Resources, make_edits, settings_for, with_cont
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
-from anachron.evaluate.judge import Judging, pairs_of, request_of, verdicts_apart
+from anachron.evaluate.judge import Judging, pairs_of, requests_of, verdicts_apart
 from anachron.lm.model import LanguageModel, load_tokenizer
 
 HIDDEN, LAYERS, INNER, VOCABULARY = 256, 8, 1024, 32_000
 SCORED, PART = 32, 16  # prompts that the published way scores at a time; updates that ours takes at a time
 METHODS = ("ROME", "MEMIT")
+JUDGING = Judging(fluency_tokens=0)
 
 
 def language_model() -> LanguageModel:
@@ -158,7 +159,7 @@ class OneAtATime:
 
     def judged(self, case: EditCase) -> np.ndarray:
         """Log-probabilities of all objects after all prompts, padded batches, all logits."""
-        encoded = self.lm.encode([(prompt, answer, None) for prompt, answer in pairs_of(case)])
+        encoded = self.lm.encode([(prompt, answer, None) for prompt, answer in pairs_of(case, JUDGING)])
         scores = []
         for first in range(0, len(encoded), SCORED):
             some = encoded[first : first + SCORED]
@@ -178,7 +179,7 @@ class OneAtATime:
         for case in cases:
             saved = {name: self.weight(name).detach().clone() for name in self.moments}
             started = time.perf_counter()
-            edit(request_of(case))
+            edit(requests_of(case, method)[0])
             seconds += time.perf_counter() - started
             found.append(self.judged(case))
             for name, weight in saved.items():
@@ -201,10 +202,10 @@ def hook(module: Any, function: Callable[..., Any]) -> Iterator[None]:
 def ours(
     lm: LanguageModel, method: str, cases: Sequence[EditCase], settings: Any, resources: Resources
 ) -> tuple[list[np.ndarray], float]:
-    requests = [request_of(case) for case in cases]
+    requests = [requests_of(case, method)[0] for case in cases]
     edits = make_edits(lm, method, requests, settings, resources)
     made = [edit for edit in edits if isinstance(edit, Edit)]
-    verdicts = verdicts_apart(lm, list(zip(cases, made, strict=True)), Judging(fluency_tokens=0))
+    verdicts = verdicts_apart(lm, list(zip(cases, made, strict=True)), JUDGING)
     found = []
     for v in verdicts:
         targets = [t[kind] for t in v.targets for kind in ("new", "old") if t[kind] is not None]
@@ -214,7 +215,7 @@ def ours(
 
 def in_order(case: EditCase, scores: np.ndarray) -> np.ndarray:
     """The published way's numbers in the order of ours: prompts of the update, then the mean of each neighbour."""
-    p = dict(zip(pairs_of(case), np.exp(scores), strict=True))
+    p = dict(zip(pairs_of(case, JUDGING), np.exp(scores), strict=True))
     targets = [p[prompt, o] for prompt in (case.text, *case.generalization) for o in (case.new, case.old) if o]
     return np.log([*targets, *(np.mean([p[n.prompt, o] for o in n.objects]) for n in (*case.nearest, *case.random))])
 

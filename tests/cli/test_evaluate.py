@@ -234,6 +234,34 @@ def test_other_modes(mode: str, updates: Path, tmp_path: Path, capsys: pytest.Ca
     assert (seconds[0] == seconds[1]) == (mode == "batch")
 
 
+def test_dated_questions_and_requests(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "run"
+    command = ["evaluate", "demo", "--methods", "FT,ft dated", *FT, *QUICK]
+    assert run(*command, "--updates", updates, "--dated", "--until", "2024", "--out", out, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in found["dated"]] == ["unedited", "FT", "FT dated"]
+    assert all(row["past_kept_global_n"] == row["win_rate_global_n"] == 3 for row in found["dated"])
+    assert found["not_asked"] == {}
+    years = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT")["time"]
+    assert years.to_list() == [str(y) for y in (*range(2010, 2017), 2018, 2019, 2020)]  # from Obama to Biden
+    assert pl.read_parquet(out / "dated_neighbours.parquet").height == 2 * 3 * 4 * 2
+    assert (out / "report" / "present_and_past.svg").is_file()
+    unknown = write(tmp_path / "unknown.json", [rows[0], rows[1] | {"start": None, "objects": [
+        o | {"start": None} for o in rows[1]["objects"]]}])  # fmt: skip
+    assert run(*command, "--updates", unknown, "--dated", "--out", tmp_path / "unknown") == 0
+    printed, said = capsys.readouterr()
+    assert "Present updated, past kept" in printed
+    assert "no dated questions: the date of change is not known: 1 update" in said
+    assert "FT dated: 1 of 2 updates failed" in " ".join(said.split())
+    assert run(*command, "--updates", updates, "--until", "2024", "--out", tmp_path / "no") == 2
+    assert "add --dated" in said_by(capsys)
+    file = tmp_path / "p.safetensors"
+    assert run("edit", "demo", "--updates", updates, "--method", "prompt dated", "--limit", 1, "--out", file) == 0
+    assert load_edit(file).prefix.startswith("On January 21, 2017, the head of state of the United States is Donald")
+
+
 def test_a_killed_run_goes_on_with_the_same_command(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

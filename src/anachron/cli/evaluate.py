@@ -64,7 +64,10 @@ def register(app: typer.Typer) -> None:
 def edit(
     model: Model,
     updates: Updates,
-    method: Annotated[str, typer.Option(help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA or PROMPT.")],
+    method: Annotated[
+        str,
+        typer.Option(help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA or PROMPT; 'ROME dated' says a date."),
+    ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
     save_model: Annotated[
         Path | None, typer.Option(help="Also write the edited model, as a new Hugging Face folder.")
@@ -98,18 +101,19 @@ def edit(
     from anachron.edit.methods import check_scenarios, make_edit
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
+    from anachron.evaluate.plan import method_of
     from anachron.evaluate.run import askable
 
     wanted = _wanted((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    if save_model is not None and wanted.methods == ("PROMPT",):
+    if save_model is not None and wanted.methods[0].startswith("PROMPT"):
         raise ConfigError("--save-model: PROMPT changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
-    check_scenarios(wanted.methods, {case.scenario for case in cases.cases})
+    check_scenarios(map(method_of, wanted.methods), {case.scenario for case in cases.cases})
     asked, failures = askable(cases.cases, wanted.methods[0])
     if failures and not skip:
         raise DataError(
@@ -148,7 +152,11 @@ def evaluate(
     model: Model,
     updates: Updates,
     methods: Annotated[
-        str, typer.Option(help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT, with commas.")
+        str,
+        typer.Option(
+            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT, with commas; 'ROME dated' says a date "
+            "in its requests."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
     mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent",
@@ -161,6 +169,13 @@ def evaluate(
     ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
+    ] = None,
+    dated: Annotated[
+        bool, typer.Option("--dated", help="Also ask with dates before and after each change: is the past kept?")
+    ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Last date to ask about (--dated); by default the latest change among the updates."),
     ] = None,
     scenario: Scenario = "ReplaceObject",
     limit: Limit = None,
@@ -190,17 +205,23 @@ def evaluate(
     """
     from anachron.data.cases import BEYOND_LIMIT, load_cases
     from anachron.edit.methods import check_scenarios
+    from anachron.errors import ConfigError
+    from anachron.evaluate.dated import Dating
     from anachron.evaluate.judge import Judging
+    from anachron.evaluate.plan import method_of
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.probe.run import Callbacks
-    from anachron.report.edits import edits_tables
-    from anachron.report.evaluation import write_evaluation
+    from anachron.report.edits import DATED, edits_tables
+    from anachron.report.evaluation import write_dated, write_evaluation
 
-    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, generate))
+    if until is not None and not dated:
+        raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
+    dating = Dating(until) if dated else None
+    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, generate, dating))
     wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
-    check_scenarios(wanted.methods, {case.scenario for case in cases.cases})
+    check_scenarios(map(method_of, wanted.methods), {case.scenario for case in cases.cases})
     lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
@@ -214,12 +235,25 @@ def evaluate(
     summary, notes = write_evaluation(
         result.targets, result.neighbours, result.updates, out / "report", result.objects, result.said
     )
+    judged = None
+    if result.dated is not None and result.dated_neighbours is not None:
+        judged, more = write_dated(result.dated, result.dated_neighbours, result.updates, out / "report")
+        notes += more
+    not_asked = result.record["not_asked"]
     if json_:
-        print_json({"summary": summary.to_dicts(), "notes": notes, "run": str(out), "left_out": dict(cases.left_out)})
+        print_json({
+            "summary": summary.to_dicts(), "dated": None if judged is None else judged.to_dicts(), "notes": notes,
+            "run": str(out), "left_out": dict(cases.left_out), "not_asked": not_asked,
+        })  # fmt: skip
         return
     console = stdout()
-    for table in edits_tables(summary, console.width):
+    tables = edits_tables(summary, console.width)
+    if judged is not None:
+        tables += edits_tables(judged, console.width, DATED)
+    for table in tables:
         console.print(table)
+    for reason, count in not_asked.items():
+        say(f"{reason}: {_updates(count)}")
     others = {reason: count for reason, count in cases.left_out.items() if reason != BEYOND_LIMIT}
     for reason, count in others.items():
         say(f"left out: {_updates(count)}, {reason}")
@@ -252,8 +286,8 @@ def _wanted(
 ) -> _Wanted:  # fmt: skip
     from anachron.edit.corpus import open_corpus
     from anachron.edit.covariance import check_settings
-    from anachron.edit.methods import method_named
     from anachron.errors import ConfigError
+    from anachron.evaluate.plan import variant_named
 
     if not methods:
         raise ConfigError("no method is named; give one at least, such as ROME")
@@ -262,7 +296,7 @@ def _wanted(
     if mend is not None and not mend.is_file():
         raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
     check_settings(precision="float64", regularise=regularise)
-    names = tuple(method_named(name) for name in methods)
+    names = tuple(variant_named(name) for name in methods)
     changes, sites = _changes(set_), _site_names(site)
     text = None if corpus is None else open_corpus(corpus)
     return _Wanted(names, changes, sites, text, no_covariance, tokens, regularise, cache, mend)

@@ -15,9 +15,10 @@ from anachron.edit.methods import why_unsupported
 from anachron.edit.requests import EditRequest
 from anachron.edit.together import encode_under, score_together
 from anachron.errors import DataError
+from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
-from anachron.evaluate.results import REPLACEMENT
+from anachron.evaluate.results import DATED, DATED_NEIGHBOURS, REPLACEMENT
 from anachron.evaluate.said import SPARE, names_of, said_rows
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.io import read_table
@@ -27,6 +28,7 @@ from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import unchanged
 
+DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
     "status": pl.String(),
@@ -58,6 +60,8 @@ PART_SCHEMA: dict[str, Any] = {
             }
         )
     ),
+    "dated": pl.List(pl.Struct({**DATE, "new": pl.Float64(), "old": pl.Float64()})),
+    "dated_neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()})),
     "fluency": pl.Float64(),
     "texts": pl.List(pl.String()),
 }
@@ -66,11 +70,13 @@ PART_SCHEMA: dict[str, Any] = {
 @dataclass(frozen=True, slots=True)
 class Judging:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
-    default what suits the device. say: also let the model go on from each prompt, to see whether it says the object."""
+    default what suits the device. say: also let the model go on from each prompt, to see whether it says the object.
+    dated: which dates to ask about, None for no dated questions."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
     say: bool = False
+    dated: Dating | None = None
 
     @property
     def writes(self) -> bool:
@@ -90,6 +96,8 @@ class Verdict:
     neighbours: list[dict[str, Any]] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
     said: list[dict[str, Any]] = field(default_factory=list)
+    dated: list[dict[str, Any]] = field(default_factory=list)
+    dated_neighbours: list[dict[str, Any]] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 
@@ -120,12 +128,14 @@ def requests_of(case: EditCase, method: str) -> list[EditRequest]:
 Pair = tuple[str, str]
 
 
-def pairs_of(case: EditCase) -> list[Pair]:
+def pairs_of(case: EditCase, judging: Judging) -> list[Pair]:
     """All (prompt, object) pairs that judging an update takes, each once."""
     objects = [o for o in (case.new, case.old) if o]
     pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
     pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
     pairs += object_pairs(case)
+    if judging.dated is not None:
+        pairs += dated_pairs(case, judging.dated)
     return list(dict.fromkeys(pairs))
 
 
@@ -149,7 +159,7 @@ def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float 
 
     A neighbour fact with several true objects counts with the mean of their probabilities.
     """
-    found = _verdict(case, probabilities(lm, pairs_of(case), judging), seconds)
+    found = _verdict(case, judging, probabilities(lm, pairs_of(case, judging), judging), seconds)
     return _with_texts(lm, case, judging, found)
 
 
@@ -158,19 +168,19 @@ def verdicts_apart(lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edi
 
     Probabilities of all are computed in common batches, texts under one edit after the other.
     """
-    pairs = [pairs_of(case) for case, _ in edited_cases]
+    pairs = [pairs_of(case, judging) for case, _ in edited_cases]
     edits = [edit for _, edit in edited_cases]
     encoded = [encode_under(lm, edit, _triples(own)) for edit, own in zip(edits, pairs, strict=True)]
     scores = score_together(lm, edits, encoded, batch_tokens=judging.batch_tokens)
     verdicts = []
     for (case, edit), asked, texts, found in zip(edited_cases, pairs, encoded, scores, strict=True):
-        judged = _verdict(case, _means(asked, texts, found), edit.about["seconds"])
+        judged = _verdict(case, judging, _means(asked, texts, found), edit.about["seconds"])
         with edited(lm, edit, check=False) if judging.writes else unchanged():
             verdicts.append(_with_texts(lm, case, judging, judged))
     return verdicts
 
 
-def _verdict(case: EditCase, p: Mapping[Pair, float], seconds: float | None) -> Verdict:
+def _verdict(case: EditCase, judging: Judging, p: Mapping[Pair, float], seconds: float | None) -> Verdict:
     result = Verdict(case.case_id, seconds=seconds)
     for number, prompt in enumerate((case.text, *case.generalization)):
         kind = "generalization" if number else "update"
@@ -182,6 +192,8 @@ def _verdict(case: EditCase, p: Mapping[Pair, float], seconds: float | None) -> 
             mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             result.neighbours.append({"kind": kind, "number": number, "p": mean})
     result.objects = object_rows(case, p)
+    if judging.dated is not None:
+        result.dated, result.dated_neighbours = dated_rows(case, judging.dated, p)
     return result
 
 
@@ -237,9 +249,7 @@ def tables_of(
         schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "dist": pl.Float64,
                 "popularity": pl.Float64}, orient="row",
     )  # fmt: skip
-    all_parts = pl.concat(
-        [table.with_columns(pl.lit(name).alias("method"), pl.lit(mode).alias("mode")) for name, table in parts.items()]
-    )
+    all_parts = _together(parts, mode)
     targets = _exploded(all_parts, "targets").rename({"new": "new_after", "old": "old_after"}).join(
         _exploded(clean, "targets").rename({"new": "new_before", "old": "old_before"}),
         on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
@@ -251,7 +261,7 @@ def tables_of(
         .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
     )  # fmt: skip
     updates = (
-        all_parts.drop("targets", "neighbours", "objects", "said", "texts")
+        all_parts.drop("targets", "neighbours", "objects", "said", "dated", "dated_neighbours", "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
         .join(about, on="case_id", how="left", maintain_order="left")
     )
@@ -266,6 +276,26 @@ def tables_of(
         on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
     )  # fmt: skip
     return {"targets": targets, "neighbours": neighbours, "updates": updates, "objects": objects, "said": said}
+
+
+def dated_tables_of(clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str) -> dict[str, pl.DataFrame]:
+    """The tables ``dated`` and ``dated_neighbours`` of the same verdicts."""
+    all_parts = _together(parts, mode)
+    dated = _exploded(all_parts, "dated").rename({"new": "new_after", "old": "old_after"}).join(
+        _exploded(clean, "dated").select("case_id", "time", new_before="new", old_before="old"),
+        on=["case_id", "time"], how="left", maintain_order="left",
+    )  # fmt: skip
+    key = ["case_id", "kind", "number", "time"]
+    neighbours = _exploded(all_parts, "dated_neighbours").rename({"p": "after"}).join(
+        _exploded(clean, "dated_neighbours").select(*key, before="p"), on=key, how="left", maintain_order="left"
+    )  # fmt: skip
+    return {"dated": dated.select(*DATED), "dated_neighbours": neighbours.select(*DATED_NEIGHBOURS)}
+
+
+def _together(parts: Mapping[str, pl.DataFrame], mode: str) -> pl.DataFrame:
+    return pl.concat(
+        [table.with_columns(pl.lit(name).alias("method"), pl.lit(mode).alias("mode")) for name, table in parts.items()]
+    )
 
 
 def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -4,6 +4,7 @@ Everything starts from the tables of `anachron.evaluate.results`. A failed updat
 given the clean model's. What success means for updates that are no replacement: `anachron.evaluate.scenarios`.
 """
 
+from collections.abc import Sequence
 from math import exp, isnan
 from typing import Any
 
@@ -35,9 +36,7 @@ METRICS = (
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
 MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *SAID_METRICS)
-SHARES = frozenset(
-    {"efficacy_success", "new_win", "static_win", "says_new", "says_old"}
-)  # of yes and no, one an update
+SHARES = ("efficacy_success", "new_win", "static_win", "says_new", "says_old")  # of yes and no: 1 or 0 of an update
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 
@@ -78,7 +77,7 @@ def update_metrics(
     Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
     """
     results = check_results(targets, neighbours, updates)
-    rows = _in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
+    rows = in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
     if objects is not None and objects.height:
         rows = _with_groups(rows, check_objects(objects, results[2]))
     if said is not None and said.height:
@@ -89,7 +88,7 @@ def update_metrics(
 def _with_groups(rows: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
     """Metrics in which those of updates that are no replacements are made of all objects of their groups."""
     keys = ["mode", "case_id", "kind", "prompt_number", "role", "object"]
-    clean = _once(objects, keys, ["before"]).with_columns(after="before").select(objects.columns)
+    clean = clean_scores(objects, keys, ["before"]).with_columns(after="before").select(objects.columns)
     own = scenario_metrics(pl.concat([clean, objects]))
     both = rows.join(own, on=KEYS, how="left", maintain_order="left", suffix=OF_GROUP)
     shared = [name for name in METRICS if name in SCENARIO_METRICS]
@@ -139,8 +138,8 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
 
 def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:
     """Results of an edit that changes nothing: each score of the clean model once, whatever the number of methods."""
-    prompts = _once(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
-    facts = _once(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
+    prompts = clean_scores(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
+    facts = clean_scores(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
     cases = updates.group_by("mode", "case_id", maintain_order=True).agg(
         pl.col("fluency_before", "relation", "popularity", "scenario").drop_nulls().first()
     )
@@ -154,7 +153,7 @@ def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFram
     )  # fmt: skip
 
 
-def _once(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFrame:
+def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFrame:
     """One row a key with the clean model's scores, which must be the same whatever the method."""
     known = [pl.col(score).drop_nulls() for score in scores]
     spread = pl.max_horizontal((pl.col(score).max() - pl.col(score).min()).fill_null(0.0) for score in scores)
@@ -170,7 +169,7 @@ def _once(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFra
     return found.with_columns(pl.lit(UNEDITED).alias("method"))
 
 
-def _in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
+def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
     """Modes and methods in the order of the run's table, the clean model first in each mode."""
     places = {}
     for column, first in (("mode", []), ("method", [UNEDITED])):
@@ -179,28 +178,30 @@ def _in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame
     return rows.sort(places["mode"], places["method"], *then, maintain_order=True)
 
 
-def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
+def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Sequence[str] = SHARES) -> pl.DataFrame:
     """One row per mode, scenario and method, from `update_metrics`: the mean of every metric with a 95 % interval.
+
+    names, shares: of the metrics, and of those that are 0 or 1; `anachron.evaluate.dated_metrics` has others.
 
     Columns: ``mode``, ``scenario``, ``method``, numbers of updates ``done`` and ``failed``, and of every metric its
     mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left
-    out. `MORE_METRICS` are there where the table has them. `SHARES`, of yes and no, have Wilson's interval, which keeps
+    out. `MORE_METRICS` are there where the table has them. Shares, of yes and no, have Wilson's interval, which keeps
     to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s / sqrt(n) (s with divisor
     n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. The clean model's ``done``
     are all updates, those that a method failed on too. Raises `DataError` for a table without rows.
     """
-    missing = [name for name in ("mode", "method", "scenario", "status", *METRICS) if name not in metrics.columns]
+    missing = [name for name in ("mode", "method", "scenario", "status", *names) if name not in metrics.columns]
     if missing:
         raise DataError(f"the table of metrics lacks {', '.join(missing)}; make it with update_metrics")
     if not metrics.height:
         raise DataError("the table of metrics has 0 rows; a summary needs the metrics of at least one update")
     rows = []
-    summarised = (*METRICS, *(name for name in MORE_METRICS if name in metrics.columns))
+    summarised = (*names, *(name for name in MORE_METRICS if name in metrics.columns))
     for (mode, scenario, method), group in metrics.group_by("mode", "scenario", "method", maintain_order=True):
         row: dict[str, Any] = {"mode": mode, "scenario": scenario, "method": method}
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
         for metric in summarised:
-            row |= _summary(metric, group[metric].drop_nulls())
+            row |= _summary(metric, group[metric].drop_nulls(), metric in shares)
         rows.append(row)
     modes = metrics["mode"].unique(maintain_order=True).to_list()
     rows.sort(key=lambda row: (modes.index(row["mode"]), SCENARIOS.index(row["scenario"])))
@@ -209,9 +210,9 @@ def summarise(metrics: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema | dict.fromkeys(("mode", "scenario", "method"), pl.String()))
 
 
-def _summary(metric: str, values: pl.Series) -> dict[str, float | int | None]:
+def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
     n = len(values)
-    if metric in SHARES:
+    if share:
         low, high = wilson(round(values.sum()), n, correction=False)
     else:
         low, high = normal_mean(values.to_numpy())
@@ -276,7 +277,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("loss").mean().alias("bleedover"), pl.col("overall").first())
         .with_columns(pl.when(pl.col("overall") > 0).then(pl.col("bleedover") / pl.col("overall")).alias("normalised"))
         .drop("overall")
-        .pipe(_in_order, facts, "similarity_bin", "popularity_bin")
+        .pipe(in_order, facts, "similarity_bin", "popularity_bin")
     )
 
 

@@ -5,13 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from anachron.data.case_records import EditCase
 from anachron.edit.lora import LoraSettings
 from anachron.edit.mend import MendNetwork
 from anachron.edit.methods import METHODS, Resources, method_named, settings_for, sites_for, with_contexts
 from anachron.edit.presets import changed
+from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import NO_SITES, Sites, weight_of
 from anachron.errors import ConfigError
+from anachron.evaluate.dated import VARIANT, with_date
+from anachron.evaluate.judge import requests_of
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
 
@@ -20,7 +24,7 @@ Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 
 @dataclass(frozen=True)
 class Planned:
-    """One method of a run: its label in tables, its name, its settings and what it needs."""
+    """One method of a run: its label in tables (`variant_named`), its name, its settings and what it needs."""
 
     label: str
     method: str
@@ -54,18 +58,22 @@ def plan(
 ) -> list[Planned]:
     """The methods by name, ready for `anachron.evaluate.run.run_evaluation`.
 
-    changes: method -> settings that differ from its preset. collect: gives the covariance of some modules; where it is
-    None and a method needs one, that is an error unless ``identity_covariance`` asks for none. network: MEND's.
+    methods: as `variant_named` takes them, so ``ROME dated`` beside ``ROME``.
+    changes: method -> settings that differ from its preset, with a date or without. collect: gives the covariance of
+    some modules; where it is None and a method needs one, that is an error unless ``identity_covariance`` asks for
+    none. network: MEND's.
 
     Raises `ConfigError`, `ModelError` and `DataError` for whatever would fail on every update.
     """
-    names = [method_named(name) for name in methods]
-    if len(set(names)) != len(names):
-        raise ConfigError(f"the methods {', '.join(names)} are not all different")
+    labels = [variant_named(name) for name in methods]
+    if len(set(labels)) != len(labels):
+        raise ConfigError(f"the methods {', '.join(labels)} are not all different")
+    names = [method_of(label) for label in labels]
     unknown = [name for name in changes or {} if method_named(name) not in names]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
-    planned = [_planned(lm, name, changes or {}, network, sites) for name in names]
+    settled = {name: _planned(lm, name, changes or {}, network, sites) for name in dict.fromkeys(names)}
+    planned = [replace(settled[name], label=label) for label, name in zip(labels, names, strict=True)]
     modules = {one.label: METHODS[one.method].modules(one.settings, one.sites or NO_SITES) for one in planned}
     together = tuple(dict.fromkeys(name for own in modules.values() for name in own))
     if together and collect is None and not identity_covariance:
@@ -78,6 +86,28 @@ def plan(
     if together and collect is not None and not identity_covariance:
         found = collect(together)  # one pass over the text serves all methods
     return [_ready(one, modules[one.label], None if identity_covariance else found) for one in planned]
+
+
+def variant_named(name: str) -> str:
+    """The label of a method, with or without `VARIANT` behind it, whatever the case: ``ROME``, ``ROME dated``.
+
+    Raises `ConfigError` for an unknown method.
+    """
+    dated = name.casefold().endswith(VARIANT)
+    return method_named(name[: -len(VARIANT)]) + VARIANT if dated else method_named(name)
+
+
+def method_of(label: str) -> str:
+    """The method's name in a label."""
+    return label.removesuffix(VARIANT)
+
+
+def requests_for(case: EditCase, label: str) -> list[EditRequest]:
+    """What an update asks of a method with this label, in the update's own words or behind its date.
+
+    Raises `DataError` where it cannot be asked for, see `requests_of`, or its date is to be said and is not known.
+    """
+    return requests_of(with_date(case) if label.endswith(VARIANT) else case, method_of(label))
 
 
 def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:

@@ -1,5 +1,8 @@
 """The tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
 
+Three of every run, and more of one that has updates other than replacements, asks what a model says
+(`anachron.evaluate.said`) or asks dated questions (`anachron.evaluate.dated`).
+
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
 """
@@ -9,8 +12,10 @@ from collections.abc import Sequence
 import polars as pl
 from polars.datatypes import DataType
 
+from anachron.core.dates import GRANULARITIES
 from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
+from anachron.evaluate.dated import SIDES
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
 KEYS = ["mode", "method", "case_id"]
@@ -56,7 +61,22 @@ SAID: dict[str, DataType] = {
     **dict.fromkeys(["text_before", "text_after"], pl.String()),
     **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
 }
-REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", "role", "object"})  # others may be null
+# One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
+DATED: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "granularity", "time", "side"], pl.String()),
+    "distance": pl.Float64(),
+    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
+}
+# One row per neighbour fact and date that it is asked about: p of its true object behind that date.
+DATED_NEIGHBOURS: dict[str, DataType] = {
+    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    "number": pl.Int64(),
+    **dict.fromkeys(["granularity", "time", "side"], pl.String()),
+    **dict.fromkeys(["distance", "before", "after"], pl.Float64()),
+}
+DATES = frozenset({"granularity", "time", "side", "distance"})
+# Cells that no row may leave empty; any other may be null.
+REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", "role", "object", *DATES})
 PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
@@ -129,6 +149,30 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
 def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
     """The table of neighbour facts on its own."""
     return _check("neighbours", neighbours, NEIGHBOURS, NEIGHBOUR_KINDS, "number")
+
+
+def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
+    """The table of dated questions on its own."""
+    typed = _typed("dated", dated, DATED)
+    _check_dates("dated", typed)
+    _refuse("dated", typed, "time", pl.struct(*KEYS, "time").is_duplicated(), "is there twice for one update; keep one")
+    return typed
+
+
+def check_dated_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
+    """The table of neighbour facts with dates on its own."""
+    name = "dated_neighbours"
+    typed = _typed(name, neighbours, DATED_NEIGHBOURS)
+    _among(name, typed, "kind", NEIGHBOUR_KINDS)
+    _check_dates(name, typed)
+    twice = pl.struct(*KEYS, "kind", "number", "time").is_duplicated()
+    _refuse(name, typed, "time", twice, "is there twice for one neighbour; keep one")
+    return typed
+
+
+def _check_dates(name: str, table: pl.DataFrame) -> None:
+    _among(name, table, "granularity", GRANULARITIES)
+    _among(name, table, "side", SIDES)
 
 
 def _check(

@@ -5,6 +5,8 @@
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
     objects, said .parquet      the same of updates that are no replacements, and of what the model says, where asked
+    dated, dated_neighbours .parquet         the same of dated questions, where they are asked
+    past_scores.parquet         the past facts as a score table, which ``anachron report`` reads
 
 Modes: ``independent`` edits each start from the clean model, as the papers judge, and a part of them is made and judged
 together; ``batch`` makes many updates true in one edit; ``sequential`` makes one after the other, each on top of the
@@ -14,7 +16,7 @@ ones before, and judges all at the end.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,18 +30,20 @@ from anachron.edit.methods import check_scenarios, edits_at_once, make_edit, mak
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import ConfigError, DataError
+from anachron.evaluate.dated import not_asked, settled
+from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.judge import (
     Judging,
     Verdict,
+    dated_tables_of,
     failed,
     part_table,
     read_part,
-    requests_of,
     tables_of,
     verdict,
     verdicts_apart,
 )
-from anachron.evaluate.plan import Planned
+from anachron.evaluate.plan import Planned, requests_for
 from anachron.io import Json, differences, locked, versions, write_table
 from anachron.lm.model import LanguageModel
 from anachron.probe import runs
@@ -72,7 +76,8 @@ class EvaluateSettings:
 class Evaluation:
     """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`).
 
-    objects: no rows where all updates are replacements. said: none where it was not asked for.
+    objects: no rows where all updates are replacements. said: none where it was not asked for. dated and
+    dated_neighbours: None where no dated questions were asked.
     """
 
     folder: Path
@@ -82,6 +87,8 @@ class Evaluation:
     updates: pl.DataFrame
     objects: pl.DataFrame
     said: pl.DataFrame
+    dated: pl.DataFrame | None = None
+    dated_neighbours: pl.DataFrame | None = None
 
 
 def run_evaluation(
@@ -104,6 +111,8 @@ def run_evaluation(
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
     check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
+    settings = _with_last_date(settings, cases.cases)
+    dating = settings.judging.dated
     identity = lm.identity(fingerprint(lm)) | {
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": settings.mode, "size": settings.size,
@@ -111,6 +120,8 @@ def run_evaluation(
     }  # fmt: skip
     if settings.judging.say:  # a run without it has no such setting, as before there was one
         identity["say"] = True
+    if dating is not None:  # likewise
+        identity["dated"] = asdict(dating)
     with (
         identified(lm),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
@@ -118,9 +129,17 @@ def run_evaluation(
         record = runs.open_run(folder, identity)
         _add_methods(record, methods, folder)
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
+        record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
         record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": lm.hardware()})
         runs.write_record(folder, record)
         return _Run(lm, cases, settings, folder, record, callbacks).finish(methods)
+
+
+def _with_last_date(settings: EvaluateSettings, cases: Sequence[EditCase]) -> EvaluateSettings:
+    dating = settings.judging.dated
+    if dating is None:
+        return settings
+    return replace(settings, judging=replace(settings.judging, dated=settled(dating, cases)))
 
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
@@ -160,6 +179,10 @@ class _Run:
             self._all_parts(planned.label, partial(work[self.settings.mode], planned))
         known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
+        if self.settings.judging.dated is not None:
+            tables |= dated_tables_of(clean, known, self.settings.mode)
+            past = past_scores(tables["dated"], tables["targets"], self.cases.cases)
+            write_table(self.folder / "past_scores.parquet", past)
         for name, table in tables.items():
             if table.height or name not in ("objects", "said"):
                 write_table(self.folder / f"{name}.parquet", table)
@@ -207,7 +230,7 @@ class _Run:
 
     def _apart(self, planned: Planned, part: Sequence[EditCase]) -> list[Verdict]:
         """Updates made together and judged together, each as if it were the only one."""
-        asked, verdicts = askable(part, planned.method)
+        asked, verdicts = askable(part, planned.label)
         made: list[tuple[EditCase, Edit]] = []
         for (case, _), edit in zip(asked, self._edits(planned, [requests for _, requests in asked]), strict=True):
             if isinstance(edit, Edit):
@@ -231,7 +254,7 @@ class _Run:
                 yield from each_or_failure(lambda some: [self._edit(planned, some[0])], [requests])
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        asked, unaskable = askable(part, planned.method)
+        asked, unaskable = askable(part, planned.label)
         cases = [case for case, _ in asked]
         before = sum(map(len, self.parts[:number]))
         self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
@@ -249,7 +272,7 @@ class _Run:
                 continue
             with _failures(case) as found, edited(self.lm, total, check=False):
                 after = replace(planned, resources=replace(planned.resources, earlier=total))
-                edit = self._edit(after, requests_of(case, planned.method))
+                edit = self._edit(after, requests_for(case, planned.label))
                 seconds[case.case_id] = edit.about["seconds"]
                 total = replace(total + edit, about={})
             bad |= {v.case_id: v.reason for v in found}
@@ -301,12 +324,12 @@ def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
         found[:] = [failed(case, str(failure)) for case in cases]
 
 
-def askable(part: Sequence[EditCase], method: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:
-    """Updates that can be asked of a method, with their requests, and the failures of the others."""
+def askable(part: Sequence[EditCase], label: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:
+    """Updates that can be asked of a method with this label, with their requests, and the failures of the others."""
     found, failures = [], []
     for case in part:
         try:
-            found.append((case, requests_of(case, method)))
+            found.append((case, requests_for(case, label)))
         except DataError as error:
             failures.append(failed(case, str(error)))
     return found, failures

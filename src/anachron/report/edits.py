@@ -1,90 +1,158 @@
-"""The table of judged edits, shaped as table 4 of paper 003: for the terminal, and as files to compute with and print.
+"""Tables of judged edits: for the terminal, and as files to compute with and print.
 
+`EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
 as small models are edited in less than a tenth of one). The clean model comes first in each mode and scenario.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
+from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
+from anachron.evaluate.results import REPLACEMENT
 from anachron.io import write_bytes, write_table
 from anachron.report.outputs import latex_table
 from anachron.text.markdown import markdown_table
 
-NAME = "edits"
-TITLE = "Edited models"
-SOURCE = "paper 003, section 5, table 4"
-COLUMNS = {  # heading: metric of `anachron.evaluate.metrics.summarise`, factor, decimals
-    "Efficacy-D ↑": ("efficacy_difference", 100, 1),
-    "Efficacy-S ↑": ("efficacy_success", 100, 1),
-    "Gen.-D ↑": ("generalization_difference", 100, 1),
-    "Gen.-S ↑": ("generalization_success", 100, 1),
-    "Bleedover random ↓": ("bleedover_random", 100, 1),
-    "Bleedover nearest ↓": ("bleedover_nearest", 100, 1),
-    "Fluency ↑": ("fluency", 1, 1),
-    "Seconds ↓": ("seconds", 1, 2),
-}
-MORE_COLUMNS = {  # the same, of what a run has only where its updates or its options ask for it
-    "Change ↑": ("efficacy_change", 100, 1),
-    "Gen. change ↑": ("generalization_change", 100, 1),
-    "New win ↑": ("new_win", 100, 1),
-    "Static win ↑": ("static_win", 100, 1),
-    "Static lost ↓": ("static_loss", 100, 1),
-    "Others' rise ↓": ("others_rise", 100, 1),
-    "Says new ↑": ("says_new", 100, 1),
-    "Says old ↓": ("says_old", 100, 1),
-    "Gen. says new ↑": ("generalization_says_new", 100, 1),
-    "Gen. says old ↓": ("generalization_says_old", 100, 1),
-}
-Columns = Mapping[str, tuple[str, int, int]]
+Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, factor, decimals
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a table shows. notes: units and intervals, of a summary. wide: letters that a terminal needs for one line a
+    row. more: columns of what a run has only where its updates or its options ask for it."""
+
+    name: str
+    title: str
+    source: str
+    columns: Columns
+    notes: Callable[[pl.DataFrame], list[str]]
+    wide: int
+    more: Columns = field(default_factory=dict)
+
+    def measured(self, summary: pl.DataFrame) -> Columns:
+        """Those of ``more`` that the summary has and that are the mean of anything."""
+        return {
+            heading: column
+            for heading, column in self.more.items()
+            if f"{column[0]}_n" in summary.columns and summary[f"{column[0]}_n"].sum()
+        }
+
+
+def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
+    more = EDITS.measured(summary)
+    says = any(name.startswith("Says") for name in more)
+    shares = ["Efficacy-S", *["New win, Static win"] * ("New win ↑" in more), *["Says"] * says]
+    notes = [
+        f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
+        "× 100 but for fluency (bits) and seconds an update (the edit alone)",
+    ]
+    if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
+        notes.append(f"{', '.join(groups)}: objects that hold against those that do not; Change: since the clean model")
+    if says:
+        notes.append("Says: the model's own text begins with the object, by any of its names")
+    return notes
+
+
+def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
+    return [
+        "mean ± half of the 95 % interval over updates (normal; R: Wilson), × 100",
+        "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
+        "W, R: of the past fact, dates before the change against dates after it, over year, month and day",
+    ]
+
+
+EDITS = Layout(
+    "edits",
+    "Edited models",
+    "paper 003, section 5, table 4",
+    {
+        "Efficacy-D ↑": ("efficacy_difference", 100, 1),
+        "Efficacy-S ↑": ("efficacy_success", 100, 1),
+        "Gen.-D ↑": ("generalization_difference", 100, 1),
+        "Gen.-S ↑": ("generalization_success", 100, 1),
+        "Bleedover random ↓": ("bleedover_random", 100, 1),
+        "Bleedover nearest ↓": ("bleedover_nearest", 100, 1),
+        "Fluency ↑": ("fluency", 1, 1),
+        "Seconds ↓": ("seconds", 1, 2),
+    },
+    _notes_on_edits,
+    120,
+    {
+        "Change ↑": ("efficacy_change", 100, 1),
+        "Gen. change ↑": ("generalization_change", 100, 1),
+        "New win ↑": ("new_win", 100, 1),
+        "Static win ↑": ("static_win", 100, 1),
+        "Static lost ↓": ("static_loss", 100, 1),
+        "Others' rise ↓": ("others_rise", 100, 1),
+        "Says new ↑": ("says_new", 100, 1),
+        "Says old ↓": ("says_old", 100, 1),
+        "Gen. says new ↑": ("generalization_says_new", 100, 1),
+        "Gen. says old ↓": ("generalization_says_old", 100, 1),
+    },
+)
+DATED = Layout(
+    "present_and_past",
+    "Present updated, past kept",
+    "anachron.evaluate.dated_metrics; W and R as in paper 002, section 3.1",
+    {
+        **{f"Updated {name} ↑": (f"present_updated_{name}", 100, 1) for name in GRANULARITIES},
+        **{f"Kept {name} ↑": (f"past_kept_{name}", 100, 1) for name in GRANULARITIES},
+        "W past ↑": ("win_rate_global", 100, 1),
+        "R past ↑": ("robustness_global", 100, 1),
+    },
+    _notes_on_dated,
+    132,
+)
 SECTION = ("mode", "scenario")
 WORDS = (*SECTION, "method")
-REPLACEMENT = "ReplaceObject"
-WIDE = 120  # letters that a terminal needs for one line a row
-IN_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
+IN_LATEX = {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
-def edits_tables(summary: pl.DataFrame, width: int) -> list[Table]:
+def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> list[Table]:
     """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters: one would be too wide.
 
-    One table for each scenario, and behind it one of what `MORE_COLUMNS` say, where it was measured. Notes on all are
+    One table for each scenario, and behind it one of the layout's ``more``, where it was measured. Notes on all are
     under the last scenario's first table.
     """
-    tables, narrow = [], width < WIDE
+    tables, narrow = [], width < layout.wide
     parts = summary.partition_by("scenario", maintain_order=True)
     for part in parts:
-        tables.append(edits_table(part, narrow=narrow, notes=edit_notes(summary) if part is parts[-1] else ()))
-        if more := _measured(part, MORE_COLUMNS):
-            tables.append(edits_table(part, narrow=narrow, columns=more, notes=()))
+        notes = edit_notes(summary, layout) if part is parts[-1] else ()
+        tables.append(edits_table(part, layout, narrow=narrow, notes=notes))
+        if more := layout.measured(part):
+            tables.append(edits_table(part, layout, narrow=narrow, columns=more, notes=()))
     return tables
 
 
 def edits_table(
-    summary: pl.DataFrame, *, narrow: bool = False, columns: Columns = COLUMNS, notes: Sequence[str] | None = None
-) -> Table:
+    summary: pl.DataFrame, layout: Layout = EDITS, *, narrow: bool = False, columns: Columns | None = None,
+    notes: Sequence[str] | None = None,
+) -> Table:  # fmt: skip
     """Rows of `anachron.evaluate.metrics.summarise` for the terminal, a section a mode and scenario.
 
     Mode, scenario and number of updates have columns only where they differ between rows, otherwise the title says
     them; failed updates have one where there are any. narrow: two lines a cell, so that a terminal of 80 letters has
-    room for it. columns: which to show. notes: under the table; by default those of these rows.
-    Raises `DataError` for a table that lacks a column or has no rows.
+    room for it. columns: which to show; by default the layout's own. notes: under the table; by default those of
+    these rows. Raises `DataError` for a table that lacks a column or has no rows.
     """
-    cells = printed(summary, columns)
+    cells = printed(summary, layout, layout.columns if columns is None else columns)
     if narrow:
         cells = cells.with_columns(pl.all().str.replace(" ±", "\n±", literal=True))
     table = Table(
         padding=(0, 0 if narrow else 1),
-        title=escape(f"{TITLE}, {_same(summary)}" if _same(summary) else TITLE),
-        caption="\n".join(map(escape, edit_notes(summary) if notes is None else notes)) or None,
+        title=escape(_titled(summary, layout)),
+        caption="\n".join(map(escape, edit_notes(summary, layout) if notes is None else notes)) or None,
         caption_justify="left",
     )
     for name in cells.columns:
-        heading = name.replace("Bleedover ", "Bleedover\n")  # so that eight columns fit a terminal of 120 letters
+        heading = name.replace(" ", "\n", name.count(" ") == 2)  # so that eight columns fit a terminal of 120 letters
         if narrow and "\n" not in heading:
             heading = heading.replace("-" if "-" in heading else " ", "\n")
         table.add_column(heading, justify="left" if name in WORDS else "right", overflow="fold")
@@ -98,13 +166,13 @@ def edits_table(
     return table
 
 
-def printed(summary: pl.DataFrame, columns: Columns | None = None) -> pl.DataFrame:
+def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | None = None) -> pl.DataFrame:
     """The cells as text, a row per mode, scenario and method, under the headings of the table.
 
-    columns: some of `COLUMNS` and `MORE_COLUMNS`; by default the former, and of the latter what was measured.
+    columns: some of the layout's; by default all, but of its ``more`` only what was measured.
     """
-    _check(summary)
-    wanted = {**COLUMNS, **_measured(summary, MORE_COLUMNS)} if columns is None else columns
+    _check(summary, layout)
+    wanted = {**layout.columns, **layout.measured(summary)} if columns is None else columns
     cells = {"updates" if c == "done" else c: list(map(_text, summary[c])) for c in _leading(summary)}
     for heading, (metric, factor, decimals) in wanted.items():
         ends = summary.select(metric, f"{metric}_low", f"{metric}_high")
@@ -114,42 +182,23 @@ def printed(summary: pl.DataFrame, columns: Columns | None = None) -> pl.DataFra
     return pl.DataFrame(cells)
 
 
-def _measured(summary: pl.DataFrame, columns: Columns) -> dict[str, tuple[str, int, int]]:
-    """Those of the columns that the summary has and that are the mean of anything."""
-    return {
-        heading: column
-        for heading, column in columns.items()
-        if f"{column[0]}_n" in summary.columns and summary[f"{column[0]}_n"].sum()
-    }
-
-
 def _leading(summary: pl.DataFrame) -> list[str]:
     """Columns before the metrics: mode, scenario and number of updates only where they differ."""
     return [c for c in ("mode", "scenario", "method", "done") if c == "method" or summary[c].n_unique() > 1]
 
 
-def edit_notes(summary: pl.DataFrame) -> list[str]:
+def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
     """What a reader of the table must know: units, intervals, and means over fewer updates than were done."""
-    _check(summary)
-    more = _measured(summary, MORE_COLUMNS)
-    says = any(name.startswith("Says") for name in more)
-    shares = ["Efficacy-S", *["New win, Static win"] * ("New win ↑" in more), *["Says"] * says]
-    notes = [
-        f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
-        "× 100 but for fluency (bits) and seconds an update (the edit alone)",
-    ]
-    if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
-        notes.append(f"{', '.join(groups)}: objects that hold against those that do not; Change: since the clean model")
-    if says:
-        notes.append("Says: the model's own text begins with the object, by any of its names")
-    absent = [name for name, (metric, *_) in COLUMNS.items() if not summary[f"{metric}_n"].sum()]
+    _check(summary, layout)
+    notes = layout.notes(summary)
+    absent = [name for name, (metric, *_) in layout.columns.items() if not summary[f"{metric}_n"].sum()]
     if absent and summary["done"].sum():
         notes.append(f"not measured: {', '.join(heading[:-2] for heading in absent)}")
     lacking: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for row in summary.iter_rows(named=True):
         gaps: dict[int, list[str]] = {}
         own = summary.filter(pl.col("scenario") == row["scenario"])
-        for heading, (metric, *_) in {**COLUMNS, **more}.items():
+        for heading, (metric, *_) in {**layout.columns, **layout.measured(summary)}.items():
             if heading not in absent and own[f"{metric}_n"].sum():  # nothing of the scenario has it: "-" says so
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
         apart = [row[name] for name in SECTION if name in _leading(summary)]
@@ -164,35 +213,39 @@ def edit_notes(summary: pl.DataFrame) -> list[str]:
     return notes
 
 
-def edits_markdown(summary: pl.DataFrame) -> str:
+def edits_markdown(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table with its title, notes and source, as GitHub's Markdown."""
-    cells = printed(summary)
-    said = f"{TITLE}, {_same(summary)}" if _same(summary) else TITLE
-    notes = "".join(f"- {note}\n" for note in edit_notes(summary))
-    return f"## {said}\n\n{markdown_table(cells.columns, cells.rows())}\n{notes}\nSource: {SOURCE}.\n"
+    cells = printed(summary, layout)
+    notes = "".join(f"- {note}\n" for note in edit_notes(summary, layout))
+    table = markdown_table(cells.columns, cells.rows())
+    return f"## {_titled(summary, layout)}\n\n{table}\n{notes}\nSource: {layout.source}.\n"
 
 
-def edits_latex(summary: pl.DataFrame) -> str:
+def edits_latex(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
-    cells = printed(summary)
+    cells = printed(summary, layout)
     right = [name not in WORDS for name in cells.columns]
-    said = "; ".join([TITLE, *([_same(summary)] if _same(summary) else []), *edit_notes(summary)])
-    text = latex_table(NAME, said, cells.columns, cells.rows(), right)
+    said = "; ".join([layout.title, *([_same(summary)] if _same(summary) else []), *edit_notes(summary, layout)])
+    text = latex_table(layout.name, said, cells.columns, cells.rows(), right)
     for letter, command in IN_LATEX.items():  # after the escaping, which would show them letter by letter
         text = text.replace(letter, command)
     return text
 
 
-def write_edits(summary: pl.DataFrame, out: Path) -> None:
+def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> None:
     """Write all numbers (``edits.parquet``, ``edits.csv``) and the table (``markdown/edits.md``, ``latex/edits.tex``).
 
     The folder is laid out as `anachron.report.outputs.write_tables` does it for a study.
     """
-    _check(summary)
-    write_table(out / f"{NAME}.parquet", summary)
-    write_table(out / f"{NAME}.csv", summary)
-    write_bytes(out / "markdown" / f"{NAME}.md", edits_markdown(summary).encode())
-    write_bytes(out / "latex" / f"{NAME}.tex", edits_latex(summary).encode())
+    _check(summary, layout)
+    write_table(out / f"{layout.name}.parquet", summary)
+    write_table(out / f"{layout.name}.csv", summary)
+    write_bytes(out / "markdown" / f"{layout.name}.md", edits_markdown(summary, layout).encode())
+    write_bytes(out / "latex" / f"{layout.name}.tex", edits_latex(summary, layout).encode())
+
+
+def _titled(summary: pl.DataFrame, layout: Layout) -> str:
+    return f"{layout.title}, {_same(summary)}" if _same(summary) else layout.title
 
 
 def _same(summary: pl.DataFrame) -> str:
@@ -216,14 +269,16 @@ def _cell(mean: float | None, low: float | None, high: float | None, factor: int
     return text if low is None or high is None else f"{text} ± {factor * (high - low) / 2:.{decimals}f}"
 
 
-def _check(summary: pl.DataFrame) -> None:
-    metrics = [f"{metric}{end}" for metric, *_ in COLUMNS.values() for end in ("", "_low", "_high", "_n")]
+def _check(summary: pl.DataFrame, layout: Layout) -> None:
+    metrics = [f"{metric}{end}" for metric, *_ in layout.columns.values() for end in ("", "_low", "_high", "_n")]
     missing = [
         name for name in ("mode", "scenario", "method", "done", "failed", *metrics) if name not in summary.columns
     ]
     if missing:
         raise DataError(
-            f"the table of edits lacks {', '.join(missing)}; make it with anachron.evaluate.metrics.summarise"
+            f"the table of {layout.name} lacks {', '.join(missing)}; make it with anachron.evaluate.metrics.summarise"
         )
     if not summary.height:
-        raise DataError("the table of edits has 0 rows; it needs one mode and method at least, so judge an edit first")
+        raise DataError(
+            f"the table of {layout.name} has 0 rows; it needs one mode and method at least, so judge an edit first"
+        )

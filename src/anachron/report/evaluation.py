@@ -1,15 +1,19 @@
-"""Everything that is written about a finished evaluation of edits: metrics, tables and the figure of bleedover."""
+"""Everything that is written about a finished evaluation of edits: metrics, tables and figures."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
+from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
 from anachron.io import write_table
-from anachron.report.edits import write_edits
+from anachron.report.edits import DATED, write_edits
 from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
+from anachron.report.figures.present_and_past import present_and_past
 
 FIGURE = "bleedover"
 
@@ -27,13 +31,38 @@ def write_evaluation(
     write_table(out / "metrics.parquet", metrics)
     summary = summarise(metrics)
     write_edits(summary, out)
-    notes = []
-    for stale in (f"{FIGURE}.csv", f"{FIGURE}.svg", f"{FIGURE}.pdf"):
-        (out / stale).unlink(missing_ok=True)
-    try:
+    (out / f"{FIGURE}.csv").unlink(missing_ok=True)
+
+    def draw() -> Any:
         bins = bleedover_bins(neighbours)
         write_table(out / f"{FIGURE}.csv", bins)
-        write_figure(bleedover(bins), out, FIGURE)
+        return bleedover(bins)
+
+    return summary, _drawn(out, FIGURE, draw)
+
+
+def write_dated(
+    dated: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame, out: Path
+) -> tuple[pl.DataFrame, list[str]]:
+    """Write what the dated tables of a run say; returns the summary, and notes.
+
+    ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure, and
+    ``bleedover_by_date.csv`` bleedover by the date's distance from the change.
+    """
+    metrics = dated_metrics(dated, updates)
+    write_table(out / "dated_metrics.parquet", metrics)
+    summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
+    write_edits(summary, out, DATED)
+    write_table(out / "bleedover_by_date.csv", bleedover_by_date(neighbours))
+    return summary, _drawn(out, DATED.name, lambda: present_and_past(summary))
+
+
+def _drawn(out: Path, name: str, draw: Callable[[], Any]) -> list[str]:
+    """Write a figure, or leave none of an earlier run and say why."""
+    for ending in ("svg", "pdf"):
+        (out / f"{name}.{ending}").unlink(missing_ok=True)
+    try:
+        write_figure(draw(), out, name)
     except (DataError, ConfigError) as error:  # popularity is unknown, or the extra is not installed
-        notes.append(f"no figure of bleedover: {error}")
-    return summary, notes
+        return [f"no figure of {name.replace('_', ' ')}: {error}"]
+    return []

@@ -1,5 +1,6 @@
 """Dates in words, as they open a statement: ``In 2011, ``, ``On March 24, 2011, ``."""
 
+import re
 from dataclasses import dataclass
 
 from anachron.core.dates import Date
@@ -69,6 +70,11 @@ WORDINGS: dict[str, Wording] = {
     ),
 }
 
+OPENERS = frozenset({
+    "a", "an", "as", "at", "by", "for", "from", "how", "in", "its", "of", "on", "the", "through", "to", "under", "what",
+    "when", "where", "which", "who", "whom", "whose", "with",
+})  # fmt: skip
+
 
 def date_in_words(date: Date, style: str = "american") -> str:
     """The opening of a statement, with its trailing comma and space.
@@ -92,6 +98,19 @@ def bare_date(date: Date, style: str = "american") -> str:
     if date.granularity == "year":
         return in_era(str(abs(date.year)), date.year, style)
     return date_in_words(date, style).partition(" ")[2].removesuffix(", ")  # all openings have one word before a month
+
+
+def dated_prompt(prompt: str, date: Date, subject: str = "") -> str:
+    """An English prompt behind the opening of a date: ``In 2011, the capital of France is``.
+
+    Its first word loses its capital where it is one of `OPENERS` and does not begin the subject's name: ``In 2011, The
+    Hague is located in``. A name that opens a prompt keeps its own.
+    """
+    first = prompt.split(" ", 1)[0].lower()
+    named = subject and re.match(rf"{re.escape(subject)}(?!\w)", prompt)
+    if first in OPENERS and not named:
+        prompt = prompt[0].lower() + prompt[1:]
+    return date_in_words(date) + prompt
 
 
 def in_era(text: str, year: int, style: str = "american") -> str:

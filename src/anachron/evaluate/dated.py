@@ -1,0 +1,229 @@
+"""Questions with a date about a replacement: is the new object true after the change, the old one still before it?
+
+T is the date of change (`EditCase.start`), a day, a month or a year. A date that shares a day with T has no answer that
+is surely true, so it is not asked: neither T nor the month or year around it. What is asked lies in one of two windows:
+
+``past``
+    from the later of the old object's start and ten years before T, up to the day before T. A start that is no day
+    leaves its own month or year undecided: the old object is surely true from the day after it. Where the start is not
+    known nothing is: the past of that update is not asked.
+``present``
+    from the day after T, up to the day before the new object's end, to ten years after T and to ``until`` at most, the
+    last date that the data set knows of.
+
+Of every calendar year that a window touches, up to three dates are asked: the year where the window holds all of it,
+one of the months that it holds, and one of the days. So dates are spread evenly at each granularity, and those of finer
+ones come close to T. Month and day are drawn by a hash of the seed, the update's id and the year, so other updates,
+other windows and other machines change nothing. Every neighbour fact is asked on one date of each window, drawn the
+same way.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from anachron.core.dates import Date, Granularity, as_date, days_in_month
+from anachron.data.case_records import EditCase, NeighbourFact
+from anachron.errors import DataError
+from anachron.text.dates import dated_prompt
+
+YEARS = 10  # on either side of T
+DAYS_A_YEAR = 365.2425
+SIDES = ("past", "present")
+VARIANT = " dated"  # behind the name of a method whose requests say a date, as in `with_date`
+
+
+@dataclass(frozen=True, slots=True)
+class Dating:
+    """until: the last date to be asked about, for new objects without an end; see `settled`. seed: of the draws."""
+
+    until: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.until is not None:
+            as_date(self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class DatedQuestion:
+    """One date to ask about. side: one of `SIDES`. distance: from T to it, midpoint to midpoint, in years."""
+
+    granularity: Granularity
+    time: str
+    side: str
+    distance: float
+
+    def prompt(self, text: str, subject: str | None) -> str:
+        return dated_prompt(text, as_date(self.time), subject or "")
+
+
+def settled(dating: Dating, cases: Sequence[EditCase]) -> Dating:
+    """With ``until`` filled in where it is not given: the latest date of change among the updates.
+
+    A data set that knows of that change was made no earlier. Raises `DataError` where no update has one.
+    """
+    changes = [changed for case in cases if (changed := _changed(case)) is not None]
+    if not changes:
+        raise DataError(
+            f"none of {len(cases)} updates says when its new object took the place of an old one, so there are no "
+            "dates to ask about; leave dated questions out, or give start and both objects"
+        )
+    return dating if dating.until else replace(dating, until=str(max(changes, key=lambda date: date.last_day)))
+
+
+def _changed(case: EditCase) -> Date | None:
+    """T of an update that dated questions can be asked about."""
+    if case.scenario != "ReplaceObject" or not (case.start and case.new and case.old):
+        return None
+    return as_date(case.start)
+
+
+def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
+    """The dates that an update is asked about, in order; none without T or one of its objects. See the module."""
+    changed = _changed(case)
+    if changed is None:
+        return []
+    found = []
+    for side, window in zip(SIDES, (_past(case, changed), _present(case, changed, dating)), strict=True):
+        for date in _dates(*window, f"{dating.seed}\n{case.case_id}"):
+            distance = (date.midpoint - changed.midpoint) / DAYS_A_YEAR
+            found.append(DatedQuestion(date.granularity, str(date), side, distance))
+    return found
+
+
+def with_date(case: EditCase) -> EditCase:
+    """The update with a date in its prompt, for a method that is to say one: ``On January 21, 2017, the head of ...``.
+
+    It is the day after T, the first on which only the new object is surely true. Raises `DataError` for an update
+    without T.
+    """
+    if not case.start:
+        raise DataError(f"update {case.case_id} does not say when its new object became true; give start for a date")
+    day = Date.from_day_number(as_date(case.start).last_day + 1)
+    return replace(case, prompt=dated_prompt(case.prompt, day, case.subject))
+
+
+def _past(case: EditCase, changed: Date) -> tuple[int, int]:
+    """First and last day on which the old object is surely true; the last before the first where there is none."""
+    last = changed.first_day - 1
+    if case.old_start is None:
+        return last + 1, last
+    start = as_date(case.old_start)
+    first = start.first_day if start.granularity == "day" else start.last_day + 1
+    return max(first, _moved(changed, -YEARS).first_day), last
+
+
+def _present(case: EditCase, changed: Date, dating: Dating) -> tuple[int, int]:
+    """The same of the new object."""
+    ends = [_moved(changed, YEARS).last_day]
+    if case.end is not None:
+        ends.append(as_date(case.end).first_day - 1)
+    if dating.until is not None:
+        ends.append(as_date(dating.until).last_day)
+    return changed.last_day + 1, min(ends)
+
+
+def _moved(date: Date, years: int) -> Date:
+    """The same date some years on; 29 February may become the 28th."""
+    year = _year_at(_place_of(date.year) + years)
+    if date.month is None or date.day is None:
+        return Date(year, date.month)
+    return Date(year, date.month, min(date.day, days_in_month(year, date.month)))
+
+
+def _place_of(year: int) -> int:
+    """Years in a row without the gap at 0."""
+    return year if year > 0 else year + 1
+
+
+def _year_at(place: int) -> int:
+    return place if place > 0 else place - 1
+
+
+def _dates(first: int, last: int, key: str) -> Iterator[Date]:
+    """Per calendar year of a window of days: the year, a month and a day, each where the window holds one."""
+    if last < first:
+        return
+    begin, end = (_place_of(Date.from_day_number(day).year) for day in (first, last))
+    for year in map(_year_at, range(begin, end + 1)):
+        whole = Date(year)
+        if first <= whole.first_day and whole.last_day <= last:
+            yield whole
+        months = [Date(year, month) for month in range(1, 13)]
+        inside = [month for month in months if first <= month.first_day and month.last_day <= last]
+        if inside:
+            yield inside[_draw(key, year, "month") % len(inside)]
+        start, stop = max(first, whole.first_day), min(last, whole.last_day)
+        yield Date.from_day_number(start + _draw(key, year, "day") % (stop - start + 1))
+
+
+def _draw(*parts: object) -> int:
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def asked_neighbours(
+    case: EditCase, questions: Sequence[DatedQuestion], dating: Dating
+) -> Iterator[tuple[str, int, NeighbourFact, DatedQuestion]]:
+    """Kind, number, fact and date of each neighbour: one date of each side that the update is asked about."""
+    sides = [[q for q in questions if q.side == side] for side in SIDES]
+    for kind, facts in (("nearest", case.nearest), ("random", case.random)):
+        for number, fact in enumerate(facts):
+            for side, dates in zip(SIDES, sides, strict=True):
+                if dates:
+                    place = _draw(dating.seed, case.case_id, kind, number, side) % len(dates)
+                    yield kind, number, fact, dates[place]
+
+
+def dated_pairs(case: EditCase, dating: Dating) -> list[tuple[str, str]]:
+    """All (prompt, object) pairs that the dated questions about an update take."""
+    questions = dated_questions(case, dating)
+    pairs = [(q.prompt(case.text, case.subject), o) for q in questions for o in (case.new, case.old) if o]
+    for _, _, fact, question in asked_neighbours(case, questions, dating):
+        pairs += [(question.prompt(fact.prompt, fact.subject), o) for o in fact.objects]
+    return pairs
+
+
+Rows = list[dict[str, Any]]
+
+
+def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float]) -> tuple[Rows, Rows]:
+    """What a model answers: a row a date with p of the new and the old object, and a row a neighbour and date.
+
+    p: of each of `dated_pairs`, 0 to 1. A neighbour with several true objects counts with the mean of their p.
+    """
+    questions = dated_questions(case, dating)
+    rows, neighbours = [], []
+    for q in questions:
+        prompt = q.prompt(case.text, case.subject)
+        about = {"granularity": q.granularity, "time": q.time, "side": q.side, "distance": q.distance}
+        rows.append(about | {"new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
+    for kind, number, fact, q in asked_neighbours(case, questions, dating):
+        prompt = q.prompt(fact.prompt, fact.subject)
+        mean = sum(p[prompt, o] for o in fact.objects) / len(fact.objects)
+        about = {"kind": kind, "number": number, "granularity": q.granularity, "time": q.time, "side": q.side}
+        neighbours.append(about | {"distance": q.distance, "p": mean})
+    return rows, neighbours
+
+
+def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
+    """How many updates have no dated questions, or none on one side, by reason; only reasons that occur."""
+    found: Counter[str] = Counter()
+    for case in cases:
+        if case.scenario != "ReplaceObject":
+            found["no dated questions: not a replacement"] += 1
+        elif not case.start:
+            found["no dated questions: the date of change is not known"] += 1
+        elif _changed(case) is None:
+            found["no dated questions: new or old object is not known"] += 1
+        else:
+            sides = {question.side for question in dated_questions(case, dating)}
+            if "past" not in sides:
+                unknown = case.old_start is None
+                found[f"nothing asked before the change: {'start not known' if unknown else 'no room'}"] += 1
+            if "present" not in sides:
+                found["nothing asked after the change: no room before the end, or the last date known"] += 1
+    return dict(found)

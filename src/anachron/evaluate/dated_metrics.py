@@ -1,0 +1,178 @@
+"""Whether an update keeps the past true: dated questions before and after the change, per update and per method.
+
+Everything starts from the tables ``dated``, ``dated_neighbours`` and ``updates`` of `anachron.evaluate.results`.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES
+from anachron.core.periods import Period
+from anachron.data.case_records import EditCase
+from anachron.evaluate.metrics import clean_scores, in_order
+from anachron.evaluate.results import (
+    KEYS,
+    REPLACEMENT,
+    UNEDITED,
+    check_dated,
+    check_dated_neighbours,
+    check_updates,
+)
+from anachron.probe.metrics import GLOBAL, fact_metrics
+from anachron.probe.statistics import normal_mean
+
+MEASURES = ("present_updated", "past_kept", "win_rate", "robustness")
+WITH_GLOBAL = (*GRANULARITIES, GLOBAL)
+DATED_METRICS = tuple(f"{measure}_{granularity}" for measure in MEASURES for granularity in WITH_GLOBAL)
+DATED_SHARES = tuple(name for name in DATED_METRICS if name.startswith("robustness_"))
+EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and the last bin are open
+SCORES = ["new_before", "old_before", "new_after", "old_after"]
+BESIDE = ("status", "reason", "scenario")
+
+ABOUT = ("subject_label", "relation_label", "object_label", "start", "end")
+BY_DATE_SCHEMA = {
+    "mode": pl.String(),
+    "method": pl.String(),
+    "bin": pl.Int64(),
+    **dict.fromkeys(["years_low", "years_high"], pl.Float64()),
+    **dict.fromkeys(["n", "updates"], pl.Int64()),
+    **dict.fromkeys(["bleedover", "bleedover_low", "bleedover_high"], pl.Float64()),
+}
+
+
+def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """One row per mode, method and update with its `DATED_METRICS`; first of each mode the clean model, ``unedited``.
+
+    ``present_updated_*`` is the share of dates after the change on which p(new) > p(old), ``past_kept_*`` that of dates
+    before it on which p(old) > p(new); a tie is neither. ``win_rate_*`` and ``robustness_*`` are W and R of the past
+    fact, as `anachron.probe.metrics` has them: dates before the change are its correct contexts and dates after it the
+    incorrect ones. (They depend on the order alone, and one object has one number of tokens whatever the date before
+    it, so probabilities serve as well as their logarithms.) Each is there for year, month, day, and ``global``: the
+    mean of the three (R: all three), where all three were asked. All are 0 to 1.
+
+    A metric is null where nothing tells it: no dates on a side, a failed update. Beside them: status, reason, scenario,
+    which is always replacement: no others are asked with dates, and they have no row. Raises `DataError` for tables
+    that break their rules. Source: this package's own; W and R: paper 002, section 3.1.
+    """
+    known = check_updates(updates).filter(pl.col("scenario") == REPLACEMENT)
+    scored = check_dated(dated)
+    clean = clean_scores(scored, ["mode", "case_id", "granularity", "time", "side", "distance"], SCORES[:2])
+    clean = clean.with_columns(new_after="new_before", old_after="old_before")
+    cases = known.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
+        method=pl.lit(UNEDITED), status=pl.lit("done"), reason=pl.lit(None, pl.String)
+    )
+    asked = pl.concat([table.select(scored.columns) for table in (clean, scored)]).drop_nulls(SCORES[2:])
+    rows = pl.concat([cases.select(known.columns), known]).select(*KEYS, *BESIDE)
+    for measured in (_shares(asked), _past_fact(asked)):
+        rows = rows.join(measured, on=KEYS, how="left", maintain_order="left")
+    done = pl.col("status") == "done"
+    return in_order(
+        rows.select(*KEYS, *BESIDE, *(pl.when(done).then(pl.col(m)).alias(m) for m in DATED_METRICS)), known
+    )
+
+
+def _shares(asked: pl.DataFrame) -> pl.DataFrame:
+    new, old = pl.col("new_after"), pl.col("old_after")
+    wins = {"present_updated": (new > old, "present"), "past_kept": (old > new, "past")}
+    each = asked.group_by(*KEYS, "granularity", maintain_order=True).agg(
+        won.filter(pl.col("side") == side).mean().alias(name) for name, (won, side) in wins.items()
+    )
+    every = [pl.when(pl.col(name).count() == len(GRANULARITIES)).then(pl.col(name).mean()).alias(name) for name in wins]
+    whole = each.group_by(KEYS, maintain_order=True).agg(every).with_columns(granularity=pl.lit(GLOBAL))
+    return _wide(pl.concat([each, whole.select(each.columns)]), tuple(wins))
+
+
+def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
+    """The past facts as a score table, so that `anachron report` shows their timelines before and after the edits.
+
+    dated, targets: the run's tables, of one mode. Each method is a model, and ``unedited`` another; an update is a fact
+    with its old object, from that one's start to T; those asked nothing before T are left out. ``logp`` is per token;
+    rows without a date have the score of the update prompt.
+    """
+    cases = list(cases)
+    with_past = set(dated.filter(pl.col("side") == "past")["case_id"])
+    periods = {c.case_id: Period(c.old_start, c.start) for c in cases if c.case_id in with_past}
+    facts = pl.DataFrame(
+        [(c.case_id, c.subject, c.relation, c.old, c.old_start, c.start) for c in cases if c.case_id in periods],
+        schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
+    )  # fmt: skip
+    plain = targets.filter(pl.col("kind") == "update")
+    columns = ["method", "case_id", "granularity", "time", "status"]
+    rows = []
+    for when in ("before", "after"):
+        of_method = pl.lit(UNEDITED).alias("method") if when == "before" else pl.col("method")
+        old = pl.col(f"old_{when}").log().alias("logp")
+        side = pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect"))
+        rows.append(dated.with_columns(side.alias("status")).select(of_method, *columns[1:], old))
+        rows += [
+            plain.select(of_method, "case_id", pl.lit(name).alias("granularity"), pl.lit(None, pl.String).alias("time"),
+                         pl.lit("none").alias("status"), old)
+            for name in GRANULARITIES
+        ]  # fmt: skip
+    found = pl.concat(rows).drop_nulls("logp").unique(columns, keep="first", maintain_order=True)
+    found = found.join(facts, on="case_id", how="inner", maintain_order="left")
+    alpha = [
+        None if time is None else periods[case_id].alpha(time)
+        for case_id, time in found.select("case_id", "time").iter_rows()
+    ]
+    return found.select(
+        pl.col("method").alias("model"), pl.lit("raw").alias("format"), pl.lit("none").alias("prefix"),
+        pl.col("case_id").alias("fact_id"), *ABOUT, "granularity", "time", "status",
+        pl.Series("alpha", alpha, pl.Float64), "logp",
+    )  # fmt: skip
+
+
+def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:
+    """W and R of the old object: each mode and method is a run, each update a fact."""
+    names = {"method": "model", "mode": "prefix", "case_id": "fact_id"}
+    if not asked.height:
+        return _wide(asked.select(*KEYS, "granularity", win_rate="old_after", robustness="old_after"), MEASURES[2:])
+    scores = asked.rename(names).with_columns(
+        format=pl.lit("raw"),
+        status=pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect")),
+        alpha="distance",
+        logp="old_after",
+    )
+    found = fact_metrics(scores.drop("side", "distance", *SCORES))
+    return _wide(found.rename({new: name for name, new in names.items()}), MEASURES[2:])
+
+
+def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
+    """A column per measure and granularity, from a row per update and granularity."""
+    return rows.group_by(KEYS, maintain_order=True).agg(
+        pl.col(measure).filter(pl.col("granularity") == name).first().cast(pl.Float64).alias(f"{measure}_{name}")
+        for measure in measures
+        for name in WITH_GLOBAL
+    )
+
+
+def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
+    """Mean bleedover of neighbour facts behind a date, by how far that date is from the change, per mode and method.
+
+    neighbours: the run's table ``dated_neighbours``. Bleedover is the probability that a true object lost,
+    -min(after - before, 0), 0 to 1. Bins lie between `EDGES` (years, below 0 before the change) and hold their lower
+    edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with the normal 95 %
+    interval (null of one update): neighbours of one update depend on each other.
+
+    Returns the columns of `BY_DATE_SCHEMA`: ``years_low`` of the first bin and ``years_high`` of the last are null;
+    ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for a table that breaks its rules.
+    """
+    facts = check_dated_neighbours(neighbours).drop_nulls(["before", "after"])
+    number = np.searchsorted(EDGES, facts["distance"].to_numpy(), side="right")
+    ends = (None, *EDGES, None)
+    each = (
+        facts.with_columns(
+            pl.Series("bin", number + 1, pl.Int64),
+            (pl.col("before") - pl.col("after")).clip(lower_bound=0.0).alias("loss"),
+        )
+        .group_by(*KEYS, "bin", maintain_order=True)
+        .agg(pl.len().alias("n"), pl.col("loss").mean())
+    )
+    rows = []
+    for (mode, method, place), group in each.group_by("mode", "method", "bin", maintain_order=True):
+        low, high = (None if np.isnan(end) else end for end in normal_mean(group["loss"].to_numpy()))
+        rows.append((mode, method, place, ends[place - 1], ends[place], group["n"].sum(), group.height,
+                     group["loss"].mean(), low, high))  # fmt: skip
+    return in_order(pl.DataFrame(rows, schema=BY_DATE_SCHEMA, orient="row"), facts, "bin")

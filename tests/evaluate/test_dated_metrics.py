@@ -1,0 +1,189 @@
+"""Dated questions judged: every number against plain double loops over rows."""
+
+from itertools import pairwise
+from math import sqrt
+from statistics import mean, stdev
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anachron.errors import DataError
+from anachron.evaluate.dated_metrics import (
+    DATED_METRICS,
+    DATED_SHARES,
+    EDGES,
+    bleedover_by_date,
+    dated_metrics,
+)
+from anachron.evaluate.metrics import summarise
+from anachron.evaluate.results import DATED, DATED_NEIGHBOURS, UPDATES
+
+GRANULARITIES = ("year", "month", "day")
+
+
+def asked(side="past", time="2011", granularity="year", method="ROME", case_id="1", **p):
+    scores = {"new_before": 0.125, "old_before": 0.5, "new_after": 0.25, "old_after": 0.25} | p
+    return {
+        "method": method, "mode": "independent", "case_id": case_id, "granularity": granularity, "time": time,
+        "side": side, "distance": -3.0 if side == "past" else 3.0,
+    } | scores  # fmt: skip
+
+
+def update(method="ROME", case_id="1", **cells):
+    return {
+        "method": method, "mode": "independent", "case_id": case_id, "status": "done", "reason": None, "seconds": 1.0,
+        "fluency_before": None, "fluency": None, "relation": None, "popularity": None,
+    } | cells  # fmt: skip
+
+
+def judged(rows, updates):
+    return dated_metrics(pl.DataFrame(rows, schema=DATED), pl.DataFrame(updates, schema=UPDATES))
+
+
+def naive(rows, method):
+    """All metrics of one update's rows, by loops."""
+    before = {"new_after": "new_before", "old_after": "old_before"} if method == "unedited" else {}
+    new, old = (before.get(name, name) for name in ("new_after", "old_after"))
+    found = {}
+    for granularity in GRANULARITIES:
+        past = [r for r in rows if (r["granularity"], r["side"]) == (granularity, "past")]
+        present = [r for r in rows if (r["granularity"], r["side"]) == (granularity, "present")]
+        won = matches = 0
+        for c in past:
+            for i in present:
+                matches += 1
+                won += c[old] > i[old]
+        found[f"present_updated_{granularity}"] = mean([float(r[new] > r[old]) for r in present]) if present else None
+        found[f"past_kept_{granularity}"] = mean([float(r[old] > r[new]) for r in past]) if past else None
+        found[f"win_rate_{granularity}"] = won / matches if matches else None
+        found[f"robustness_{granularity}"] = float(won == matches) if matches else None
+    for measure, together in (("present_updated", mean), ("past_kept", mean), ("win_rate", mean), ("robustness", min)):
+        each = [found[f"{measure}_{granularity}"] for granularity in GRANULARITIES]
+        found[f"{measure}_global"] = None if None in each else together(each)
+    return found
+
+
+LEVELS = st.sampled_from([0.0, 0.1, 0.2, 0.2 + 1e-16, 0.7, 1.0])  # few, so that ties are common
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["past", "present"]), st.sampled_from(GRANULARITIES), LEVELS, LEVELS, LEVELS, LEVELS),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ROWS, ROWS)
+def test_every_metric_against_loops(first, second):
+    clean = {}
+    rows = []
+    for method, shift in (("FT", 1), ("ROME", 0)):
+        for case_id, drawn in (("1", first), ("2", second)):
+            for number, (side, granularity, *p) in enumerate(drawn):
+                key = (case_id, number)
+                clean.setdefault(key, p[:2])
+                after = p[2:][::-1] if shift else p[2:]
+                rows.append(asked(
+                    side, f"{1000 + number}", granularity, method, case_id, new_before=clean[key][0],
+                    old_before=clean[key][1], new_after=after[0], old_after=after[1],
+                ))  # fmt: skip
+    found = judged(rows, [update(m, c) for m in ("FT", "ROME") for c in ("1", "2")])
+    assert list(zip(found["method"], found["case_id"], strict=True)) == [
+        (m, c) for m in ("unedited", "FT", "ROME") for c in ("1", "2")
+    ]
+    for row in found.iter_rows(named=True):
+        own = [r for r in rows if r["case_id"] == row["case_id"] and row["method"] in (r["method"], "unedited")]
+        own = [r for r in own if r["method"] == own[0]["method"]]
+        for name, value in naive(own, row["method"]).items():
+            assert row[name] == (None if value is None else pytest.approx(value, abs=1e-15)), (name, row["method"])
+
+
+def test_a_tie_is_neither_updated_nor_kept():
+    rows = [asked(side, f"20{n}1", g) for n, g in enumerate(GRANULARITIES) for side in ("past", "present")]
+    rows = [r | {"time": r["time"] + r["side"]} for r in rows]
+    own = judged(rows, [update()]).row(1, named=True)
+    assert [own[f"{m}_global"] for m in ("present_updated", "past_kept", "win_rate", "robustness")] == [0.0] * 4
+
+
+def test_an_update_that_failed_or_was_not_asked_has_no_metric_and_is_counted():
+    rows = [asked(), asked("present", "2018"), asked(method="FT"), asked("present", "2018", method="FT")]
+    updates = [update(case_id="1"), update(case_id="2"), update("FT"), update("FT", "2", status="failed", reason="why")]
+    found = judged(rows, updates)
+    assert found.filter(pl.col("case_id") == "2").select(DATED_METRICS).null_count().row(0) == (3,) * len(DATED_METRICS)
+    assert found.filter(pl.col("status") == "failed")["reason"].to_list() == ["why"]
+    summary = summarise(found, DATED_METRICS, DATED_SHARES)
+    assert summary.select("method", "done", "failed", "past_kept_year_n", "past_kept_global_n").rows() == [
+        ("unedited", 2, 0, 1, 0), ("ROME", 2, 0, 1, 0), ("FT", 1, 1, 1, 0),
+    ]  # fmt: skip
+    assert summary["past_kept_year"].to_list() == [1.0, 0.0, 0.0]
+
+
+def test_no_dated_rows_at_all_give_nulls():
+    found = judged([], [update()])
+    assert found["method"].to_list() == ["unedited", "ROME"] and found["win_rate_global"].null_count() == 2
+
+
+def test_tables_that_break_their_rules_are_refused():
+    with pytest.raises(DataError, match="dated, row 1: time '2011' is there twice"):
+        judged([asked(), asked()], [update()])
+    with pytest.raises(DataError, match="side 'now' is unknown; use past or present"):
+        judged([asked("now")], [update()])
+    with pytest.raises(DataError, match="granularity 'week' is unknown"):
+        judged([asked(granularity="week")], [update()])
+    with pytest.raises(DataError, match=r"new_after -3\.0 is no probability"):
+        judged([asked(new_after=-3.0)], [update()])
+    with pytest.raises(DataError, match=r"differs by 0\.4 between methods"):
+        judged([asked(), asked(method="FT", new_before=0.525)], [update(), update("FT")])
+
+
+def neighbour(number, distance, before=0.5, after=0.5, case_id="1", method="ROME", mode="independent"):
+    return {
+        "method": method, "mode": mode, "case_id": case_id, "kind": "nearest", "number": number, "granularity": "year",
+        "time": f"{2017 + int(distance)}", "side": "past" if distance < 0 else "present", "distance": distance,
+        "before": before, "after": after,
+    }  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([-9.5, -5.0, -0.1, 0.0, 1.0, 2.0, 9.0]), LEVELS, LEVELS, st.sampled_from("123")),
+        min_size=1, max_size=40,
+    )
+)  # fmt: skip
+def test_bleedover_by_date_against_loops(drawn):
+    rows = [neighbour(n, d, before, after, case_id) for n, (d, before, after, case_id) in enumerate(drawn)]
+    found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS))
+    ends = [float("-inf"), *EDGES, float("inf")]
+    expected = []
+    for place, (low, high) in enumerate(pairwise(ends), 1):
+        means = []
+        for case_id in "123":
+            lost = [max(0.0, b - a) for d, b, a, c in drawn if c == case_id and low <= d < high]
+            if lost:
+                means.append(mean(lost))
+        if means:
+            count = sum(low <= d < high for d, *_ in drawn)
+            half = 1.959963984540054 * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
+            expected.append((place, count, len(means), mean(means), half))
+    assert found.select("bin", "n", "updates").rows() == [e[:3] for e in expected]
+    for row, (*_, value, half) in zip(found.iter_rows(named=True), expected, strict=True):
+        assert row["bleedover"] == pytest.approx(value, abs=1e-15)
+        if half is None:
+            assert row["bleedover_low"] is None and row["bleedover_high"] is None
+        else:
+            assert row["bleedover_high"] - row["bleedover"] == pytest.approx(half, abs=1e-12)
+            assert row["bleedover"] - row["bleedover_low"] == pytest.approx(half, abs=1e-12)
+
+
+def test_bins_of_bleedover_come_method_by_method_from_the_earliest_date():
+    rows = [
+        neighbour(0, 6.0, 0.5, 0.25), neighbour(0, -6.0, 0.5, 0.0), neighbour(1, 0.5, 0.5, 0.75),
+        neighbour(0, 1.0, 0.5, 0.5, method="FT"), neighbour(2, 1.0, 0.5, None, method="FT"),
+    ]  # fmt: skip
+    found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS))
+    assert found.select("method", "years_low", "years_high", "n", "bleedover").rows() == [
+        ("ROME", None, -5.0, 1, 0.5), ("ROME", 0.0, 2.0, 1, 0.0), ("ROME", 5.0, None, 1, 0.25),
+        ("FT", 0.0, 2.0, 1, 0.0),
+    ]  # fmt: skip
