@@ -26,9 +26,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from anachron.data.case_records import EditCase
 from anachron.data.cases import load_cases
+from anachron.data.loaders import load_dataset
 from anachron.edit.base import Edit, identified
 from anachron.edit.memit import ridge
-from anachron.edit.methods import Resources, make_edits, settings_for, with_contexts
+from anachron.edit.methods import Resources, make_edits, settings_for
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
@@ -47,6 +48,17 @@ def language_model() -> LanguageModel:
         num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=1024, tie_word_embeddings=False,
     )  # fmt: skip
     return LanguageModel(LlamaForCausalLM(config).eval(), load_tokenizer("demo"), "random")
+
+
+def contexts(lm: LanguageModel, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """Beginnings of statements of ``mini``, as many and as long as those that are sampled from a trained model."""
+    prompts = load_dataset("mini").table["prompt"].unique(maintain_order=True).to_list()
+    found: list[str] = []
+    for tokens, texts in lengths:
+        for prompt in prompts[len(found) :: 7][:texts]:
+            ids = lm.tokenizer(prompt, add_special_tokens=False)["input_ids"][:tokens]
+            found.append(lm.tokenizer.decode(ids).strip() + ". ")
+    return tuple(found)
 
 
 def moment(size: int, module: str = "") -> SecondMoment:
@@ -223,7 +235,7 @@ def measure(method: str, lm: LanguageModel, cases: Sequence[EditCase]) -> dict[s
     sites = find_sites(lm.model)
     settings = settings_for(method, lm, sites)[0]
     settings = replace(settings, averaged_key=False) if method == "ROME" else settings  # as published
-    settings = with_contexts(lm, settings)
+    settings = replace(settings, contexts=contexts(lm, settings.context_lengths))
     layers = settings.layers if method == "MEMIT" else (settings.layer,)
     moments = {sites.mlp_out(layer): moment(INNER, sites.mlp_out(layer)) for layer in layers}
     published = OneAtATime(lm, settings, moments)
