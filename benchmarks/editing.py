@@ -1,6 +1,6 @@
 """Independent edits, made and judged, against the way the published code works, on random weights in a Llama shape.
 
-    python benchmarks/editing.py [--updates 64] [--methods ROME MEMIT] [--threads 2] [--solve 4096]
+    python benchmarks/editing.py [--updates 64] [--methods ROME MEMIT] [--threads 2] [--solve 4096] [--tokenizer DIR]
 
 Hidden 256, 8 layers, vocabulary 32,000, float32; updates of ``mini-updates`` with their neighbours, no free text. The
 published way takes one update at a time: its texts go whole through the model in every step, all logits are computed,
@@ -26,9 +26,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from anachron.data.case_records import EditCase
 from anachron.data.cases import load_cases
-from anachron.edit.base import Edit, identified
+from anachron.data.loaders import load_dataset
+from anachron.edit.base import Edit, LowRank, identified
 from anachron.edit.memit import ridge
-from anachron.edit.methods import Resources, make_edits, settings_for, with_contexts
+from anachron.edit.methods import Resources, make_edits, settings_for
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
@@ -41,13 +42,24 @@ METHODS = ("ROME", "MEMIT")
 JUDGING = Judging(fluency_tokens=0)
 
 
-def language_model() -> LanguageModel:
+def language_model(tokenizer: str) -> LanguageModel:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
         num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=1024, tie_word_embeddings=False,
     )  # fmt: skip
-    return LanguageModel(LlamaForCausalLM(config).eval(), load_tokenizer("demo"), "random")
+    return LanguageModel(LlamaForCausalLM(config).eval(), load_tokenizer(tokenizer), "random")
+
+
+def contexts(lm: LanguageModel, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """Beginnings of statements of ``mini``, as many and as long as those that are sampled from a trained model."""
+    prompts = load_dataset("mini").table["prompt"].unique(maintain_order=True).to_list()
+    found: list[str] = []
+    for tokens, texts in lengths:
+        for prompt in prompts[len(found) :: 7][:texts]:
+            ids = lm.tokenizer(prompt, add_special_tokens=False)["input_ids"][:tokens]
+            found.append(lm.tokenizer.decode(ids).strip() + ". ")
+    return tuple(found)
 
 
 def moment(size: int, module: str = "") -> SecondMoment:
@@ -224,7 +236,7 @@ def measure(method: str, lm: LanguageModel, cases: Sequence[EditCase]) -> dict[s
     sites = find_sites(lm.model)
     settings = settings_for(method, lm, sites)[0]
     settings = replace(settings, averaged_key=False) if method == "ROME" else settings  # as published
-    settings = with_contexts(lm, settings)
+    settings = replace(settings, contexts=contexts(lm, settings.context_lengths))
     layers = settings.layers if method == "MEMIT" else (settings.layer,)
     moments = {sites.mlp_out(layer): moment(INNER, sites.mlp_out(layer)) for layer in layers}
     published = OneAtATime(lm, settings, moments)
@@ -245,7 +257,7 @@ def measure(method: str, lm: LanguageModel, cases: Sequence[EditCase]) -> dict[s
                 editing[name] += seconds
             for case, theirs, mine in zip(some, found["published"], found["anachron"], strict=True):
                 gap = max(gap, float(np.abs(in_order(case, theirs) - mine).max()))
-            print(f"{method}: {first + len(some)} updates, {whole}", file=sys.stderr)
+            print(f"{method}: {first + len(some)} updates, seconds {whole}", file=sys.stderr)
     rates = {name: len(cases) / seconds for name, seconds in whole.items()}
     return {
         "method": method, "layers": list(layers), "steps": settings.steps, "contexts": len(settings.contexts),
@@ -267,10 +279,10 @@ def solve(size: int, rounds: int = 5) -> dict[str, Any]:
     def direct() -> torch.Tensor:
         return gain @ torch.linalg.solve(weight * held.matrix + key @ key.T, key).T
 
-    def woodbury() -> torch.Tensor:
-        return ridge(key, gain, held.inverse_times(key), weight).dense()
+    def woodbury() -> LowRank:
+        return ridge(key, gain, held.inverse_times(key), weight)
 
-    wanted, found = direct(), woodbury()
+    wanted, found = direct(), woodbury().dense()
     seconds = {"direct": median(direct, rounds), "anachron": median(woodbury, rounds)}
     return {
         "size": size, "seconds": seconds, "speedup": seconds["direct"] / seconds["anachron"],
@@ -295,13 +307,14 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--solve", type=int, default=4096, help="width of the MLP of MEMIT's solve; 0 for none")
+    parser.add_argument("--tokenizer", default="demo", help="the demo model's small one, or a folder")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     cases = load_cases("mini-updates").cases[: options.updates]
-    lm = language_model()
+    lm = language_model(options.tokenizer)
     results = [measure(method, lm, cases) for method in options.methods]
     shape = f"Llama shape, hidden {HIDDEN}, {LAYERS} layers, vocabulary {VOCABULARY}, float32, random weights"
-    found = {"about": {"model": shape, "threads": options.threads}, "results": results}
+    found = {"about": {"model": shape, "threads": options.threads, "tokenizer": options.tokenizer}, "results": results}
     print(json.dumps(found | ({"solve": solve(options.solve)} if options.solve else {}), indent=2))
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import torch
 
-from anachron.edit.forward import parts
+from anachron.edit.forward import parts, target_losses
 from anachron.edit.ft import FtSettings
 from anachron.edit.lora import LoraSettings
 from anachron.edit.memit import MemitSettings
 from anachron.edit.methods import Resources, make_edit
 from anachron.edit.requests import EditRequest, Marked
 from anachron.edit.sites import find_sites
-from anachron.edit.value import ValueSettings, optimise_values
+from anachron.edit.value import ValueSettings, _alike, optimise_values
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
@@ -96,16 +96,18 @@ def test_the_value_is_that_of_a_plain_loop(
     family: str, which: str, contexts: tuple[str, ...], changes: dict[str, float]
 ):
     lm = make_edit_lm(family, "mistral" if family == "llama" else "gpt2", dtype=torch.float64)
+    if family not in ("gemma2", "bloom"):
+        lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
     settings = replace(SETTINGS, **changes)
     modules = modules_of(lm, which)
     found = optimise_values(lm, REQUESTS, modules, contexts, settings)
-    exact = 1e-5 if family == "gptj" else 1e-9  # it computes attention in float32 whatever it is loaded in
+    exact = 1e-5 if family in ("gptj", "gemma2") else 1e-9  # they compute attention in float32 whatever they are in
     for i, request in enumerate(REQUESTS):
         clean, delta, loss = optimise_one(lm, request, modules, contexts, settings)
         assert torch.allclose(found.clean[:, i], clean, atol=exact)
         assert torch.allclose(found.delta[:, i], delta, atol=1e3 * exact * float(delta.norm() + 1e-6))
         assert found.losses[i].item() == pytest.approx(loss, rel=1e3 * exact)
-        assert (found.delta[:, i].norm(dim=-1) <= settings.clamp * clean.norm(dim=-1) * (1 + 1e-9)).all()
+        assert (found.delta[:, i].norm(dim=-1) <= settings.clamp * clean.norm(dim=-1) * (1 + exact)).all()
         assert (delta.norm() > 0) == (settings.steps > 1)
 
 
@@ -165,7 +167,7 @@ def test_numbers_that_are_none_are_said_with_their_update():
     with torch.no_grad():
         lm.model.lm_head.weight[3] = torch.nan
     with pytest.raises(
-        DataError, match="the update 'The president of France is Angela Merkel' is not a number; use a lower"
+        DataError, match="the update 'In May 2004, the team of Zürich was Berlin' is not a number; use a lower"
     ):
         optimise_values(lm, REQUESTS, modules_of(lm, "mlp"), (), SETTINGS)
     assert all(p.requires_grad for p in lm.model.parameters())
@@ -191,6 +193,36 @@ def test_many_updates_go_through_the_model_a_part_at_a_time(monkeypatch: pytest.
                 found.deltas[module].dense(), delta.dense(), atol=1e-6 * float(delta.dense().abs().max())
             )
     assert max(sizes) <= 150
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_target_losses_and_their_gradient_are_those_of_log_softmax(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("anachron.lm.scoring._CPU_SOFTMAX_BYTES", 4 * 50 * 2)  # two rows at a time
+    texts = [Marked((4, 7, 49, 0), (1, 3), 0), Marked((3, 7, 7), (1, 2), 0), Marked((1, 2), (1,), 0)]
+    wanted = torch.tensor([7, 0, 7, 7, 2])
+    logits = (9 * torch.randn(5, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).to(dtype)
+    logits.requires_grad_(True)
+    weights = torch.tensor([0.5, -2.0, 3.0])
+    found = target_losses(logits, texts)
+    (gradient,) = torch.autograd.grad(found @ weights.to(found), logits)
+    plain = -torch.log_softmax(logits.double(), -1)[torch.arange(5), wanted]
+    losses = torch.stack([plain[:2].mean(), plain[2:4].mean(), plain[4]])
+    (expected,) = torch.autograd.grad(losses @ weights.double(), logits)
+    exact = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 1e-2}[dtype]
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32) and gradient.dtype == dtype
+    assert torch.allclose(found.double(), losses, rtol=0, atol=min(exact, 1e-4))
+    assert torch.allclose(gradient.double(), expected.double(), rtol=0, atol=exact)
+
+
+def test_requests_with_tails_alike_go_together_as_many_as_fit(monkeypatch: pytest.MonkeyPatch):
+    def text(subject: int, length: int) -> Marked:
+        return Marked(tuple(range(length)), (length - 1,), subject)
+
+    bare = [text(3, 8), text(9, 12), text(1, 14), text(2, 7), text(9, 14)]  # 5, 3, 13, 5 and 5 tokens from the subject
+    texts = [bare, [text(m.subject + 2, len(m.ids) + 2) for m in bare]]
+    assert _alike(texts) == [[1], [3, 0, 4], [2]]
+    monkeypatch.setattr("anachron.edit.value.TRAINED_TOKENS", 2 * 3 * 10)
+    assert _alike(texts) == [[1], [3, 0], [4], [2]]
 
 
 def test_parts_are_all_texts_in_their_order_and_within_the_limit():

@@ -12,7 +12,7 @@ import torch
 
 from anachron.edit.requests import Marked
 from anachron.errors import DataError, ModelError
-from anachron.lm.scoring import During, answer_logits, input_device
+from anachron.lm.scoring import During, answer_logits, input_device, softmax_rows
 from anachron.lm.temporary import Temporary, together, unchanged
 
 
@@ -161,7 +161,7 @@ def target_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor
     logits: (all target tokens, vocabulary), the rows that predict them; gradients flow through it.
     """
     wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
-    logp = torch.log_softmax(at_least_float32(logits), -1).gather(1, wanted[:, None])[:, 0]
+    logp: torch.Tensor = _LogProbs.apply(logits, wanted)
     return -means([len(t.targets) for t in texts]).to(logp) @ logp
 
 
@@ -175,6 +175,33 @@ def removal_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tenso
     wide = at_least_float32(logits)
     others = wide.scatter(1, wanted[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)
     return -means([len(t.targets) for t in texts]).to(others) @ others
+
+
+class _LogProbs(torch.autograd.Function):
+    """Log-probability of one token in each row of logits, (rows,), in float32 or finer.
+
+    As log_softmax and gather, but some rows at a time and with nothing beside the logits kept for the gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        pieces = logits.split(softmax_rows(logits))
+        norms = torch.cat([torch.logsumexp(at_least_float32(piece), -1) for piece in pieces])
+        ctx.save_for_backward(logits, norms, wanted)
+        return at_least_float32(logits[torch.arange(len(wanted), device=logits.device), wanted]) - norms
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        logits, norms, wanted = ctx.saved_tensors
+        found = torch.empty_like(logits)
+        for first in range(0, len(logits), softmax_rows(logits)):
+            span = slice(first, first + softmax_rows(logits))
+            p = (at_least_float32(logits[span]) - norms[span, None]).exp_().mul_(-gradient[span, None])
+            rows = torch.arange(len(p), device=p.device)
+            p[rows, wanted[span]] += gradient[span]
+            found[span] = p
+        return found, None
 
 
 def means(lengths: Sequence[int]) -> torch.Tensor:

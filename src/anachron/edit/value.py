@@ -26,6 +26,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, together
 
 ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
+PADDED = 1.25  # how much longer tails may be than others in one batch
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,32 @@ def optimise_values(
     So many at a time as fit. Raises `DataError` where the optimisation meets a number that is none.
     """
     marked = [mark(lm.tokenizer, requests, context) for context in ("", *contexts)]
-    longest = max(len(m.ids) for texts in marked for m in texts)
-    size = max(1, TRAINED_TOKENS // (longest * (1 + len(marked))))
+    groups = _alike(marked)
     found = [
-        _optimise(lm, requests[part], modules, [texts[part] for texts in marked], settings)
-        for part in (slice(first, first + size) for first in range(0, len(requests), size))
+        _optimise(lm, [requests[i] for i in group], modules, [[texts[i] for i in group] for texts in marked], settings)
+        for group in groups
     ]
-    return Values(
-        torch.cat([part.clean for part in found], 1), torch.cat([part.delta for part in found], 1),
-        torch.cat([part.losses for part in found]),
-    )  # fmt: skip
+    order = torch.tensor([i for group in groups for i in group]).argsort()
+    clean, delta = torch.cat([part.clean for part in found], 1), torch.cat([part.delta for part in found], 1)
+    losses = torch.cat([part.losses for part in found])
+    order = order.to(losses.device)
+    return Values(clean[:, order], delta[:, order], losses[order])
+
+
+def _alike(marked: Sequence[Sequence[Marked]]) -> list[list[int]]:
+    """Requests that go through a model together: as many as fit, with about as many tokens from the subject on."""
+    longest = [max(len(m.ids) for m in texts) for texts in zip(*marked, strict=True)]
+    tail = [len(m.ids) - m.subject for m in marked[0]]
+    groups: list[list[int]] = []
+    width = 0
+    for i in sorted(range(len(tail)), key=lambda i: (tail[i], longest[i])):
+        width = max(width, longest[i]) if groups else longest[i]
+        tokens = (len(groups[-1]) + 1) * (1 + len(marked)) * width if groups else 0
+        if not groups or tokens > TRAINED_TOKENS or tail[i] > PADDED * tail[groups[-1][0]]:
+            groups.append([])
+            width = longest[i]
+        groups[-1].append(i)
+    return groups
 
 
 def _optimise(
@@ -182,8 +199,9 @@ class _Group:
     def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each request the target's negative log-likelihood, and the divergence from the clean essence."""
         logits = self.passes.logits(model)
-        nll = target_losses(logits[: -self.count], self.marked).view(-1, self.count).mean(0)
-        logp = torch.log_softmax(at_least_float32(logits[-self.count :]), -1)
+        targets, essence = logits.split([len(logits) - self.count, self.count])
+        nll = target_losses(targets, self.marked).view(-1, self.count).mean(0)
+        logp = torch.log_softmax(at_least_float32(essence), -1)
         return nll, (logp.exp() * (logp - self.essence)).sum(-1)
 
     def only(self, requests: Sequence[int]) -> "_Group":

@@ -89,7 +89,7 @@ def answer_logits(
             f"{type(model).__name__} reshapes its output after the head (got {tuple(logits.shape)}, expected "
             f"(1, {len(rows)}, vocabulary)); this model cannot be scored"
         )
-    return logits[0]
+    return logits.squeeze(0)  # not logits[0], whose gradient would be copied into zeros
 
 
 def head_on(head: torch.nn.Module, choose: Callable[[torch.Tensor], torch.Tensor]) -> Temporary[None]:
@@ -107,10 +107,14 @@ def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tenso
     """Log-probabilities of the wanted tokens in the distributions of some rows; no large float32 copy is made."""
     if native:
         return torch.log_softmax(logits, -1)[rows, wanted].float()
-    most = _CPU_SOFTMAX_BYTES if logits.device.type == "cpu" else _SOFTMAX_BYTES
-    chunk = max(1, most // (4 * logits.shape[1]))
-    norms = torch.cat([torch.logsumexp(piece.float(), -1) for piece in logits.split(chunk)])
+    norms = torch.cat([torch.logsumexp(piece.float(), -1) for piece in logits.split(softmax_rows(logits))])
     return logits[rows, wanted].float() - norms[rows]
+
+
+def softmax_rows(logits: torch.Tensor) -> int:
+    """How many rows of logits are turned into probabilities at a time."""
+    most = _CPU_SOFTMAX_BYTES if logits.device.type == "cpu" else _SOFTMAX_BYTES
+    return max(1, most // (4 * logits.shape[1]))
 
 
 def score_all(
