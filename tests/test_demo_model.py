@@ -160,7 +160,7 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: st
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
     """In years alone, which is a third of the statements."""
     years = Dataset("years", mini.table.filter(pl.col("granularity") == "year"), mini.boundaries)
-    facts = {"demo": 110, "demo-untrained": 40}
+    facts = {"demo": 60, "demo-untrained": 25}
     scores, untrained = (run_probe(name, years.sample(n), tmp_path / name).scores for name, n in facts.items())
     check_pattern(scores, untrained, "year")
 

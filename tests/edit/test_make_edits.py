@@ -81,8 +81,13 @@ def made(edits: list[Any]) -> list[Edit]:
     return edits
 
 
-@pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "gemma2", "opt"])  # Conv1D, gates, norms behind, flattened
-@pytest.mark.parametrize("method", FAST)
+FAMILIES = ("gpt2", "neox", "llama", "gemma2", "opt")  # Conv1D, gates, norms behind, flattened
+
+
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [*((method, family) for method in TOGETHER for family in FAMILIES), ("LoRA", "gpt2"), ("PROMPT", "llama")],
+)
 def test_together_equals_alone(method: str, family: str):
     lm, exact = exact_lm(family)
     settings, resources = settings_of(method, lm), resources_of(method, lm)

@@ -163,8 +163,8 @@ def test_a_hanging_connection_times_out_and_is_counted(tmp_path: Path):
         return Reply(hang=True) if prompt_of(request) == "b" else echo(request, number)
 
     with serving(script) as server:
-        answers, usage = ask(server, tmp_path, "abc", timeout=0.1, tries=2)
-        again, later = ask(server, tmp_path, "abc", timeout=0.1, tries=1)
+        answers, usage = ask(server, tmp_path, "abc", timeout=0.5, tries=2)
+        again, later = ask(server, tmp_path, "abc", timeout=0.5, tries=1)
     assert texts(answers) == texts(again) == ["re: a", "no answer from the server", "re: c"]
     assert isinstance(answers[1], NoAnswer) and "2 tries; the last: Request timed out" in answers[1].detail
     assert (usage.requests, usage.retries, usage.answers) == (4, 1, 2)
