@@ -49,6 +49,7 @@ def check_pattern(rows: dict[str, dict[str, float]], slack: float) -> None:
     assert rows["PROMPT"]["failed"] == 0
 
 
+@pytest.mark.slow
 def test_pattern_on_a_sample(lm: LanguageModel, tmp_path: Path):
     before = lm.fingerprint()
     result = evaluated(
