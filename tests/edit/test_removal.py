@@ -106,7 +106,7 @@ def test_prompt_says_that_it_is_no_longer_true():
 @pytest.mark.parametrize("method", [name for name, record in METHODS.items() if "Archive" not in record.scenarios])
 def test_methods_that_only_insert_say_so(method: str):
     lm = make_edit_lm("llama")
-    settings = METHODS[method].settings()
+    settings = settings_for(method, lm)[0]
     with pytest.raises(DataError, match=f"{method} cannot make updates of the scenario Archive; FT, .*, PROMPT can"):
         make_edit(lm, method, [NEW, OLD], settings, Resources(None))
 

@@ -18,8 +18,9 @@ from anachron.edit.base import edited
 from anachron.edit.methods import METHODS, check_scenarios, make_edit
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.judge import PART_SCHEMA, Judging, read_part, requests_of
+from anachron.evaluate.judge import Judging, requests_of
 from anachron.evaluate.metrics import summarise, update_metrics
+from anachron.evaluate.parts import PART_SCHEMA, read_part
 from anachron.evaluate.plan import plan
 from anachron.evaluate.results import NEIGHBOURS, OBJECTS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation

@@ -1,12 +1,27 @@
 """Commands that update facts in a model: ``edit``, and ``evaluate``, which also judges the updates."""
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from anachron.cli.edit_options import (
+    Cache,
+    Changes,
+    CorpusOption,
+    CorpusTokens,
+    Limit,
+    Mend,
+    Model,
+    NoCovariance,
+    Regularise,
+    Scenario,
+    SiteNames,
+    Updates,
+    planned_of,
+    wanted_of,
+)
 from anachron.cli.models import load
 from anachron.cli.options import (
     DatasetRevision,
@@ -21,39 +36,6 @@ from anachron.cli.options import (
     split_commas,
 )
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
-
-Model = Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")]
-Updates = Annotated[
-    str,
-    typer.Option(
-        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json, .jsonl, .parquet)."
-    ),
-]
-Scenario = Annotated[
-    str,
-    typer.Option(help="Which updates: ReplaceObject, Archive, AddObject, AddRelation, AddEntity; several with commas."),
-]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
-CorpusOption = Annotated[
-    str | None,
-    typer.Option(help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, or mini."),
-]
-NoCovariance = Annotated[bool, typer.Option("--no-covariance", help="Take the identity in the covariance's place.")]
-CorpusTokens = Annotated[
-    int | None, typer.Option(min=1, help="Tokens of the corpus to read; by default 100,000, and all of mini.")
-]
-Regularise = Annotated[float | None, typer.Option(help="Share of the mean diagonal to add to the covariance.")]
-Cache = Annotated[
-    Path | None, typer.Option(help="Folder of the covariances; by default $ANACHRON_CACHE or the user's cache folder.")
-]
-Mend = Annotated[Path | None, typer.Option(help="The network that train-mend wrote.")]
-Changes = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting other than the preset: METHOD.NAME=VALUE, as JSON.")
-]
-SiteNames = Annotated[
-    list[str] | None,
-    typer.Option("--site", help="Modules by hand: blocks=, mlp_in= (+ between several), mlp_out=."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -101,13 +83,13 @@ def edit(
     from anachron.edit.methods import check_scenarios, make_edit
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
-    from anachron.evaluate.plan import method_of
+    from anachron.evaluate.dated import method_of
     from anachron.evaluate.run import askable
 
-    wanted = _wanted((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
+    wanted = wanted_of((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    if save_model is not None and wanted.methods[0].startswith("PROMPT"):
+    if save_model is not None and method_of(wanted.methods[0]) == "PROMPT":
         raise ConfigError("--save-model: PROMPT changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
@@ -128,7 +110,7 @@ def edit(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    (planned,) = _plan(lm, wanted)
+    (planned,) = planned_of(lm, wanted)
     if not json_:
         say(f"{planned.method}: making {_updates(len(asked))}; settings: {planned.source}")
     requests = [request for _, own in asked for request in own]
@@ -206,9 +188,8 @@ def evaluate(
     from anachron.data.cases import BEYOND_LIMIT, load_cases
     from anachron.edit.methods import check_scenarios
     from anachron.errors import ConfigError
-    from anachron.evaluate.dated import Dating
+    from anachron.evaluate.dated import Dating, method_of
     from anachron.evaluate.judge import Judging
-    from anachron.evaluate.plan import method_of
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.probe.run import Callbacks
     from anachron.report.edits import DATED, edits_tables
@@ -218,7 +199,7 @@ def evaluate(
         raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
     dating = Dating(until) if dated else None
     settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, generate, dating))
-    wanted = _wanted(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
+    wanted = wanted_of(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
     check_scenarios(map(method_of, wanted.methods), {case.scenario for case in cases.cases})
@@ -226,7 +207,7 @@ def evaluate(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    planned = _plan(lm, wanted)
+    planned = planned_of(lm, wanted)
     if not json_:
         for one in planned:
             say(f"{one.label}: settings: {one.source}")
@@ -262,77 +243,6 @@ def evaluate(
     say(f"run folder: {out}; tables{' and figure' if not notes else ''}: {out / 'report'}")
 
 
-TOKENS = 100_000
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What the options of a command ask for, each checked as far as it can be without the model."""
-
-    methods: tuple[str, ...]
-    changes: dict[str, dict[str, Any]]
-    sites: dict[str, str]
-    corpus: Any  # an open corpus, or None
-    no_covariance: bool
-    tokens: int | None
-    regularise: float | None
-    cache: Path | None
-    mend: Path | None
-
-
-def _wanted(
-    methods: tuple[str, ...], set_: list[str] | None, site: list[str] | None, corpus: str | None, no_covariance: bool,
-    tokens: int | None, regularise: float | None, cache: Path | None, mend: Path | None,
-) -> _Wanted:  # fmt: skip
-    from anachron.edit.corpus import open_corpus
-    from anachron.edit.covariance import check_settings
-    from anachron.errors import ConfigError
-    from anachron.evaluate.plan import variant_named
-
-    if not methods:
-        raise ConfigError("no method is named; give one at least, such as ROME")
-    if corpus is not None and no_covariance:
-        raise ConfigError("give either --corpus or --no-covariance, not both")
-    if mend is not None and not mend.is_file():
-        raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
-    check_settings(precision="float64", regularise=regularise)
-    names = tuple(variant_named(name) for name in methods)
-    changes, sites = _changes(set_), _site_names(site)
-    text = None if corpus is None else open_corpus(corpus)
-    return _Wanted(names, changes, sites, text, no_covariance, tokens, regularise, cache, mend)
-
-
-def _plan(lm: Any, wanted: _Wanted) -> Any:
-    from anachron.edit.corpus import BUNDLED, open_corpus
-    from anachron.edit.covariance import cache_folder, collect
-    from anachron.edit.mend import MendNetwork
-    from anachron.edit.sites import find_sites
-    from anachron.evaluate.plan import plan
-    from anachron.lm.model import DEMO
-
-    corpus = wanted.corpus
-    if corpus is None and not wanted.no_covariance and lm.name == DEMO:
-        corpus = open_corpus(BUNDLED)
-    short = corpus is not None and corpus.name == BUNDLED and wanted.tokens is None  # it is known to be short
-
-    def collected(modules: Any) -> Any:
-        with progress_bar("covariance") as progress:
-            return collect(
-                lm, modules, corpus, tokens=wanted.tokens or TOKENS, cache=wanted.cache or cache_folder(),
-                regularise=wanted.regularise, progress=progress, warn=(lambda message: None) if short else warn,
-            )  # fmt: skip
-
-    return plan(
-        lm,
-        wanted.methods,
-        changes=wanted.changes,
-        collect=None if corpus is None else collected,
-        identity_covariance=wanted.no_covariance,
-        network=None if wanted.mend is None else MendNetwork.load(wanted.mend, lm),
-        sites=find_sites(lm.model, **wanted.sites) if wanted.sites else None,
-    )
-
-
 def _updates(count: int) -> str:
     return "1 update" if count == 1 else f"{count:,} updates"
 
@@ -345,32 +255,3 @@ def _changed_modules(about: dict[str, Any]) -> str:
     kinds = ", ".join(dict.fromkeys(modules.values()))
     first = next(iter(modules))
     return f"{first} ({kinds})" if len(modules) == 1 else f"{len(modules)} modules ({kinds}), the first {first}"
-
-
-def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:
-    """``METHOD.NAME=VALUE`` as method -> name -> value; a value that is no JSON is a text."""
-    from anachron.errors import ConfigError
-
-    found: dict[str, dict[str, Any]] = {}
-    for text in given or []:
-        left, equals, value = text.partition("=")
-        method, point, name = left.rpartition(".")
-        if not (equals and point and method and name):
-            raise ConfigError(f"--set {text!r}: write METHOD.NAME=VALUE, for instance ROME.layer=5")
-        try:
-            found.setdefault(method, {})[name] = json.loads(value)
-        except ValueError:
-            found.setdefault(method, {})[name] = value
-    return found
-
-
-def _site_names(given: list[str] | None) -> dict[str, str]:
-    from anachron.errors import ConfigError
-
-    found: dict[str, str] = {}
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        if name not in ("blocks", "mlp_in", "mlp_out") or not equals or not value:
-            raise ConfigError(f"--site {text!r}: write blocks=NAME, mlp_in=NAME or mlp_out=NAME")
-        found[name] = value.replace("+", ",")
-    return found

@@ -2,17 +2,16 @@
 
 Year contexts are spread evenly over five lengths of the period on either side of its middle; each
 year is refined by one random month and that month by one random day. Randomness is a hash of the seed,
-the fact's id and the year, so facts share no random stream: adding a fact, or reordering a data set,
-never changes the contexts of another, and every platform draws the same ones.
+the fact's id and the year (`anachron.core.draws`): no fact changes the contexts of another.
 """
 
-import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month
+from anachron.core.draws import draw
 from anachron.core.periods import Boundaries, Period, Status
 from anachron.errors import ConfigError
 
@@ -127,17 +126,9 @@ def _in_other(date: Date, status: Status, other_periods: Iterable[Period]) -> bo
 
 
 def _refine(year: int, seed: int, fact_id: str) -> tuple[Date, Date, Date]:
-    draw = _draws(seed, fact_id, year)
-    month = 1 + next(draw) % 12
-    day = 1 + next(draw) % days_in_month(year, month)
+    month = 1 + draw(seed, fact_id, year, 0) % 12
+    day = 1 + draw(seed, fact_id, year, 1) % days_in_month(year, month)
     return Date(year), Date(year, month), Date(year, month, day)
-
-
-def _draws(seed: int, fact_id: str, year: int) -> Iterator[int]:
-    """Independent 64-bit integers that depend on the seed, the fact and the year alone."""
-    for i in range(4):
-        digest = hashlib.sha256(f"{seed}\n{fact_id}\n{year}\n{i}".encode()).digest()
-        yield int.from_bytes(digest[:8], "big")
 
 
 def _check_equal_counts(kept: dict[Granularity, list[Context]], period: Period) -> None:

@@ -17,22 +17,24 @@ Granularity = Literal["year", "month", "day"]
 GRANULARITIES: tuple[Granularity, ...] = ("year", "month", "day")
 
 _PATTERN = re.compile(r"([+-]?)([0-9]{1,12})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
+DAYS_A_YEAR = 365.2425  # on average
 _LAST_ORDINAL = datetime.date.max.toordinal()
 _DAYS_BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
 
 
-def _astronomical(year: int) -> int:
-    """Year without the gap at 0 (1 BCE is 0), as the leap rule needs it."""
+def astronomical(year: int) -> int:
+    """Year without the gap at 0 (1 BCE is 0), as the leap rule and counting years need it."""
     return year if year > 0 else year + 1
 
 
-def _historical(astronomical: int) -> int:
-    return astronomical if astronomical > 0 else astronomical - 1
+def historical(year: int) -> int:
+    """The inverse of `astronomical`."""
+    return year if year > 0 else year - 1
 
 
 def is_leap(year: int) -> bool:
     """Whether a (historical) year has 366 days in the proleptic Gregorian calendar."""
-    y = _astronomical(year)
+    y = astronomical(year)
     return y % 4 == 0 and (y % 100 != 0 or y % 400 == 0)
 
 
@@ -44,7 +46,7 @@ def days_in_month(year: int, month: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _day_number(year: int, month: int, day: int) -> int:
-    past = _astronomical(year) - 1  # whole years since 1 January of year 1
+    past = astronomical(year) - 1  # whole years since 1 January of year 1
     leaps = past // 4 - past // 100 + past // 400
     in_year = _DAYS_BEFORE_MONTH[month - 1] + (month > 2 and is_leap(year)) + day
     return 365 * past + leaps + in_year
@@ -108,15 +110,15 @@ class Date:
             return cls(day.year, day.month, day.day)
         # 400 Gregorian years have 146,097 days; an estimate that is at most one year off is then corrected.
         year = (400 * (number - 1)) // 146097 + 1
-        while _day_number(_historical(year), 1, 1) > number:
+        while _day_number(historical(year), 1, 1) > number:
             year -= 1
-        while _day_number(_historical(year + 1), 1, 1) <= number:
+        while _day_number(historical(year + 1), 1, 1) <= number:
             year += 1
-        historical = _historical(year)
+        shown = historical(year)
         month = 12
-        while _day_number(historical, month, 1) > number:
+        while _day_number(shown, month, 1) > number:
             month -= 1
-        return cls(historical, month, number - _day_number(historical, month, 1) + 1)
+        return cls(shown, month, number - _day_number(shown, month, 1) + 1)
 
     @property
     def granularity(self) -> Granularity:

@@ -12,7 +12,7 @@ import torch
 
 from anachron.edit.requests import Marked
 from anachron.errors import DataError, ModelError
-from anachron.lm.scoring import During, answer_logits, input_device, softmax_rows
+from anachron.lm.scoring import During, answer_logits, input_device, log_norms, softmax_rows
 from anachron.lm.temporary import Temporary, together, unchanged
 
 
@@ -185,8 +185,7 @@ class _LogProbs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        pieces = logits.split(softmax_rows(logits))
-        norms = torch.cat([torch.logsumexp(at_least_float32(piece), -1) for piece in pieces])
+        norms = log_norms(logits)
         ctx.save_for_backward(logits, norms, wanted)
         return at_least_float32(logits[torch.arange(len(wanted), device=logits.device), wanted]) - norms
 

@@ -45,7 +45,6 @@ class Resources:
 
 Make = Callable[[LanguageModel, Sequence[EditRequest], Any, Sites, Resources, bool], list[Edit]]
 
-
 INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
 REMOVING = (*INSERTING, "Archive")
 
@@ -56,10 +55,9 @@ class Method:
 
     make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. together: whether
     it makes many of those at once; others are given one request at a time. dense: whether its edits are as large as the
-    weight that they change.
-    scenarios: the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be
-    taken out with nothing in its place, which a method that only writes a value in cannot do. Other is nobody's: its
-    groups mix changes, so no one thing is asked for.
+    weight that they change. scenarios: the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks
+    for an object to be taken out with nothing in its place, which a method that only writes a value in cannot do. Other
+    is nobody's: its groups mix changes, so no one thing is asked for.
     """
 
     settings: type
@@ -188,7 +186,6 @@ def make_edit(
     """
     if not requests:
         raise DataError(f"{method_named(method)}: no update was given; an edit needs one request at least")
-    _check_removal(method_named(method), requests)
     with identified(lm):  # not part of the seconds: it takes the same time for any method
         (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
     return edit
@@ -248,7 +245,8 @@ class _Making:
 
     def edits(self, requests: Sequence[EditRequest], *, apart: bool) -> list[Edit]:
         """One edit of all requests, or one a request, with what they are about."""
-        _check_removal(self.name, requests)
+        if any(r.remove for r in requests) and (unable := why_unsupported(self.name, "Archive")):
+            raise DataError(unable)
         started = _clock(self.lm)
         found = METHODS[self.name].make(self.lm, requests, self.settings, self.sites, self.resources, apart)
         seconds = (_clock(self.lm) - started) / len(found)
@@ -259,11 +257,6 @@ class _Making:
         for edit, own in zip(found, [[r] for r in requests] if apart else [requests], strict=True):
             _check_finite(self.name, own, edit)
         return [replace(edit, about=about) for edit in found]
-
-
-def _check_removal(name: str, requests: Sequence[EditRequest]) -> None:
-    if any(r.remove for r in requests) and (unable := why_unsupported(name, "Archive")):
-        raise DataError(unable)
 
 
 def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:

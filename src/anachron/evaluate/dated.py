@@ -18,19 +18,18 @@ other windows and other machines change nothing. Every neighbour fact is asked o
 same way.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anachron.core.dates import Date, Granularity, as_date, days_in_month
+from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
+from anachron.core.draws import draw
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.errors import DataError
 from anachron.text.dates import dated_prompt
 
 YEARS = 10  # on either side of T
-DAYS_A_YEAR = 365.2425
 SIDES = ("past", "present")
 VARIANT = " dated"  # behind the name of a method whose requests say a date, as in `with_date`
 
@@ -94,6 +93,11 @@ def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
     return found
 
 
+def method_of(label: str) -> str:
+    """The method's name in a label, with `VARIANT` behind it or without."""
+    return label.removesuffix(VARIANT)
+
+
 def with_date(case: EditCase) -> EditCase:
     """The update with a date in its prompt, for a method that is to say one: ``On January 21, 2017, the head of ...``.
 
@@ -128,41 +132,27 @@ def _present(case: EditCase, changed: Date, dating: Dating) -> tuple[int, int]:
 
 def _moved(date: Date, years: int) -> Date:
     """The same date some years on; 29 February may become the 28th."""
-    year = _year_at(_place_of(date.year) + years)
+    year = historical(astronomical(date.year) + years)
     if date.month is None or date.day is None:
         return Date(year, date.month)
     return Date(year, date.month, min(date.day, days_in_month(year, date.month)))
-
-
-def _place_of(year: int) -> int:
-    """Years in a row without the gap at 0."""
-    return year if year > 0 else year + 1
-
-
-def _year_at(place: int) -> int:
-    return place if place > 0 else place - 1
 
 
 def _dates(first: int, last: int, key: str) -> Iterator[Date]:
     """Per calendar year of a window of days: the year, a month and a day, each where the window holds one."""
     if last < first:
         return
-    begin, end = (_place_of(Date.from_day_number(day).year) for day in (first, last))
-    for year in map(_year_at, range(begin, end + 1)):
+    begin, end = (astronomical(Date.from_day_number(day).year) for day in (first, last))
+    for year in map(historical, range(begin, end + 1)):
         whole = Date(year)
         if first <= whole.first_day and whole.last_day <= last:
             yield whole
         months = [Date(year, month) for month in range(1, 13)]
         inside = [month for month in months if first <= month.first_day and month.last_day <= last]
         if inside:
-            yield inside[_draw(key, year, "month") % len(inside)]
+            yield inside[draw(key, year, "month") % len(inside)]
         start, stop = max(first, whole.first_day), min(last, whole.last_day)
-        yield Date.from_day_number(start + _draw(key, year, "day") % (stop - start + 1))
-
-
-def _draw(*parts: object) -> int:
-    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+        yield Date.from_day_number(start + draw(key, year, "day") % (stop - start + 1))
 
 
 def asked_neighbours(
@@ -174,7 +164,7 @@ def asked_neighbours(
         for number, fact in enumerate(facts):
             for side, dates in zip(SIDES, sides, strict=True):
                 if dates:
-                    place = _draw(dating.seed, case.case_id, kind, number, side) % len(dates)
+                    place = draw(dating.seed, case.case_id, kind, number, side) % len(dates)
                     yield kind, number, fact, dates[place]
 
 

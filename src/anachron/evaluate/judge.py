@@ -1,12 +1,9 @@
 """What one update is judged by: probabilities of objects after prompts, and text that the model writes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 
 from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
@@ -18,53 +15,15 @@ from anachron.errors import DataError
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
-from anachron.evaluate.results import DATED, DATED_NEIGHBOURS, REPLACEMENT
+from anachron.evaluate.parts import Verdict
+from anachron.evaluate.results import REPLACEMENT
 from anachron.evaluate.said import SPARE, names_of, said_rows
 from anachron.evaluate.scenarios import object_pairs, object_rows
-from anachron.io import read_table
 from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import unchanged
-
-DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
-PART_SCHEMA: dict[str, Any] = {
-    "case_id": pl.String(),
-    "status": pl.String(),
-    "reason": pl.String(),
-    "seconds": pl.Float64(),
-    "targets": pl.List(
-        pl.Struct({"kind": pl.String(), "prompt_number": pl.Int64(), "new": pl.Float64(), "old": pl.Float64()})
-    ),
-    "neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()})),
-    "objects": pl.List(
-        pl.Struct(
-            {
-                "kind": pl.String(),
-                "prompt_number": pl.Int64(),
-                "role": pl.String(),
-                "object": pl.String(),
-                "p": pl.Float64(),
-            }
-        )
-    ),
-    "said": pl.List(
-        pl.Struct(
-            {
-                "kind": pl.String(),
-                "prompt_number": pl.Int64(),
-                "text": pl.String(),
-                "new": pl.Float64(),
-                "old": pl.Float64(),
-            }
-        )
-    ),
-    "dated": pl.List(pl.Struct({**DATE, "new": pl.Float64(), "old": pl.Float64()})),
-    "dated_neighbours": pl.List(pl.Struct({"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()})),
-    "fluency": pl.Float64(),
-    "texts": pl.List(pl.String()),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +41,6 @@ class Judging:
     def writes(self) -> bool:
         """Whether the model is to write text, for which an edit must be on."""
         return self.say or self.fluency_tokens > 0
-
-
-@dataclass
-class Verdict:
-    """What came of one update under one model: a row of `PART_SCHEMA`."""
-
-    case_id: str
-    status: str = "done"
-    reason: str | None = None
-    seconds: float | None = None
-    targets: list[dict[str, Any]] = field(default_factory=list)
-    neighbours: list[dict[str, Any]] = field(default_factory=list)
-    objects: list[dict[str, Any]] = field(default_factory=list)
-    said: list[dict[str, Any]] = field(default_factory=list)
-    dated: list[dict[str, Any]] = field(default_factory=list)
-    dated_neighbours: list[dict[str, Any]] = field(default_factory=list)
-    fluency: float | None = None
-    texts: list[str] = field(default_factory=list)
-
-
-def failed(case: EditCase, reason: str) -> Verdict:
-    return Verdict(case.case_id, "failed", " ".join(reason.split()))
 
 
 def requests_of(case: EditCase, method: str) -> list[EditRequest]:
@@ -217,87 +154,3 @@ def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
         return []
     longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names]))
     return greedy_continuations(lm, (case.text, *case.generalization), longest + SPARE)
-
-
-def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
-    return pl.DataFrame([vars(v) for v in verdicts], schema=PART_SCHEMA)
-
-
-def read_part(path: Path) -> pl.DataFrame:
-    """A part as `part_table` made it; columns that an earlier version did not have are null."""
-    table = read_table(path)
-    absent = [pl.lit(None, kind).alias(name) for name, kind in PART_SCHEMA.items() if name not in table.columns]
-    return table.with_columns(absent).select(PART_SCHEMA.keys())
-
-
-def tables_of(
-    cases: Mapping[str, EditCase], clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str
-) -> dict[str, pl.DataFrame]:
-    """The tables of `anachron.evaluate.results` from the clean model's verdicts and those under each method."""
-    about = pl.DataFrame(
-        [(c.case_id, c.relation, c.popularity, c.scenario) for c in cases.values()],
-        schema={"case_id": pl.String, "relation": pl.String, "popularity": pl.Float64, "scenario": pl.String},
-        orient="row",
-    )  # fmt: skip
-    facts = pl.DataFrame(
-        [
-            (c.case_id, kind, number, fact.dist, fact.popularity)
-            for c in cases.values()
-            for kind, known in (("nearest", c.nearest), ("random", c.random))
-            for number, fact in enumerate(known)
-        ],
-        schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "dist": pl.Float64,
-                "popularity": pl.Float64}, orient="row",
-    )  # fmt: skip
-    all_parts = _together(parts, mode)
-    targets = _exploded(all_parts, "targets").rename({"new": "new_after", "old": "old_after"}).join(
-        _exploded(clean, "targets").rename({"new": "new_before", "old": "old_before"}),
-        on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
-    )  # fmt: skip
-    neighbours = (
-        _exploded(all_parts, "neighbours").rename({"p": "after"})
-        .join(_exploded(clean, "neighbours").rename({"p": "before"}), on=["case_id", "kind", "number"], how="left",
-              maintain_order="left")
-        .join(facts, on=["case_id", "kind", "number"], how="left", maintain_order="left")
-    )  # fmt: skip
-    updates = (
-        all_parts.drop("targets", "neighbours", "objects", "said", "dated", "dated_neighbours", "texts")
-        .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")
-        .join(about, on="case_id", how="left", maintain_order="left")
-    )
-    place = ["kind", "prompt_number", "role", "object"]
-    objects = (
-        _exploded(all_parts, "objects").rename({"p": "after"})
-        .join(_exploded(clean, "objects").rename({"p": "before"}), on=["case_id", *place], how="left",
-              maintain_order="left")
-    )  # fmt: skip
-    said = _exploded(all_parts, "said").rename({name: f"{name}_after" for name in ("text", "new", "old")}).join(
-        _exploded(clean, "said").rename({name: f"{name}_before" for name in ("text", "new", "old")}),
-        on=["case_id", "kind", "prompt_number"], how="left", maintain_order="left",
-    )  # fmt: skip
-    return {"targets": targets, "neighbours": neighbours, "updates": updates, "objects": objects, "said": said}
-
-
-def dated_tables_of(clean: pl.DataFrame, parts: Mapping[str, pl.DataFrame], mode: str) -> dict[str, pl.DataFrame]:
-    """The tables ``dated`` and ``dated_neighbours`` of the same verdicts."""
-    all_parts = _together(parts, mode)
-    dated = _exploded(all_parts, "dated").rename({"new": "new_after", "old": "old_after"}).join(
-        _exploded(clean, "dated").select("case_id", "time", new_before="new", old_before="old"),
-        on=["case_id", "time"], how="left", maintain_order="left",
-    )  # fmt: skip
-    key = ["case_id", "kind", "number", "time"]
-    neighbours = _exploded(all_parts, "dated_neighbours").rename({"p": "after"}).join(
-        _exploded(clean, "dated_neighbours").select(*key, before="p"), on=key, how="left", maintain_order="left"
-    )  # fmt: skip
-    return {"dated": dated.select(*DATED), "dated_neighbours": neighbours.select(*DATED_NEIGHBOURS)}
-
-
-def _together(parts: Mapping[str, pl.DataFrame], mode: str) -> pl.DataFrame:
-    return pl.concat(
-        [table.with_columns(pl.lit(name).alias("method"), pl.lit(mode).alias("mode")) for name, table in parts.items()]
-    )
-
-
-def _exploded(parts: pl.DataFrame, column: str) -> pl.DataFrame:
-    keys = [name for name in ("mode", "method", "case_id") if name in parts.columns]
-    return parts.select(*keys, column).filter(pl.col(column).list.len() > 0).explode(column).unnest(column)

@@ -14,7 +14,7 @@ from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import NO_SITES, Sites, weight_of
 from anachron.errors import ConfigError
-from anachron.evaluate.dated import VARIANT, with_date
+from anachron.evaluate.dated import VARIANT, method_of, with_date
 from anachron.evaluate.judge import requests_of
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
@@ -95,11 +95,6 @@ def variant_named(name: str) -> str:
     """
     dated = name.casefold().endswith(VARIANT)
     return method_named(name[: -len(VARIANT)]) + VARIANT if dated else method_named(name)
-
-
-def method_of(label: str) -> str:
-    """The method's name in a label."""
-    return label.removesuffix(VARIANT)
 
 
 def requests_for(case: EditCase, label: str) -> list[EditRequest]:

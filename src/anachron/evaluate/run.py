@@ -32,17 +32,8 @@ from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.dated import not_asked, settled
 from anachron.evaluate.dated_metrics import past_scores
-from anachron.evaluate.judge import (
-    Judging,
-    Verdict,
-    dated_tables_of,
-    failed,
-    part_table,
-    read_part,
-    tables_of,
-    verdict,
-    verdicts_apart,
-)
+from anachron.evaluate.judge import Judging, verdict, verdicts_apart
+from anachron.evaluate.parts import Verdict, dated_tables_of, failed, part_table, read_part, tables_of
 from anachron.evaluate.plan import Planned, requests_for
 from anachron.io import Json, differences, locked, versions, write_table
 from anachron.lm.model import LanguageModel

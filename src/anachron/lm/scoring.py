@@ -107,8 +107,13 @@ def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tenso
     """Log-probabilities of the wanted tokens in the distributions of some rows; no large float32 copy is made."""
     if native:
         return torch.log_softmax(logits, -1)[rows, wanted].float()
-    norms = torch.cat([torch.logsumexp(piece.float(), -1) for piece in logits.split(softmax_rows(logits))])
-    return logits[rows, wanted].float() - norms[rows]
+    return logits[rows, wanted].float() - log_norms(logits)[rows].float()
+
+
+def log_norms(logits: torch.Tensor) -> torch.Tensor:
+    """Log of the sum of the exponentials of each row, in float32 or finer; no large copy of the logits is made."""
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return torch.cat([torch.logsumexp(piece.to(wide), -1) for piece in logits.split(softmax_rows(logits))])
 
 
 def softmax_rows(logits: torch.Tensor) -> int:

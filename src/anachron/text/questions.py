@@ -5,12 +5,12 @@ subject at ``[SUBJ]`` and ends with ``?``. Every relation has four, linguistical
 is drawn for each fact (seeded by the fact's id) and serves all its contexts.
 """
 
-import hashlib
 import json
 import re
 from functools import cache
 from importlib.resources import files
 
+from anachron.core.draws import draw
 from anachron.errors import DataError
 from anachron.text.articles import in_sentence
 
@@ -37,8 +37,7 @@ def fill_question(template: str, subject: str) -> str:
 
 def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> int:
     """Index of the question that a fact is asked with, the same on every machine."""
-    digest = hashlib.sha256(f"question\n{seed}\n{fact_id}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") % len(questions)
+    return draw("question", seed, fact_id) % len(questions)
 
 
 _QUESTION_WORDS = frozenset(

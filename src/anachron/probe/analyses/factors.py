@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.core.dates import Date
+from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.probe.metrics import RUN_KEYS
 from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, pearson
 
-DAYS_A_YEAR = 365.2425
 BINS = 10
 FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
 SCORES = ("win_rate", "robustness")

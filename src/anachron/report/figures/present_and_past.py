@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.evaluate.dated import VARIANT
+from anachron.evaluate.dated import VARIANT, method_of
 from anachron.evaluate.results import UNEDITED
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import COLUMN, Look
@@ -57,10 +57,10 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
 
 def _looks(methods: Sequence[str]) -> dict[str, Look]:
     """A colour and marker a method, hollow where its requests say a date."""
-    plain = list(dict.fromkeys(name.removesuffix(VARIANT) for name in methods if name != UNEDITED))
+    plain = list(dict.fromkeys(method_of(name) for name in methods if name != UNEDITED))
     looks = {UNEDITED: Look(style.GREY, "o", hollow=True)}
     for name in methods:
         if name != UNEDITED:
-            found = style.look(plain.index(name.removesuffix(VARIANT)))
+            found = style.look(plain.index(method_of(name)))
             looks[name] = replace(found, hollow=name.endswith(VARIANT))
     return looks
