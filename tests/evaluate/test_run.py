@@ -16,8 +16,9 @@ from anachron.edit.base import Edit, edited
 from anachron.edit.methods import Resources, make_edit, settings_for
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
+from anachron.evaluate import grown
 from anachron.evaluate import run as run_module
-from anachron.evaluate.judge import Judging, verdict, verdicts_apart
+from anachron.evaluate.judge import Judging, verdicts, verdicts_apart
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -195,7 +196,7 @@ def test_judged_together_is_judged_one_at_a_time(lm: LanguageModel, method: str)
     together = verdicts_apart(lm, list(zip(cases().cases, edits, strict=True)), SETTINGS.judging)
     for c, edit, found in zip(cases().cases, edits, together, strict=True):
         with edited(lm, edit):
-            wanted = verdict(lm, c, SETTINGS.judging, edit.about["seconds"])
+            (wanted,) = verdicts(lm, [c], SETTINGS.judging, {c.case_id: edit.about["seconds"]})
         assert (found.case_id, found.seconds, found.texts, found.fluency) == \
             (wanted.case_id, wanted.seconds, wanted.texts, wanted.fluency)  # fmt: skip
         for mine, other in zip(found.targets + found.neighbours, wanted.targets + wanted.neighbours, strict=True):
@@ -211,7 +212,7 @@ def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Pa
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases[:2]]
     both = make_edit(lm, "FT", requests, planned(lm, "FT")[0].settings)
     with edited(lm, both):
-        wanted = [verdict(lm, c, SETTINGS.judging) for c in cases().cases[:2]]
+        wanted = verdicts(lm, cases().cases[:2], SETTINGS.judging)
     for one in wanted:
         mine = result.targets.filter(pl.col("case_id") == one.case_id)
         assert mine["new_after"].to_list() == [t["new"] for t in one.targets]
@@ -223,7 +224,7 @@ def test_a_sequence_judges_all_its_updates_under_all_its_edits(lm: LanguageModel
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
     total = make_edit(lm, "ROME", requests, settings, Resources(None))  # of itself one on top of the other
     with edited(lm, total):
-        wanted = [t["new"] for c in cases().cases for t in verdict(lm, c, SETTINGS.judging).targets]
+        wanted = [t["new"] for v in verdicts(lm, cases().cases, SETTINGS.judging) for t in v.targets]
     assert result.targets["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
     assert not list((tmp_path / "run").glob("ROME/sequence-*"))
 
@@ -240,7 +241,7 @@ def test_an_interrupted_run_ends_with_the_same_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: Any, mode: str, stop_after: int
 ):
     monkeypatch.setattr(run_module, "PART", 2)
-    monkeypatch.setattr(run_module, "KEPT", 1)
+    monkeypatch.setattr(grown, "KEPT", 1)
     settings = replace(SETTINGS, mode=mode)
     run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "whole", settings)
     seen: list[int] = []

@@ -84,7 +84,7 @@ def edit(
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
     from anachron.evaluate.dated import method_of
-    from anachron.evaluate.run import askable
+    from anachron.evaluate.plan import askable
 
     wanted = wanted_of((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     if out.suffix != ".safetensors":

@@ -8,6 +8,7 @@ import numpy as np
 from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
+from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.methods import why_unsupported
 from anachron.edit.requests import EditRequest
 from anachron.edit.together import encode_under, score_together
@@ -15,7 +16,7 @@ from anachron.errors import DataError
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
-from anachron.evaluate.parts import Verdict
+from anachron.evaluate.parts import Verdict, failed
 from anachron.evaluate.results import REPLACEMENT
 from anachron.evaluate.said import SPARE, names_of, said_rows
 from anachron.evaluate.scenarios import object_pairs, object_rows
@@ -91,17 +92,32 @@ def _means(pairs: Sequence[Pair], encoded: Sequence[Encoded], scores: np.ndarray
     return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in found}
 
 
-def verdict(lm: LanguageModel, case: EditCase, judging: Judging, seconds: float | None = None) -> Verdict:
-    """Judge an update under the model as it is now.
+def verdicts(
+    lm: LanguageModel, cases: Sequence[EditCase], judging: Judging, seconds: Mapping[str, float] | None = None
+) -> list[Verdict]:
+    """Judge updates under the model as it is now; what they ask in common is asked once.
 
-    A neighbour fact with several true objects counts with the mean of their probabilities.
+    A neighbour fact with several true objects counts with the mean of their probabilities. seconds: of the edit, by
+    case_id. An update that cannot be judged has a failed verdict with the reason.
     """
-    found = _verdict(case, judging, probabilities(lm, pairs_of(case, judging), judging), seconds)
-    return _with_texts(lm, case, judging, found)
+
+    def judged(some: Sequence[EditCase]) -> list[Verdict]:
+        p = probabilities(lm, list(dict.fromkeys(pair for case in some for pair in pairs_of(case, judging))), judging)
+        took = seconds or {}
+        plain = [_verdict(case, judging, p, took.get(case.case_id)) for case in some]
+        return [_with_texts(lm, case, judging, found) for case, found in zip(some, plain, strict=True)]
+
+    return or_failed(cases, each_or_failure(judged, cases))
+
+
+def or_failed(cases: Sequence[EditCase], found: Sequence[Verdict | Failure]) -> list[Verdict]:
+    """Verdicts on updates, with a failed one where there is a failure in its place."""
+    pairs = zip(cases, found, strict=True)
+    return [one if isinstance(one, Verdict) else failed(case, str(one)) for case, one in pairs]
 
 
 def verdicts_apart(lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edit]], judging: Judging) -> list[Verdict]:
-    """Judge updates, each under its own edit of the clean model, as `verdict` would inside ``edited``.
+    """Judge updates, each under its own edit of the clean model, as `verdicts` would inside ``edited``.
 
     Probabilities of all are computed in common batches, texts under one edit after the other.
     """
@@ -109,12 +125,12 @@ def verdicts_apart(lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edi
     edits = [edit for _, edit in edited_cases]
     encoded = [encode_under(lm, edit, _triples(own)) for edit, own in zip(edits, pairs, strict=True)]
     scores = score_together(lm, edits, encoded, batch_tokens=judging.batch_tokens)
-    verdicts = []
+    judgements = []
     for (case, edit), asked, texts, found in zip(edited_cases, pairs, encoded, scores, strict=True):
         judged = _verdict(case, judging, _means(asked, texts, found), edit.about["seconds"])
         with edited(lm, edit, check=False) if judging.writes else unchanged():
-            verdicts.append(_with_texts(lm, case, judging, judged))
-    return verdicts
+            judgements.append(_with_texts(lm, case, judging, judged))
+    return judgements
 
 
 def _verdict(case: EditCase, judging: Judging, p: Mapping[Pair, float], seconds: float | None) -> Verdict:

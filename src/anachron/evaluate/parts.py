@@ -1,6 +1,6 @@
 """Verdicts on updates as they are kept in the parts of a run, and the tables that all parts make together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 
 from anachron.data.case_records import EditCase
+from anachron.errors import DataError
 from anachron.evaluate.results import DATED, DATED_NEIGHBOURS
-from anachron.io import read_table
+from anachron.io import read_table, write_table
 
 DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 PART_SCHEMA: dict[str, Any] = {
@@ -70,6 +71,51 @@ class Verdict:
 
 def failed(case: EditCase, reason: str) -> Verdict:
     return Verdict(case.case_id, "failed", " ".join(reason.split()))
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Verdicts on updates in a run's folder, a file a part: what is there is not made again.
+
+    parts: the updates of each. A name is a folder below ``path``: that of the clean model, of a method.
+    """
+
+    path: Path
+    parts: Sequence[Sequence[EditCase]]
+
+    @classmethod
+    def of(cls, path: Path, cases: Sequence[EditCase], size: int) -> "Folder":
+        return cls(path, [cases[start : start + size] for start in range(0, len(cases), size)])
+
+    def file(self, name: str, number: int) -> Path:
+        return self.path / name / f"part-{number:05d}.parquet"
+
+    def is_done(self, name: str) -> bool:
+        return all(self.file(name, number).is_file() for number in range(len(self.parts)))
+
+    def make(
+        self, name: str, work: Callable[[Sequence[EditCase], int], Iterable[Verdict]],
+        progress: Callable[[int, int, str], None],
+    ) -> pl.DataFrame:  # fmt: skip
+        """Every part, made by ``work`` from its updates and its number where it is not there yet."""
+        done, total = 0, sum(map(len, self.parts))
+        for number, part in enumerate(self.parts):
+            if not self.file(name, number).is_file():
+                found = []
+                for verdict in work(part, number):
+                    found.append(verdict)
+                    progress(done + len(found), total, name)
+                write_table(self.file(name, number), part_table(found))
+            done += len(part)
+        return self.read(name)
+
+    def read(self, name: str) -> pl.DataFrame:
+        """All parts. Raises `DataError` where one holds other updates."""
+        tables = [read_part(self.file(name, number)) for number in range(len(self.parts))]
+        for number, (table, part) in enumerate(zip(tables, self.parts, strict=True)):
+            if table["case_id"].to_list() != [case.case_id for case in part]:
+                raise DataError(f"{self.file(name, number)} holds other updates; delete it and repeat the command")
+        return pl.concat(tables)
 
 
 def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:

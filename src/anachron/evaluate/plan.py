@@ -13,9 +13,10 @@ from anachron.edit.presets import changed
 from anachron.edit.requests import EditRequest
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import NO_SITES, Sites, weight_of
-from anachron.errors import ConfigError
+from anachron.errors import ConfigError, DataError
 from anachron.evaluate.dated import VARIANT, method_of, with_date
 from anachron.evaluate.judge import requests_of
+from anachron.evaluate.parts import Verdict, failed
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
 
@@ -103,6 +104,17 @@ def requests_for(case: EditCase, label: str) -> list[EditRequest]:
     Raises `DataError` where it cannot be asked for, see `requests_of`, or its date is to be said and is not known.
     """
     return requests_of(with_date(case) if label.endswith(VARIANT) else case, method_of(label))
+
+
+def askable(part: Sequence[EditCase], label: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:
+    """Updates that can be asked of a method with this label, with their requests, and the failures of the others."""
+    found, failures = [], []
+    for case in part:
+        try:
+            found.append((case, requests_for(case, label)))
+        except DataError as error:
+            failures.append(failed(case, str(error)))
+    return found, failures
 
 
 def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:

@@ -14,8 +14,7 @@ ones before, and judges all at the end.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,16 +24,16 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited, fingerprint, identified
-from anachron.edit.failures import Failure, each_or_failure, failure_of
-from anachron.edit.methods import check_scenarios, edits_at_once, make_edit, make_edits
+from anachron.edit.failures import Failure, each_or_failure
+from anachron.edit.methods import check_scenarios, edits_at_once, make_edits
 from anachron.edit.requests import EditRequest
-from anachron.edit.storage import load_edit, save_edit
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.dated import not_asked, settled
 from anachron.evaluate.dated_metrics import past_scores
-from anachron.evaluate.judge import Judging, verdict, verdicts_apart
-from anachron.evaluate.parts import Verdict, dated_tables_of, failed, part_table, read_part, tables_of
-from anachron.evaluate.plan import Planned, requests_for
+from anachron.evaluate.grown import Grown, forget, grow, joint_edit, make_batch
+from anachron.evaluate.judge import Judging, or_failed, verdicts, verdicts_apart
+from anachron.evaluate.parts import Folder, Verdict, dated_tables_of, failed, tables_of
+from anachron.evaluate.plan import Planned, askable
 from anachron.io import Json, differences, locked, versions, write_table
 from anachron.lm.model import LanguageModel
 from anachron.probe import runs
@@ -43,7 +42,6 @@ from anachron.probe.run import Callbacks
 MODES = ("independent", "batch", "sequential")
 CLEAN = "clean"
 PART = 16  # updates a part of independent edits: what is made and judged together, and what a killed run can lose
-KEPT = 20  # edits of a sequence after which it is saved
 
 
 @dataclass(frozen=True)
@@ -160,17 +158,17 @@ class _Run:
         self.lm, self.cases, self.settings, self.folder = lm, cases, settings, folder
         self.record, self.callbacks = record, callbacks
         size = PART if settings.mode == "independent" else settings.size or len(cases.cases)
-        self.parts = [cases.cases[start : start + size] for start in range(0, len(cases.cases), size)]
-        self.weights = fingerprint(lm)
+        self.parts = Folder.of(folder, cases.cases, size)
 
     def finish(self, methods: Sequence[Planned]) -> Evaluation:
         work = {"independent": self._independent, "batch": self._batch, "sequential": self._sequential}
-        clean = self._all_parts(CLEAN, lambda part, number: (self._judged(case) for case in part))
+        progress, judging = self.callbacks.progress, self.settings.judging
+        clean = self.parts.make(CLEAN, lambda part, number: in_pieces(self.lm, part, judging), progress)
         for planned in methods:
-            self._all_parts(planned.label, partial(work[self.settings.mode], planned))
-        known = {name: self._read(name) for name in self.record["methods"] if self._is_done(name)}
+            self.parts.make(planned.label, partial(work[self.settings.mode], planned), progress)
+        known = {name: self.parts.read(name) for name in self.record["methods"] if self.parts.is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
-        if self.settings.judging.dated is not None:
+        if judging.dated is not None:
             tables |= dated_tables_of(clean, known, self.settings.mode)
             past = past_scores(tables["dated"], tables["targets"], self.cases.cases)
             write_table(self.folder / "past_scores.parquet", past)
@@ -182,38 +180,6 @@ class _Run:
         runs.write_record(self.folder, self.record)
         return Evaluation(self.folder, self.record, **tables)
 
-    def _all_parts(self, name: str, work: Callable[[Sequence[EditCase], int], Iterator[Verdict]]) -> pl.DataFrame:
-        """Every part of a method, made where it is not there yet."""
-        done = 0
-        for number, part in enumerate(self.parts):
-            path = self._path(name, number)
-            if not path.is_file():
-                verdicts = []
-                for found in work(part, number):
-                    verdicts.append(found)
-                    self.callbacks.progress(done + len(verdicts), len(self.cases.cases), name)
-                write_table(path, part_table(verdicts))
-            done += len(part)
-        return self._read(name)
-
-    def _path(self, name: str, number: int) -> Path:
-        return self.folder / name / f"part-{number:05d}.parquet"
-
-    def _is_done(self, name: str) -> bool:
-        return all(self._path(name, number).is_file() for number in range(len(self.parts)))
-
-    def _read(self, name: str) -> pl.DataFrame:
-        tables = [read_part(self._path(name, number)) for number in range(len(self.parts))]
-        for number, (table, part) in enumerate(zip(tables, self.parts, strict=True)):
-            if table["case_id"].to_list() != [case.case_id for case in part]:
-                raise DataError(f"{self._path(name, number)} holds other updates; delete it and repeat the command")
-        return pl.concat(tables)
-
-    def _judged(self, case: EditCase, seconds: float | None = None) -> Verdict:
-        with _failures(case) as found:
-            found.append(verdict(self.lm, case, self.settings.judging, seconds))
-        return found[0]
-
     def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         size = edits_at_once(self.lm, planned.method, planned.settings, planned.sites, len(part))
         for first in range(0, len(part), size):
@@ -221,17 +187,15 @@ class _Run:
 
     def _apart(self, planned: Planned, part: Sequence[EditCase]) -> list[Verdict]:
         """Updates made together and judged together, each as if it were the only one."""
-        asked, verdicts = askable(part, planned.label)
+        asked, found = askable(part, planned.label)
         made: list[tuple[EditCase, Edit]] = []
         for (case, _), edit in zip(asked, self._edits(planned, [requests for _, requests in asked]), strict=True):
             if isinstance(edit, Edit):
                 made.append((case, edit))
             else:
-                verdicts.append(failed(case, str(edit)))
+                found.append(failed(case, str(edit)))
         judged = each_or_failure(lambda some: verdicts_apart(self.lm, some, self.settings.judging), made)
-        for (case, _), found in zip(made, judged, strict=True):
-            verdicts.append(found if isinstance(found, Verdict) else failed(case, str(found)))
-        return _in_order(part, verdicts)
+        return _in_order(part, [*found, *or_failed([case for case, _ in made], judged)])
 
     def _edits(self, planned: Planned, asked: Sequence[Sequence[EditRequest]]) -> Iterator[Edit | Failure]:
         """An edit for each update: those that ask for one thing are made together, others one after the other."""
@@ -242,53 +206,25 @@ class _Run:
             if len(requests) == 1:
                 yield next(together)
             else:
-                yield from each_or_failure(lambda some: [self._edit(planned, some[0])], [requests])
+                yield from each_or_failure(lambda some: [joint_edit(self.lm, planned, some[0])], [requests])
 
     def _batch(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        asked, unaskable = askable(part, planned.label)
-        cases = [case for case, _ in asked]
-        before = sum(map(len, self.parts[:number]))
-        self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(cases)} together")
-        with _failures(*cases) as found:
-            edit = self._edit(planned, [request for _, requests in asked for request in requests])
-            with edited(self.lm, edit, check=False):
-                found += [self._judged(case, edit.about["seconds"] / len(cases)) for case in cases]
-        yield from _in_order(part, [*found, *unaskable])
+        before = sum(map(len, self.parts.parts[:number]))
+        self.callbacks.progress(before, len(self.cases.cases), f"{planned.label}, making {len(part)} together")
+        return self._under(make_batch(self.lm, planned, part), part)
 
     def _sequential(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         path = self.folder / planned.label / f"sequence-{number:05d}.safetensors"
-        total, seconds, bad = self._resumed(path)
-        for place, case in enumerate(part):
-            if case.case_id in seconds or case.case_id in bad:
-                continue
-            with _failures(case) as found, edited(self.lm, total, check=False):
-                after = replace(planned, resources=replace(planned.resources, earlier=total))
-                edit = self._edit(after, requests_for(case, planned.label))
-                seconds[case.case_id] = edit.about["seconds"]
-                total = replace(total + edit, about={})
-            bad |= {v.case_id: v.reason for v in found}
-            self.callbacks.progress(place + 1, len(part), f"{planned.label}, making")
-            if (place + 1) % KEPT == 0:
-                save_edit(replace(total, about={"edits": place + 1, "seconds": seconds, "failed": bad}), path)
-        with edited(self.lm, total, check=False):
-            for case in part:
-                if case.case_id in bad:
-                    yield failed(case, bad[case.case_id] or "")
-                else:
-                    yield self._judged(case, seconds[case.case_id])
-        path.unlink(missing_ok=True)
-        Path(f"{path}.manifest.json").unlink(missing_ok=True)
+        making = f"{planned.label}, making"
+        grown = grow(
+            self.lm, planned, part, path, progress=lambda done: self.callbacks.progress(done, len(part), making)
+        )
+        yield from self._under(grown, part)
+        forget(path)
 
-    def _resumed(self, path: Path) -> tuple[Edit, dict[str, float], dict[str, str | None]]:
-        if not path.is_file():
-            return Edit(model=self.weights), {}, {}
-        held = load_edit(path)
-        if held.model != self.weights:
-            raise DataError(f"{path} belongs to another model; delete it and repeat the command")
-        return replace(held, about={}), held.about["seconds"], held.about["failed"]
-
-    def _edit(self, planned: Planned, requests: Sequence[EditRequest]) -> Edit:
-        return make_edit(self.lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+    def _under(self, grown: Grown, part: Sequence[EditCase]) -> Iterator[Verdict]:
+        with edited(self.lm, grown.edit, check=False):
+            yield from in_pieces(self.lm, part, self.settings.judging, grown)
 
     def _count_failures(self, updates: pl.DataFrame) -> None:
         bad = updates.filter(pl.col("status") == "failed")
@@ -299,31 +235,16 @@ class _Run:
             )
 
 
-@contextmanager
-def _failures(*cases: EditCase) -> Iterator[list[Verdict]]:
-    """A list for verdicts that holds a failure of each update where the block fails on the data or for want of memory.
-
-    What is wrong with the settings or the model is no failure of an update; it ends the run.
-    """
-    found: list[Verdict] = []
-    try:
-        yield found
-    except Exception as error:
-        failure = failure_of(error)
-        if failure is None:
-            raise
-        found[:] = [failed(case, str(failure)) for case in cases]
-
-
-def askable(part: Sequence[EditCase], label: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:
-    """Updates that can be asked of a method with this label, with their requests, and the failures of the others."""
-    found, failures = [], []
-    for case in part:
-        try:
-            found.append((case, requests_for(case, label)))
-        except DataError as error:
-            failures.append(failed(case, str(error)))
-    return found, failures
+def in_pieces(
+    lm: LanguageModel, cases: Sequence[EditCase], judging: Judging, grown: Grown | None = None
+) -> Iterator[Verdict]:
+    """Verdicts on updates under the model as it is now, `PART` at a time; those that are not in its edit failed."""
+    known, reasons = (grown.seconds, grown.failed) if grown else ({}, {})
+    for start in range(0, len(cases), PART):
+        piece = cases[start : start + PART]
+        bad = [failed(case, reasons[case.case_id]) for case in piece if case.case_id in reasons]
+        good = [case for case in piece if case.case_id not in reasons]
+        yield from _in_order(piece, [*bad, *verdicts(lm, good, judging, known)])
 
 
 def _in_order(part: Sequence[EditCase], verdicts: Sequence[Verdict]) -> list[Verdict]:
