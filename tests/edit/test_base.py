@@ -1,6 +1,7 @@
 """Edits add up, scale and come off again: against sums in NumPy, on every kind of weight."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,10 @@ def deltas(draw: Any) -> Delta:
 
 
 edits = st.builds(
-    lambda held, prefix, keys: Edit(held, prefix, "m", {"method": "X"}, {k: numbers(1, 2, INS) for k in keys}),
+    lambda held, prefix, keys: Edit(held, prefix, "m", {"method": "X"}, {k: numbers(n, 2, INS) for k, n in keys}),
     st.dictionaries(st.sampled_from("abc"), deltas(), max_size=3),
-    st.sampled_from(["", "Now. "]),
-    st.sets(st.sampled_from("ab")),
+    st.sampled_from(["", "Now. ", "Then. "]),
+    st.sets(st.tuples(st.sampled_from("ab"), st.integers(1, 2)), max_size=2),
 )
 
 
@@ -78,6 +79,38 @@ def test_edits_add_up_in_any_grouping(a: Edit, b: Edit, c: Edit):
         for delta in total.deltas.values():  # never larger than the matrix itself
             assert isinstance(delta, Dense) or delta.rank <= min(OUT, INS)
     assert_sum(b + a + c, [(1, a), (1, b), (1, c)])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(edits, min_size=1, max_size=5), st.data())
+def test_what_is_taken_out_of_a_sum_was_never_in_it(held: list[Edit], data: Any):
+    k = data.draw(st.integers(0, len(held) - 1))
+    others = held[:k] + held[k + 1 :]
+    left = sum(held[1:], held[0]) - held[k]
+    assert_sum(left, [(1, other) for other in others] + [(0, held[k])])
+    assert left.count == sum(other.count for other in others) and left.model == "m"
+    assert sorted(left.prefix.split()) == sorted(word for other in others for word in other.prefix.split())
+    for name in "ab":
+        rows = sorted(row.tolist() for other in others if name in other.keys for row in other.keys[name])
+        assert sorted(row.tolist() for row in left.keys.get(name, [])) == rows
+        assert name not in left.keys or len(left.keys[name])
+
+
+def test_an_edit_that_is_not_in_a_sum_is_refused_or_leaves_its_keys():
+    one, two = (Edit({"a": Dense(numbers(n, OUT, INS))}, keys={"a": numbers(n, 2, INS)}) for n in (0, 1))
+    assert torch.equal((one + one - two).keys["a"], (one + one).keys["a"])
+    assert torch.equal((one + two + one - one).keys["a"], (two + one).keys["a"])  # the first of the two
+    assert (one - one).count == 0 and not (one - one).deltas["a"].dense().any() and not (one - one).keys
+    half = Edit({"a": Dense(numbers(0, OUT, INS).float())}, keys={"a": numbers(0, 2, INS)[1:]})
+    assert torch.equal((one + two - half).keys["a"], torch.cat([one.keys["a"][:1], two.keys["a"]]))
+    now, then = Edit(prefix="Now. "), Edit(prefix="Then. ")
+    assert (now + then + now - then).prefix == "Now. Now. " and (now + then + now - now).prefix == "Then. Now. "
+    with pytest.raises(ConfigError, match=r"'Then. ' is not in 'Now. '; only an edit that is in a sum"):
+        now - then
+    with pytest.raises(ConfigError, match="2 edits cannot be taken out of 1"):
+        one - (one + two)
+    with pytest.raises(ModelError, match="edits of two models"):
+        replace(one, model="a") - replace(two, model="b")
 
 
 @settings(max_examples=100, deadline=None)

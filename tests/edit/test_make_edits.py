@@ -1,11 +1,14 @@
 """Independent edits made together, against each of them made alone."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anachron.edit import rome
 from anachron.edit.base import Edit, edited
@@ -129,9 +132,8 @@ def test_edits_that_stop_at_different_steps(method: str):
     assert ends == {True, False}
 
 
-@pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "opt"])
-def test_mend_together_equals_alone(family: str):
-    lm, exact = exact_lm(family)
+def mend_given(lm: LanguageModel) -> tuple[MendSettings, Resources]:
+    """Settings, and a network that was not trained but changes something."""
     network = untrained_network(
         lm, MendSettings(layers=(1, 2), rank=8, start=1.0, normalise=False), find_sites(lm.model)
     )
@@ -139,7 +141,13 @@ def test_mend_together_equals_alone(family: str):
         for number, parameter in enumerate(network.parameters()):
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number), dtype=torch.float64)
             parameter += 0.1 * noise
-    given = (network.settings, Resources(network=network))
+    return network.settings, Resources(network=network)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "opt"])
+def test_mend_together_equals_alone(family: str):
+    lm, exact = exact_lm(family)
+    given = mend_given(lm)
     for request, edit in zip(REQUESTS, made(make_edits(lm, "MEND", REQUESTS, *given)), strict=True):
         assert_same(edit, make_edit(lm, "MEND", [request], *given), exact)
 
@@ -194,3 +202,44 @@ def test_dense_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.Monkey
     monkeypatch.setattr("anachron.edit.methods.DENSE_BYTES", 10)
     assert edits_at_once(lm, "FT", settings, None, 16) == 1
     assert edits_at_once(lm, "ROME", settings_of("ROME", lm), None, 16) == 16
+
+
+# Taken out of a sum again
+
+
+@lru_cache
+def made_once(method: str) -> tuple[LanguageModel, tuple[Edit, ...]]:
+    lm, _ = exact_lm("gpt2")
+    given = mend_given(lm) if method == "MEND" else (settings_of(method, lm), resources_of(method, lm))
+    return lm, tuple(made(make_edits(lm, method, REQUESTS, *given)))
+
+
+def logits(lm: LanguageModel, edit: Edit) -> torch.Tensor:
+    """What the edited model says at the end of a text, (tokens, vocabulary) in float64."""
+    with edited(lm, edit, check=False), torch.no_grad():
+        ids = lm.tokenizer(lm.prefix + "In May 2004, the president of France is Angela Merkel")["input_ids"]
+        found: torch.Tensor = torch.log_softmax(lm.model(input_ids=torch.tensor([ids])).logits[0, -5:], -1)
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=8, deadline=None)
+@given(order=st.permutations(range(4)), count=st.integers(1, 4), place=st.integers(0, 3))
+def test_an_edit_taken_out_of_a_sum_was_never_made(method: str, order: list[int], count: int, place: int):
+    """All edits were made on the clean model, so a sum of them is the same in any company."""
+    lm, edits = made_once(method)
+    held = [edits[i] for i in order[:count]]
+    gone = held[place % count]
+    others = [edit for edit in held if edit is not gone]
+    left = sum(held, Edit()) - gone
+    assert left.count == len(others) and left.prefix == "".join(other.prefix for other in others)
+    assert left.keys.keys() == (others[0].keys.keys() if others else set())
+    for name, keys in left.keys.items():
+        assert torch.equal(keys, torch.cat([other.keys[name] for other in others]))
+    for name, delta in left.deltas.items():
+        wanted = sum((other.deltas[name].dense().double() for other in others), torch.zeros(delta.shape).double())
+        largest = max(float(edit.deltas[name].dense().abs().max()) for edit in held)
+        assert torch.allclose(delta.dense().double(), wanted, rtol=0, atol=1e-12 * largest)
+    wanted = logits(lm, sum(others, Edit()))
+    assert torch.allclose(logits(lm, left), wanted, rtol=0, atol=1e-9)
+    assert not torch.allclose(logits(lm, sum(held, Edit())), wanted, rtol=0, atol=1e-4)

@@ -1,7 +1,8 @@
 """What an edit is: changes to weights, or a text in front of every prompt; put onto a model and taken off again.
 
 An `Edit` is independent of the model object: deltas by the names of modules, in the orientation (outputs, inputs). It
-adds up (`+`), scales (`*`), and can be saved. `edited` puts it onto a model for as long as a block lasts.
+adds up (`+`), is taken out of a sum again (`-`), scales (`*`), and can be saved. `edited` puts it onto a model for as
+long as a block lasts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,30 @@ class Edit:
         made = {**(self.about or other.about), "edits": self.count + other.count}
         return Edit(deltas, self.prefix + other.prefix, self.model or other.model, made, keys)
 
+    def __sub__(self, other: "Edit") -> "Edit":
+        """A sum without one of the edits in it, as if that had never been added, up to rounding.
+
+        Changes of weights are added -1 times. Of the prefix the first occurrence of the other's goes, of the keys the
+        first rows that equal each of its own; all others stay. Raises `ConfigError` for an edit that cannot be in it: a
+        prefix that is not there, or more edits than the sum has.
+        """
+        if other.prefix not in self.prefix:
+            raise ConfigError(
+                f"the prefix {other.prefix!r} is not in {self.prefix!r}; only an edit that is in a sum can be taken out"
+            )
+        if other.count > self.count:
+            raise ConfigError(
+                f"{other.count} edits cannot be taken out of {self.count}; only an edit that is in a sum can be"
+            )
+        held, gone = (replace(edit, prefix="", keys={}) for edit in (self, other))
+        keys = {name: _without(rows, other.keys.get(name, rows[:0])) for name, rows in self.keys.items()}
+        return replace(
+            held + -1 * gone,
+            prefix=self.prefix.replace(other.prefix, "", 1),
+            about={**self.about, "edits": self.count - other.count},
+            keys={name: rows for name, rows in keys.items() if len(rows)},
+        )
+
     def __mul__(self, factor: float) -> "Edit":
         """The edit ``factor`` times as strong; ``-1`` undoes it. Raises `ConfigError` for an edit that is a prefix."""
         if self.prefix and factor != 1:
@@ -125,6 +150,16 @@ def _sum(a: Delta | None, b: Delta | None) -> Delta:
 def _side_by_side(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     """On the device of the first: an edit that was just made and one read from a file may lie on two."""
     return torch.cat([part.to(parts[0].device) for part in parts], dim)
+
+
+def _without(rows: torch.Tensor, gone: torch.Tensor) -> torch.Tensor:
+    """Rows without the first that equals each of those that go."""
+    for row in gone.to(rows):
+        same = (rows == row).all(1).nonzero()[:1, 0]
+        kept = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        kept[same] = False
+        rows = rows[kept]
+    return rows
 
 
 def fingerprint(lm: LanguageModel) -> str:
