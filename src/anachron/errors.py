@@ -20,5 +20,9 @@ class ModelError(AnachronError, RuntimeError):
     """A model or tokenizer cannot be loaded or cannot do what was asked."""
 
 
+class TooLongError(ModelError):
+    """A text has more tokens than a model reads."""
+
+
 class BackendError(AnachronError, RuntimeError):
     """The machinery that computes scores failed: memory, disk or a server."""

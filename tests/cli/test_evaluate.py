@@ -291,6 +291,66 @@ def test_a_killed_run_goes_on_with_the_same_command(
     assert len(json.loads((cut / "run.json").read_text())["sessions"]) == 2
 
 
+GROWING = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
+
+
+def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *GROWING, "--out", tmp_path / "run"]
+    assert run(*command, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["method"], row["edits"], row["done"]) for row in found["summary"]] == [
+        ("unedited", 1, 1), ("unedited", 3, 3), ("FT", 1, 1), ("FT", 3, 3),
+    ]  # fmt: skip
+    assert all(row["perplexity"] > 1 for row in found["summary"]) and found["dated"] is None
+    assert run(*command) == 0
+    printed = capsys.readouterr().out
+    assert "Growing edits, mode sequential" in printed and "Undone" in printed
+    assert (tmp_path / "run" / "report" / "growth.svg").is_file()
+
+
+@pytest.mark.slow
+def test_killed_growing_edits_go_on_with_the_same_command(updates: Path, tmp_path: Path):
+    """Killed behind the first number of updates, while the sequence grows."""
+    command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *GROWING]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *command, "--out", str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not (cut / "ROME" / "after-00001.json").is_file():
+        assert child.poll() is None and time.monotonic() < deadline, child.stderr.read() if child.stderr else ""
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL and not (cut / "targets.parquet").exists()
+    first = (cut / "ROME" / "after-00001.json").stat().st_mtime_ns
+    assert run(*command, "--out", cut) == 0
+    assert (cut / "ROME" / "after-00001.json").stat().st_mtime_ns == first
+    assert run(*command, "--out", whole) == 0
+    assert content(cut) == content(whole)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--after", "1,x"], "'x' is no number of updates"),
+        (["--after", "1,2"], "add up in the modes batch and sequential only"),
+        (["--after", "1,2", "--mode", "batch", "--size", "2"], "give one of them"),
+        (["--after", "2,1", "--mode", "batch"], "give rising numbers"),
+        (["--after", "1,9", "--mode", "batch", "--no-covariance"], "holds 3 updates; leave that number out"),
+        (["--text", "mini"], "go with --after"),
+        (["--after", "1", "--mode", "batch", "--text", "no.txt"], "no such file"),
+    ],
+)
+def test_wrong_numbers_of_updates_are_refused(
+    words: list[str], said: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *words, "--out", tmp_path / "run"]
+    assert run(*command) == 2
+    assert said in said_by(capsys)
+    assert not (tmp_path / "run").exists()
+
+
 def test_one_pass_over_the_text_serves_all_methods(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -143,6 +143,14 @@ def evaluate(
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
     mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent",
     size: Annotated[int | None, typer.Option(min=1, help="Updates in a batch or sequence; by default all.")] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(help="Batch or sequential: judge after so many updates, such as 1,10,100; undo one; collapse."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="With --after: text for the perplexity; a file, a hub name, or mini.")
+    ] = None,
+    text_tokens: Annotated[int | None, typer.Option(min=2, help="Tokens of it to read; by default 10,000.")] = None,
     fluency_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
     ] = 100,
@@ -190,15 +198,14 @@ def evaluate(
     from anachron.errors import ConfigError
     from anachron.evaluate.dated import Dating, method_of
     from anachron.evaluate.judge import Judging
-    from anachron.evaluate.run import EvaluateSettings, run_evaluation
-    from anachron.probe.run import Callbacks
-    from anachron.report.edits import DATED, edits_tables
-    from anachron.report.evaluation import write_dated, write_evaluation
+    from anachron.report.edits import edits_tables
 
     if until is not None and not dated:
         raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
-    dating = Dating(until) if dated else None
-    settings = EvaluateSettings(mode, size, Judging(fluency_tokens, batch_tokens, generate, dating))
+    judging = Judging(fluency_tokens, batch_tokens, generate, Dating(until) if dated else None)
+    if after is None and (text is not None or text_tokens is not None):
+        raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
+    settings = _settings(mode, size, after, text, text_tokens, judging)
     wanted = wanted_of(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
@@ -212,27 +219,18 @@ def evaluate(
         for one in planned:
             say(f"{one.label}: settings: {one.source}")
     with progress_bar(model) as progress:
-        result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
-    summary, notes = write_evaluation(
-        result.targets, result.neighbours, result.updates, out / "report", result.objects, result.said
-    )
-    judged = None
-    if result.dated is not None and result.dated_neighbours is not None:
-        judged, more = write_dated(result.dated, result.dated_neighbours, result.updates, out / "report")
-        notes += more
-    not_asked = result.record["not_asked"]
+        record, summaries, notes = _run(lm, cases, planned, out, settings, progress)
+    not_asked = record["not_asked"]
     if json_:
         print_json({
-            "summary": summary.to_dicts(), "dated": None if judged is None else judged.to_dicts(), "notes": notes,
+            "dated": None, **{name: summary.to_dicts() for name, (summary, _) in summaries.items()}, "notes": notes,
             "run": str(out), "left_out": dict(cases.left_out), "not_asked": not_asked,
         })  # fmt: skip
         return
     console = stdout()
-    tables = edits_tables(summary, console.width)
-    if judged is not None:
-        tables += edits_tables(judged, console.width, DATED)
-    for table in tables:
-        console.print(table)
+    for summary, layout in summaries.values():
+        for table in edits_tables(summary, console.width, layout):
+            console.print(table)
     for reason, count in not_asked.items():
         say(f"{reason}: {_updates(count)}")
     others = {reason: count for reason, count in cases.left_out.items() if reason != BEYOND_LIMIT}
@@ -241,6 +239,54 @@ def evaluate(
     for note in notes:
         say(note)
     say(f"run folder: {out}; tables{' and figure' if not notes else ''}: {out / 'report'}")
+
+
+def _settings(
+    mode: str, size: int | None, after: str | None, text: str | None, text_tokens: int | None, judging: Any
+) -> Any:
+    """Those of one run of each update, or, with ``after``, of a growing number of them."""
+    from anachron.edit.corpus import open_corpus
+    from anachron.errors import ConfigError
+    from anachron.evaluate.growth import GrowthSettings
+    from anachron.evaluate.perplexity import TOKENS
+    from anachron.evaluate.run import EvaluateSettings
+
+    if after is None:
+        if text is not None or text_tokens is not None:
+            raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
+        return EvaluateSettings(mode, size, judging)
+    if size is not None:
+        raise ConfigError(f"--size {size} and --after {after}: give one of them")
+    numbers = [number for number in split_commas(after) if not number.isascii() or not number.isdigit()]
+    if numbers:
+        raise ConfigError(f"--after {after}: {numbers[0]!r} is no number of updates; write for instance 1,10,100")
+    counts = tuple(map(int, split_commas(after)))
+    corpus = None if text is None else open_corpus(text)
+    return GrowthSettings(counts, mode, judging, corpus, text_tokens or TOKENS)
+
+
+def _run(lm: Any, cases: Any, planned: Any, out: Path, settings: Any, progress: Any) -> tuple[Any, Any, list[str]]:
+    """The run, done: its record, its summaries with their layouts by name, and notes."""
+    from anachron.evaluate.growth import GrowthSettings, run_growth
+    from anachron.evaluate.run import run_evaluation
+    from anachron.probe.run import Callbacks
+    from anachron.report.edits import DATED, EDITS
+    from anachron.report.evaluation import write_dated, write_evaluation
+    from anachron.report.growth import GROWTH, write_growth
+
+    callbacks, report = Callbacks(warn, progress), out / "report"
+    if isinstance(settings, GrowthSettings):
+        grown = run_growth(lm, cases, planned, out, settings, callbacks=callbacks)
+        summary, notes = write_growth(grown.tables, report)
+        return grown.record, {"summary": (summary, GROWTH)}, notes
+    result = run_evaluation(lm, cases, planned, out, settings, callbacks=callbacks)
+    scores = (result.targets, result.neighbours, result.updates)
+    summary, notes = write_evaluation(*scores, report, result.objects, result.said)
+    summaries = {"summary": (summary, EDITS)}
+    if result.dated is not None and result.dated_neighbours is not None:
+        judged, more = write_dated(result.dated, result.dated_neighbours, result.updates, report)
+        summaries, notes = summaries | {"dated": (judged, DATED)}, notes + more
+    return result.record, summaries, notes
 
 
 def _updates(count: int) -> str:

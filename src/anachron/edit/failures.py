@@ -5,17 +5,17 @@ from typing import TypeVar
 
 import torch
 
-from anachron.errors import BackendError, DataError
+from anachron.errors import BackendError, DataError, TooLongError
 from anachron.lm.scoring import is_out_of_memory
 
-Failure = DataError | BackendError
+Failure = DataError | BackendError | TooLongError
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """The failure of an update that an exception stands for: bad data, or a want of memory; None for any other."""
-    if isinstance(error, DataError | BackendError):
+    """The failure of an update that an exception stands for: bad data, too long a text, a want of memory; else None."""
+    if isinstance(error, Failure):
         return error.with_traceback(None)  # which holds tensors
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
         return BackendError(f"out of memory: {error}".splitlines()[0])

@@ -15,6 +15,7 @@ ones before, and judges all at the end.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -97,17 +98,30 @@ def run_evaluation(
     other settings; finished parts stay.
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
+    size: Json = {"size": settings.size}
+    with opened(lm, cases, methods, folder, settings.mode, settings.judging, size) as (record, judging):
+        return _Run(lm, cases, replace(settings, judging=judging), folder, record, callbacks).finish(methods)
+
+
+@contextmanager
+def opened(
+    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], folder: Path, mode: str, judging: Judging, more: Json
+) -> Iterator[tuple[Json, Judging]]:
+    """A run's folder, locked and with the record of these settings, and how to judge with all dates settled.
+
+    more: settings of this kind of run. Raises `ConfigError` and `DataError` as `run_evaluation`.
+    """
     if not cases.cases:
         raise DataError(f"{cases.name} holds no update to judge ({dict(cases.left_out)} left out)")
     check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
-    settings = _with_last_date(settings, cases.cases)
-    dating = settings.judging.dated
+    if judging.dated is not None:
+        judging = replace(judging, dated=settled(judging.dated, cases.cases))
+    dating = judging.dated
     identity = lm.identity(fingerprint(lm)) | {
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
-        "mode": settings.mode, "size": settings.size,
-        "fluency_tokens": settings.judging.fluency_tokens, "batch_tokens": settings.judging.batch_tokens,
+        "mode": mode, "fluency_tokens": judging.fluency_tokens, "batch_tokens": judging.batch_tokens, **more,
     }  # fmt: skip
-    if settings.judging.say:  # a run without it has no such setting, as before there was one
+    if judging.say:  # a run without it has no such setting, as before there was one
         identity["say"] = True
     if dating is not None:  # likewise
         identity["dated"] = asdict(dating)
@@ -121,14 +135,7 @@ def run_evaluation(
         record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
         record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": lm.hardware()})
         runs.write_record(folder, record)
-        return _Run(lm, cases, settings, folder, record, callbacks).finish(methods)
-
-
-def _with_last_date(settings: EvaluateSettings, cases: Sequence[EditCase]) -> EvaluateSettings:
-    dating = settings.judging.dated
-    if dating is None:
-        return settings
-    return replace(settings, judging=replace(settings.judging, dated=settled(dating, cases)))
+        yield record, judging
 
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
@@ -175,7 +182,7 @@ class _Run:
         for name, table in tables.items():
             if table.height or name not in ("objects", "said"):
                 write_table(self.folder / f"{name}.parquet", table)
-        self._count_failures(tables["updates"])
+        tell_failures(tables["updates"], self.callbacks)
         self.record |= {"status": "done", "finished": runs.now()}
         runs.write_record(self.folder, self.record)
         return Evaluation(self.folder, self.record, **tables)
@@ -226,13 +233,14 @@ class _Run:
         with edited(self.lm, grown.edit, check=False):
             yield from in_pieces(self.lm, part, self.settings.judging, grown)
 
-    def _count_failures(self, updates: pl.DataFrame) -> None:
-        bad = updates.filter(pl.col("status") == "failed")
-        for (name,), group in bad.group_by(["method"], maintain_order=True):
-            reason, count = Counter(group["reason"].to_list()).most_common(1)[0]
-            self.callbacks.warn(
-                f"{name}: {group.height} of {len(self.cases.cases)} updates failed, {count} of them: {reason}"
-            )
+
+def tell_failures(updates: pl.DataFrame, callbacks: Callbacks, when: str = "") -> None:
+    """Warn of each method's failed updates, with the commonest reason."""
+    for (name,), group in updates.group_by(["method"], maintain_order=True):
+        bad = group.filter(pl.col("status") == "failed")
+        if bad.height:
+            reason, count = Counter(bad["reason"].to_list()).most_common(1)[0]
+            callbacks.warn(f"{name}{when}: {bad.height} of {group.height} updates failed, {count} of them: {reason}")
 
 
 def in_pieces(

@@ -18,7 +18,7 @@ import torch
 import transformers
 from accelerate.utils import align_module_device
 
-from anachron.errors import ConfigError, ModelError
+from anachron.errors import ConfigError, ModelError, TooLongError
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
@@ -191,7 +191,7 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
 
 
 def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, context_length: int | None) -> None:
-    """Raise `ModelError` where a model of so many embeddings does not know a token, or a text is too long for it."""
+    """Raise `ModelError` where a model of so many embeddings does not know a token, `TooLongError` for a long text."""
     largest = max((max(item.ids) for item in encoded), default=0)
     if largest >= embeddings:
         raise ModelError(
@@ -200,7 +200,7 @@ def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, contex
     longest = max((len(item.ids) for item in encoded), default=0)
     if context_length is not None and longest > context_length + 1:
         where = next(i for i, item in enumerate(encoded) if len(item.ids) == longest)
-        raise ModelError(
+        raise TooLongError(
             f"text {where + 1} has {longest} tokens, more than the {context_length} that {name} reads; shorten the "
             "prompt or the prefix"
         )

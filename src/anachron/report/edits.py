@@ -26,7 +26,8 @@ Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, 
 @dataclass(frozen=True)
 class Layout:
     """What a table shows. notes: units and intervals, of a summary. wide: letters that a terminal needs for one line a
-    row. more: columns of what a run has only where its updates or its options ask for it."""
+    row. more: columns of what a run has only where its updates or its options ask for it. of_model: metrics that are no
+    mean over updates."""
 
     name: str
     title: str
@@ -35,6 +36,7 @@ class Layout:
     notes: Callable[[pl.DataFrame], list[str]]
     wide: int
     more: Columns = field(default_factory=dict)
+    of_model: tuple[str, ...] = ()
 
     def measured(self, summary: pl.DataFrame) -> Columns:
         """Those of ``more`` that the summary has and that are the mean of anything."""
@@ -183,8 +185,12 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
 
 
 def _leading(summary: pl.DataFrame) -> list[str]:
-    """Columns before the metrics: mode, scenario and number of updates only where they differ."""
-    return [c for c in ("mode", "scenario", "method", "done") if c == "method" or summary[c].n_unique() > 1]
+    """Columns before the metrics: mode, scenario and number of updates only where they differ.
+
+    Where a model was judged after several numbers of edits, that number stands for the number of updates.
+    """
+    number = "edits" if "edits" in summary.columns else "done"
+    return [c for c in (*SECTION, "method", number) if c in ("method", "edits") or summary[c].n_unique() > 1]
 
 
 def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
@@ -199,9 +205,11 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
         gaps: dict[int, list[str]] = {}
         own = summary.filter(pl.col("scenario") == row["scenario"])
         for heading, (metric, *_) in {**layout.columns, **layout.measured(summary)}.items():
+            if metric in layout.of_model:
+                continue
             if heading not in absent and own[f"{metric}_n"].sum():  # nothing of the scenario has it: "-" says so
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
-        apart = [row[name] for name in SECTION if name in _leading(summary)]
+        apart = [str(row[name]) for name in (*SECTION, "edits") if name in _leading(summary)]
         name = f"{row['method']} ({', '.join(apart)})" if apart else row["method"]
         for gap, headings in gaps.items():
             if gap:
@@ -255,7 +263,9 @@ def _same(summary: pl.DataFrame) -> str:
     if "scenario" not in leading and summary["scenario"][0] != REPLACEMENT:
         said.append(f"scenario {summary['scenario'][0]}")
     done = summary["done"][0]
-    return ", ".join(said if "done" in leading else [*said, "1 update" if done == 1 else f"{done:,} updates"])
+    if not {"done", "edits"} & set(leading):
+        said.append("1 update" if done == 1 else f"{done:,} updates")
+    return ", ".join(said)
 
 
 def _text(value: object) -> str:

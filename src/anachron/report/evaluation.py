@@ -38,7 +38,7 @@ def write_evaluation(
         write_table(out / f"{FIGURE}.csv", bins)
         return bleedover(bins)
 
-    return summary, _drawn(out, FIGURE, draw)
+    return summary, drawn(out, FIGURE, draw)
 
 
 def write_dated(
@@ -54,10 +54,10 @@ def write_dated(
     summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
     write_edits(summary, out, DATED)
     write_table(out / "bleedover_by_date.csv", bleedover_by_date(neighbours))
-    return summary, _drawn(out, DATED.name, lambda: present_and_past(summary))
+    return summary, drawn(out, DATED.name, lambda: present_and_past(summary))
 
 
-def _drawn(out: Path, name: str, draw: Callable[[], Any]) -> list[str]:
+def drawn(out: Path, name: str, draw: Callable[[], Any]) -> list[str]:
     """Write a figure, or leave none of an earlier run and say why."""
     for ending in ("svg", "pdf"):
         (out / f"{name}.{ending}").unlink(missing_ok=True)

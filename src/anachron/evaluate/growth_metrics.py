@@ -1,0 +1,182 @@
+"""What many updates do to a model: how the earlier ones last, what untouched facts lose, when the model collapses.
+
+Everything starts from the tables of a run of growing edits (`anachron.evaluate.growth`), which are those of
+`anachron.evaluate.results` with a column ``edits``: how many updates the model held.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from math import isnan
+from typing import Any
+
+import polars as pl
+
+from anachron.data.case_records import EditCase
+from anachron.errors import DataError
+from anachron.evaluate.dated_metrics import dated_metrics
+from anachron.evaluate.metrics import METRICS, MORE_METRICS, SHARES, in_order, summarise, update_metrics
+from anachron.evaluate.results import UNEDITED
+from anachron.probe.statistics import normal_mean
+
+# One row per method and number of edits, 0 of the clean model. perplexity: of the held text. fluency: bits, by text.
+# undone: the case_id of the update that was taken out; undone_new, undone_old: p of its objects then, on its prompt;
+# undone_others: by how much p(new) of each other update then moved, on its own.
+STAGES = {
+    **dict.fromkeys(["mode", "method"], pl.String()),
+    "edits": pl.Int64(),
+    "reason": pl.String(),
+    "perplexity": pl.Float64(),
+    "fluency": pl.List(pl.Float64()),
+    "undone": pl.String(),
+    **dict.fromkeys(["undone_new", "undone_old"], pl.Float64()),
+    "undone_others": pl.List(pl.Float64()),
+}
+DATED = ("present_updated_global", "past_kept_global")
+OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is the model's as a whole
+OF_MODEL = ("untouched_loss", "untouched_change", "perplexity", "fluency", "undone_new", "undone_old", "undone_others")
+ENDS = ("", "_low", "_high", "_n")
+BY_AGE = ("efficacy_success", "generalization_success")
+TWICE, HALF = 2.0, 0.5  # of the clean model's perplexity and fluency: from there on a model has collapsed
+
+
+def growth_metrics(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """`update_metrics` of each number of edits, with the columns ``edits``, ``place`` of the update and ``made``.
+
+    made: whether the update was among those that the model held; the others tell what it said before their turn. Where
+    dated questions were asked, beside them `DATED` of `dated_metrics`.
+    """
+    places = tables["updates"].select("case_id", "place").unique()
+    rows = []
+    for edits in tables["updates"]["edits"].unique().sort():
+        own = {name: table.filter(pl.col("edits") == edits).drop("edits") for name, table in tables.items()}
+        more = (own[name] if own[name].height else None for name in ("objects", "said"))
+        found = update_metrics(own["targets"], own["neighbours"], own["updates"], *more)
+        if "dated" in own:
+            dated = dated_metrics(own["dated"], own["updates"]).select("mode", "method", "case_id", *DATED)
+            found = found.join(dated, on=["mode", "method", "case_id"], how="left", maintain_order="left")
+        rows.append(found.with_columns(edits=pl.lit(edits, pl.Int64)))
+    joined = pl.concat(rows).join(places, on="case_id", how="left", maintain_order="left")
+    return joined.with_columns(made=pl.col("place") <= pl.col("edits"))
+
+
+def untouched(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
+    """Facts beside the updates that none of them changes: one row per mode, method, number of edits and prompt.
+
+    The neighbours of all updates, those that are not made yet too, so that they are the same facts after any number of
+    edits (but for those that only a failed update has); without the prompts of updates. Columns ``before`` and
+    ``after`` are the p of the true object.
+    """
+    cases = list(cases)
+    updated = {prompt for case in cases for prompt in (case.text, *case.generalization)}
+    prompts = pl.DataFrame(
+        [
+            (case.case_id, kind, number, fact.prompt)
+            for case in cases
+            for kind, facts in (("nearest", case.nearest), ("random", case.random))
+            for number, fact in enumerate(facts)
+            if fact.prompt not in updated
+        ],
+        schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "prompt": pl.String}, orient="row",
+    )  # fmt: skip
+    key = ["mode", "method", "edits", "prompt"]
+    known = neighbours.drop_nulls(["before", "after"]).join(
+        prompts, on=["case_id", "kind", "number"], how="inner", maintain_order="left"
+    )
+    return known.unique(key, keep="first", maintain_order=True).select(*key, "before", "after")
+
+
+def growth_summary(metrics: pl.DataFrame, facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
+    """One row per mode, scenario, method and number of edits: means over the updates made, and the model's state.
+
+    metrics: of `growth_metrics`. Efficacy, generalization and the other metrics of updates are those of `summarise`,
+    over the updates that were made. `OF_MODEL` are of the model as a whole, ``*_n`` counting facts or texts:
+
+    untouched_loss, untouched_change  mean loss of p of the facts of `untouched`, -min(after - before, 0), and the mean
+        of abs(after - before)
+    perplexity, fluency               of the held text, and of free text (bits)
+    undone_new, undone_old            p of the objects of the one update that was taken out again, on its own prompt
+    undone_others                     mean of abs(p(new) after undoing - p(new) before) over the other updates made
+
+    collapsed: the perplexity is at least twice that of the clean model, or the fluency at most half; null where neither
+    was measured. Of the paper's methods FT on GPT-J has a ninth of the clean model's fluency, and all others more than
+    four fifths, so half tells them apart; a perplexity that is twice as high is a bit more a token.
+    """
+    if not metrics.height:
+        raise DataError("the table of metrics has 0 rows; a summary needs the metrics of at least one update")
+    names = (*OF_UPDATES, *(name for name in (*MORE_METRICS, *DATED) if name in metrics.columns))
+    rows = []
+    for edits in metrics["edits"].unique().sort():
+        made = metrics.filter(pl.col("made"), pl.col("edits") == edits)
+        rows.append(summarise(made, names, SHARES).with_columns(edits=pl.lit(edits, pl.Int64)))
+    summary = pl.concat(rows, how="diagonal")
+    whole = _of_model(facts, stages)
+    clean = whole.filter(pl.col("method") == UNEDITED).drop("method", "edits")
+    unedited = pl.col("method") == UNEDITED
+    found = pl.concat(
+        [
+            summary.filter(~unedited).join(whole, on=["mode", "method", "edits"], how="left", maintain_order="left"),
+            summary.filter(unedited).join(clean, on="mode", how="left", maintain_order="left"),
+        ]
+    )
+    return in_order(found, stages.filter(pl.col("method") != UNEDITED), "edits")
+
+
+def _of_model(facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
+    """`OF_MODEL` and ``collapsed`` of each row of ``stages``; the clean model's, the first, loses nothing."""
+    change = pl.col("after") - pl.col("before")
+    facts = facts.with_columns(loss=(0.0 - change).clip(lower_bound=0.0), change=change.abs())
+    rows: list[dict[str, Any]] = []
+    for row in stages.iter_rows(named=True):
+        key = {name: row[name] for name in ("mode", "method", "edits")}
+        own = facts.filter(pl.col(name) == value for name, value in key.items())
+        values = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in OF_MODEL[2:]}
+        values["untouched_loss"], values["untouched_change"] = own["loss"].to_list(), own["change"].to_list()
+        if row["method"] == UNEDITED:
+            values |= dict.fromkeys(OF_MODEL[:2], [0.0] * facts["prompt"].n_unique())
+        found = key | {name: cell for metric in OF_MODEL for name, cell in _mean(metric, values[metric]).items()}
+        rows.append(found | {"collapsed": _collapsed(found, rows[0] if rows else found)})
+    ends = [f"{metric}{end}" for metric in OF_MODEL for end in ENDS]
+    schema = {name: pl.Int64() if name.endswith("_n") else pl.Float64() for name in ends}
+    keys = {name: STAGES[name] for name in ("mode", "method", "edits")}
+    return pl.DataFrame(rows, schema={**keys, **schema, "collapsed": pl.Boolean()})
+
+
+def _mean(metric: str, values: Iterable[float | None]) -> dict[str, float | int | None]:
+    known = [value for value in values if value is not None]
+    low, high = (None if isnan(end) else end for end in normal_mean(known))
+    mean = sum(known) / len(known) if known else None
+    return dict(zip((f"{metric}{end}" for end in ENDS), (mean, low, high, len(known)), strict=True))
+
+
+def _collapsed(found: Mapping[str, Any], clean: Mapping[str, Any]) -> bool | None:
+    signs = []
+    if found["perplexity"] is not None and clean["perplexity"] is not None:
+        signs.append(found["perplexity"] >= TWICE * clean["perplexity"])
+    if found["fluency"] is not None and clean["fluency"] is not None:
+        signs.append(found["fluency"] <= HALF * clean["fluency"])
+    return any(signs) if signs else None
+
+
+def growth_by_age(metrics: pl.DataFrame) -> pl.DataFrame:
+    """How updates last while others follow: success by when they were made and how many edits the model holds.
+
+    metrics: of `growth_metrics`. One row per mode, method, ``edits`` and the updates made between two stages:
+    ``first`` and ``last`` of their places, and ``efficacy_success`` and ``generalization_success``, each
+    with its 95 % interval and ``*_n``. Those with ``last`` = ``edits`` are the newest.
+    """
+    stages = [0, *metrics["edits"].unique().sort()]
+    rows = []
+    for first, last in pairwise(stages):
+        cohort = metrics.filter(
+            pl.col("method") != UNEDITED, pl.col("place").is_between(first + 1, last), pl.col("edits") >= last
+        )
+        for edits in cohort["edits"].unique().sort():
+            found = summarise(cohort.filter(pl.col("edits") == edits), BY_AGE, SHARES)
+            rows.append(
+                found.select(
+                    "mode", "scenario", "method", pl.lit(edits, pl.Int64).alias("edits"),
+                    pl.lit(first + 1, pl.Int64).alias("first"), pl.lit(last, pl.Int64).alias("last"),
+                    *(f"{metric}{end}" for metric in BY_AGE for end in ENDS),
+                )
+            )  # fmt: skip
+    return in_order(pl.concat(rows), metrics.filter(pl.col("method") != UNEDITED), "edits", "first")

@@ -1,0 +1,258 @@
+"""Runs of growing edits: against plain loops, undone, resumed, with failures as records."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from anachron.data.case_records import EditCase, NeighbourFact
+from anachron.data.cases import CaseSet
+from anachron.edit.base import Edit, edited
+from anachron.edit.corpus import TextInMemory
+from anachron.edit.methods import Resources, make_edit
+from anachron.edit.requests import EditRequest
+from anachron.errors import ConfigError
+from anachron.evaluate import grown
+from anachron.evaluate import growth as growth_module
+from anachron.evaluate.dated import Dating
+from anachron.evaluate.growth import Growth, GrowthSettings, run_growth
+from anachron.evaluate.judge import Judging
+from anachron.evaluate.perplexity import perplexity, read_text
+from anachron.evaluate.plan import plan
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.lm.generation import greedy_texts
+from anachron.lm.model import LanguageModel
+from anachron.probe.run import Callbacks
+from edit_models import make_edit_lm
+from tiny import naive_log_prob
+
+FAST = {"ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 2, "layer": 2, "rate": 1e-2}}
+TEXT = TextInMemory("some", "The capital of Germany is Berlin. In 1998, the president was Jacques Chirac.\n" * 4)
+PLACES = ("France", "Zürich", "São Paulo", "Germany", "Paris")
+
+
+def case(number: int, subject: str, **changes: Any) -> EditCase:
+    near = (
+        NeighbourFact(f"The capital near {subject} is", ("Paris",), 0.2, 1.0, subject),
+        NeighbourFact("The president of Germany is", ("Angela Merkel",), 0.5, 1.0, "Germany"),  # which case 4 updates
+    )
+    drawn = (NeighbourFact("In 1998, the president was", ("Jacques Chirac", "Chirac"), None, None, "France"),)
+    made = EditCase(
+        f"case {number}", subject, f"The president of {subject} is", "Angela Merkel", "Jacques Chirac",
+        (f"Who leads {subject}? It is",), near, drawn, "P35", start="2017-05-14", precision="day", old_start="2012",
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+CASES = tuple(case(number, place) for number, place in enumerate(PLACES, 1))
+UPDATES = CaseSet("some updates", "wikifactdiff", CASES, {})
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return make_edit_lm("llama")
+
+
+def planned(lm: LanguageModel, *methods: str) -> Any:
+    wanted = {name: FAST[name] for name in methods if name in FAST}
+    return plan(lm, methods, changes=wanted, identity_covariance=True)
+
+
+SETTINGS = GrowthSettings((1, 2, 5), judging=Judging(fluency_tokens=16), text=TEXT, text_tokens=60)
+
+
+@pytest.fixture(scope="module")
+def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Growth:
+    return run_growth(lm, UPDATES, planned(lm, "ROME", "PROMPT"), tmp_path_factory.mktemp("run") / "a", SETTINGS)
+
+
+def request(one: EditCase) -> EditRequest:
+    return EditRequest.of(one.prompt, one.subject, one.new or "")
+
+
+def by_hand(lm: LanguageModel, method: str, some: tuple[EditCase, ...]) -> list[Edit]:
+    """Edits one on top of the other, each made on the model that the ones before have left."""
+    (one,) = planned(lm, method)
+    made: list[Edit] = []
+    for update in some:
+        with edited(lm, sum(made[1:], made[0]) if made else Edit(), check=False):
+            made.append(make_edit(lm, method, [request(update)], one.settings, Resources(None)))
+    return made
+
+
+def p(lm: LanguageModel, prompt: str, answer: str) -> float:
+    tokens = len(lm.encode([(prompt, answer, None)])[0].targets)
+    return math.exp(naive_log_prob(lm, lm.prefix + prompt, answer) / tokens)
+
+
+@pytest.mark.parametrize("method", ["ROME", "PROMPT"])
+@pytest.mark.parametrize("edits", [1, 2, 5])
+def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Growth, method: str, edits: int):
+    made = by_hand(lm, method, CASES[:edits])
+    mine = (pl.col("method") == method) & (pl.col("edits") == edits)
+    targets = sequence.tables["targets"].filter(mine)
+    facts = sequence.tables["untouched"].filter(mine)
+    assert targets.height == 5 * 2 and facts["prompt"].n_unique() == facts.height == 6  # not the updates' own prompts
+    with edited(lm, sum(made[1:], made[0])):
+        for row in targets.iter_rows(named=True):
+            one = next(c for c in CASES if c.case_id == row["case_id"])
+            prompt = (one.text, *one.generalization)[row["prompt_number"]]
+            assert row["new_after"] == pytest.approx(p(lm, prompt, "Angela Merkel"), rel=2e-3)
+            assert row["old_after"] == pytest.approx(p(lm, prompt, "Jacques Chirac"), rel=2e-3)
+        for row in facts.iter_rows(named=True):
+            objects = ("Jacques Chirac", "Chirac") if "1998" in row["prompt"] else ("Paris",)
+            mean = sum(p(lm, row["prompt"], o) for o in objects) / len(objects)
+            assert row["after"] == pytest.approx(mean, rel=2e-3)
+        stage = sequence.tables["stages"].filter(mine).row(0, named=True)
+        assert stage["perplexity"] == pytest.approx(perplexity(lm, read_text(lm, TEXT, 60)), rel=1e-4)
+        prompts = [c.generalization[0] for c in CASES]
+        assert len(stage["fluency"]) == len(greedy_texts(lm, prompts, 16)) == 5
+
+
+@pytest.mark.parametrize("method", ["ROME", "PROMPT"])
+@pytest.mark.parametrize(("edits", "middle"), [(1, 0), (2, 0), (5, 2)])
+def test_undoing_the_middle_one_leaves_the_others(
+    lm: LanguageModel, sequence: Growth, method: str, edits: int, middle: int
+):
+    """The sum of the other edits, as each was made, is what the model holds when the middle one is taken out."""
+    made = by_hand(lm, method, CASES[:edits])
+    others = [edit for place, edit in enumerate(made) if place != middle]
+    stage = sequence.tables["stages"].filter(method=method, edits=edits).row(0, named=True)
+    assert stage["undone"] == CASES[middle].case_id
+    moved = []
+    with edited(lm, sum(others[1:], others[0]) if others else Edit()):
+        own = CASES[middle].text
+        assert stage["undone_new"] == pytest.approx(p(lm, own, "Angela Merkel"), rel=2e-3)
+        assert stage["undone_old"] == pytest.approx(p(lm, own, "Jacques Chirac"), rel=2e-3)
+        without = {c.case_id: p(lm, c.text, "Angela Merkel") for c in CASES[:edits]}
+    with edited(lm, sum(made[1:], made[0])):
+        moved = [
+            abs(without[c.case_id] - p(lm, c.text, "Angela Merkel"))
+            for place, c in enumerate(CASES[:edits]) if place != middle
+        ]  # fmt: skip
+    assert stage["undone_others"] == pytest.approx(moved, abs=1e-4)
+
+
+def test_a_batch_after_so_many_updates_is_a_run_over_them(lm: LanguageModel, tmp_path: Path):
+    settings = replace(SETTINGS, mode="batch", after=(2, 5))
+    result = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "grown", settings)
+    for edits in (2, 5):
+        few = replace(UPDATES, cases=CASES[:edits])
+        usual = EvaluateSettings("batch", judging=Judging(fluency_tokens=0))
+        wanted = run_evaluation(lm, few, planned(lm, "FT"), tmp_path / f"{edits}", usual)
+        made = pl.col("case_id").is_in([c.case_id for c in few.cases])
+        for name, table in (("targets", wanted.targets), ("neighbours", wanted.neighbours)):
+            found = result.tables[name].filter(made, pl.col("edits") == edits).drop("edits")
+            assert found.drop(pl.col(pl.Float64)).equals(table.drop(pl.col(pl.Float64)))
+            columns = [c for c in table.columns if c.endswith(("after", "before"))]
+            for column in columns:
+                assert found[column].to_list() == pytest.approx(table[column].to_list(), rel=1e-4)
+    assert result.tables["stages"]["undone"].null_count() == 3  # there is none to take out of a batch
+
+
+def content(folder: Path) -> Any:
+    tables = {path.stem: pl.read_parquet(path) for path in folder.glob("*.parquet")}
+    return {name: table.drop("seconds", strict=False).to_dicts() for name, table in tables.items()}
+
+
+STOPS = [("batch", n) for n in (2, 6, 9, 12, 15)] + [("sequential", n) for n in (2, 6, 9, 12, 14, 18, 21)]
+
+
+@pytest.mark.parametrize(("mode", "stop_after"), STOPS)
+def test_an_interrupted_run_ends_with_the_same_scores(
+    lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, stop_after: int
+):
+    monkeypatch.setattr(grown, "KEPT", 1)
+    monkeypatch.setattr(growth_module, "PART", 2)
+    settings = replace(SETTINGS, mode=mode, after=(1, 3), judging=Judging(fluency_tokens=0))
+    whole = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "whole", settings)
+    seen: list[int] = []
+
+    def stop(*_: Any) -> None:
+        seen.append(1)
+        if len(seen) == stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings, callbacks=Callbacks(progress=stop))
+    assert not (tmp_path / "cut" / "stages.parquet").exists()
+    cut = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings)
+    assert content(whole.folder) == content(cut.folder)
+    assert not list((tmp_path / "cut" / "FT").glob("*.safetensors*"))
+
+
+def test_a_finished_run_takes_a_further_method(lm: LanguageModel, tmp_path: Path):
+    settings = replace(SETTINGS, after=(1, 2), judging=Judging(fluency_tokens=0))
+    first = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    both = run_growth(lm, UPDATES, planned(lm, "FT", "PROMPT"), tmp_path / "run", settings)
+    assert both.tables["stages"]["method"].to_list() == ["unedited", "FT", "FT", "PROMPT", "PROMPT"]
+    old = both.tables["targets"].filter(pl.col("method") == "FT")
+    assert old.equals(first.tables["targets"])
+    for other in (replace(settings, after=(1, 3)), replace(settings, text_tokens=50), replace(settings, mode="batch")):
+        with pytest.raises(ConfigError, match="holds a run with other settings"):
+            run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", other)
+
+
+@pytest.mark.parametrize("mode", ["batch", "sequential"])
+def test_an_update_that_cannot_be_made_is_a_record(lm: LanguageModel, tmp_path: Path, mode: str):
+    """It is passed over: the next is taken out in its place, and it is counted once it was to be made."""
+    bad = case(3, "Berlin", prompt="The president of Paris is")
+    some = replace(UPDATES, cases=(*CASES[:2], bad, *CASES[3:]))
+    said: list[str] = []
+    settings = replace(SETTINGS, mode=mode, after=(2, 5), judging=Judging(fluency_tokens=0))
+    result = run_growth(lm, some, planned(lm, "FT"), tmp_path / "run", settings, callbacks=Callbacks(said.append))
+    rows = result.tables["updates"].filter(case_id="case 3").rows(named=True)
+    assert [(row["edits"], row["status"], row["place"]) for row in rows] == [(2, "done", 3), (5, "failed", 3)]
+    assert "'Berlin' is not in the prompt" in rows[1]["reason"]
+    assert len(said) == 1 and said[0].startswith("FT after 5: 1 of 5 updates failed, 1 of them: ")
+    if mode == "sequential":
+        assert result.tables["stages"]["undone"].to_list() == [None, "case 1", "case 4"]
+
+
+def test_a_prefix_that_outgrows_the_model_ends_no_run(lm: LanguageModel, tmp_path: Path):
+    long = tuple(case(number, "France " * 150 + place) for number, place in enumerate(PLACES, 1))
+    settings = replace(SETTINGS, after=(1, 5))
+    result = run_growth(lm, replace(UPDATES, cases=long), planned(lm, "PROMPT"), tmp_path / "run", settings)
+    states = result.tables["updates"].group_by("edits", maintain_order=True).agg(pl.col("status").unique())
+    stages = result.tables["stages"]
+    assert states["status"].to_list() == [["done"], ["failed"]]
+    assert "tokens, more than the" in stages["reason"][2] and stages["perplexity"][2] is None
+
+
+def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):
+    judging = Judging(fluency_tokens=0, say=True, dated=Dating("2020"))
+    settings = replace(SETTINGS, after=(1, 3), judging=judging)
+    result = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    for name in ("dated", "dated_neighbours", "said"):
+        assert result.tables[name]["edits"].unique().sort().to_list() == [1, 3]
+        assert (tmp_path / "run" / f"{name}.parquet").is_file()
+    made = by_hand(lm, "FT", CASES[:3])
+    with edited(lm, sum(made[1:], made[0])):
+        for row in result.tables["dated"].filter(edits=3, granularity="year", case_id="case 1").iter_rows(named=True):
+            asked = f"In {row['time']}, the president of France is"
+            assert row["new_after"] == pytest.approx(p(lm, asked, "Angela Merkel"), rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"mode": "independent"}, "add up in the modes batch and sequential only"),
+        ({"after": ()}, "after nothing: give rising numbers"),
+        ({"after": (2, 1)}, "after 2, 1: give rising numbers"),
+        ({"after": (1, 1)}, "give rising numbers"),
+        ({"after": (0, 1)}, "give rising numbers"),
+        ({"text_tokens": 1}, "text_tokens is 1"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any], said: str):
+    with pytest.raises(ConfigError, match=said):
+        replace(SETTINGS, **wrong)
+
+
+def test_more_updates_than_there_are_are_refused(lm: LanguageModel, tmp_path: Path):
+    with pytest.raises(ConfigError, match="after 6: some updates holds 5 updates; leave that number out"):
+        run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, after=(1, 6)))
+    assert not (tmp_path / "run").exists()
