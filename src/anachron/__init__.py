@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from anachron.edit.requests import EditRequest
     from anachron.edit.storage import load_edit, save_edit, save_edited_model
     from anachron.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
+    from anachron.evaluate.growth import GrowthSettings, run_growth
     from anachron.evaluate.plan import plan as plan_edits
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.formats import Format
@@ -53,6 +54,8 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "load_edit": "edit.storage",
     "save_edit": "edit.storage",
     "save_edited_model": "edit.storage",
+    "GrowthSettings": "evaluate.growth",
+    "run_growth": "evaluate.growth",
     "plan_edits": "evaluate.plan:plan",
     "EvaluateSettings": "evaluate.run",
     "run_evaluation": "evaluate.run",
@@ -77,6 +80,7 @@ __all__ = [
     "EvaluateSettings",
     "Fact",
     "Format",
+    "GrowthSettings",
     "LanguageModel",
     "ModelError",
     "Period",
@@ -93,6 +97,7 @@ __all__ = [
     "make_edits",
     "plan_edits",
     "run_evaluation",
+    "run_growth",
     "run_probe",
     "sample_contexts",
     "save_edit",
