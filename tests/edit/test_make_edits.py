@@ -14,7 +14,7 @@ from anachron.edit import rome
 from anachron.edit.base import Edit, edited
 from anachron.edit.mend import MendSettings, untrained_network
 from anachron.edit.methods import METHODS, Resources, edits_at_once, make_edit, make_edits, settings_for
-from anachron.edit.requests import EditRequest
+from anachron.edit.requests import EditRequest, mark
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
 from anachron.errors import BackendError, ConfigError, DataError
@@ -210,7 +210,7 @@ def test_no_request_gives_no_edit_and_a_mistake_in_the_command_is_raised():
         make_edits(lm, "ROAM", REQUESTS)
 
 
-def test_dense_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch):
+def test_large_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch):
     lm = make_edit_lm("llama")
     settings = settings_of("FT", lm)
     assert edits_at_once(lm, "FT", settings, None, 16) == 16
@@ -219,6 +219,15 @@ def test_dense_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.Monkey
     monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 10)
     assert edits_at_once(lm, "FT", settings, None, 16) == 1
     assert edits_at_once(lm, "ROME", settings_of("ROME", lm), None, 16) == 16
+    adapters = replace(settings_of("LoRA", lm), layers=(0, 3), rank=5)
+    numbers = sum(d.left.numel() + d.right.numel() for d in make_edit(lm, "LoRA", REQUESTS, adapters).deltas.values())
+    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 3 * 6 * 4 * numbers)
+    assert edits_at_once(lm, "LoRA", adapters, None, 16) == 3
+    parts: list[int] = []
+    monkeypatch.setattr(
+        "anachron.edit.lora.mark", lambda tokens, asked: parts.append(len(asked)) or mark(tokens, asked)
+    )
+    assert len(made(make_edits(lm, "LoRA", REQUESTS, adapters))) == 4 and parts == [3, 1]
 
 
 # Taken out of a sum again

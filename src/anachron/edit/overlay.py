@@ -30,7 +30,10 @@ class Changes:
     def change(self, given: torch.Tensor, owners: torch.Tensor) -> torch.Tensor:
         """What is added to the output of rows (rows, time, inputs): (rows, time, outputs)."""
         given, owners = given.to(self.left), owners.to(self.left.device)  # a large model may lie on several devices
-        change = given @ self.right[owners].mT @ self.left[owners].mT
+        left, right = self.left, self.right
+        if len(left) > 1:  # one that all rows share needs no copy for each of them
+            left, right = left[owners], right[owners]
+        change = given @ right.mT @ left.mT
         for number, (weight, bias) in self.dense.items():
             own = (owners == number).nonzero()[:, 0]
             if len(own):
