@@ -19,6 +19,43 @@ def make_edit_lm(
     return LanguageModel(model.to(dtype), make_tokenizer(tokenizer), f"tiny-{family}", dtype=str(dtype).split(".")[1])
 
 
+class Quantised(torch.nn.Linear):
+    """Behaves as the quantised layers of libraries do: whole numbers and a scale, a class of its own."""
+
+    def __init__(self, of: torch.nn.Linear) -> None:
+        super().__init__(of.in_features, of.out_features, of.bias is not None, device="meta")
+        self.scale = of.weight.detach().abs().amax(1, keepdim=True) / 127
+        self.weight = torch.nn.Parameter((of.weight.detach() / self.scale).round().to(torch.int8), requires_grad=False)
+        self.bias = of.bias
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(given, self.weight.to(given.dtype) * self.scale.to(given.dtype), self.bias)
+
+
+class Packed(torch.nn.Module):
+    """As the layers of libraries that keep their whole numbers under a name of their own, and no parameter."""
+
+    def __init__(self, of: torch.nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features, self.bias = of.in_features, of.out_features, of.bias
+        self.scale = of.weight.detach().abs().amax(1, keepdim=True) / 127
+        self.register_buffer("packed", (of.weight.detach() / self.scale).round().to(torch.int8))
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(given, self.packed.to(given.dtype) * self.scale.to(given.dtype), self.bias)
+
+
+def make_quantised_lm(
+    family: str, kind: type[Quantised | Packed] = Quantised, dtype: torch.dtype = torch.float32
+) -> LanguageModel:
+    """A model whose linear layers but the head are quantised."""
+    lm = make_edit_lm(family, dtype=dtype)
+    for name, module in list(lm.model.named_modules()):
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            lm.model.set_submodule(name, kind(module))
+    return lm
+
+
 DEEP = {"num_hidden_layers": 4}
 DEEPER: dict[str, dict[str, Any]] = {"gpt2": {"n_layer": 4}}
 

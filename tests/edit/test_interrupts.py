@@ -226,16 +226,12 @@ def test_lora_leaves_every_part_of_the_model_as_it_was(family: str, monkeypatch:
     rest[3].requires_grad_(False)
     lm.model.train()  # a model that is being trained stays in training
     list(lm.model.modules())[5].eval()
-    lm.model.config.pretraining_tp = 2  # peft sets it to 1
     watched = Watched(lm)
     chosen = replace(settings_for("LoRA", lm)[0], steps=2)
     assert make_edit(lm, "LoRA", [REQUEST], chosen).deltas
     watched.assert_same()
     assert first.requires_grad and not rest[3].requires_grad
-    for where, error in (
-        ("torch.optim.Adam.step", KeyboardInterrupt),
-        ("peft.tuners.lora.model.dispatch_default", OSError),
-    ):
+    for where, error in (("torch.optim.Adam.step", KeyboardInterrupt), ("torch.autograd.grad", OSError)):
         with monkeypatch.context() as patch:
             patch.setattr(where, failing_at_the_fourth(error, pydoc.locate(where)))
             with pytest.raises(error):
@@ -244,7 +240,7 @@ def test_lora_leaves_every_part_of_the_model_as_it_was(family: str, monkeypatch:
 
 
 def failing_at_the_fourth(error: type[BaseException], real: Any) -> Callable[..., Any]:
-    """As the real one three times: by then some modules have their adapters, or the adapters have been trained."""
+    """As the real one three times: by then the adapters have been trained."""
     calls = iter(range(4))
 
     def fail(*given: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LoRA against peft's own merged weights, and edits of quantised models, where weights cannot be written."""
+"""LoRA against peft, its start and its merged weights, and edits of quantised models, whose weights are not written."""
 
 import copy
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from peft import LoraConfig, get_peft_model
 
 from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.lora import LoraSettings, lora
-from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.methods import Resources, make_edit, make_edits, settings_for
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import find_sites
 from anachron.edit.storage import load_edit, save_edit, save_edited_model
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from edit_models import make_edit_lm, make_quantised_lm
 from edit_naive import matrix, read
 
 REQUESTS = [
@@ -31,16 +31,20 @@ PAIRS = [(r.text, r.target) for r in REQUESTS]
 SETTINGS = LoraSettings(steps=6, rate=1e-2, stop_below=0.0, rank=3, alpha=7.0)
 
 
+def adapted_by_peft(model: Any, s: LoraSettings, names: list[str]) -> Any:
+    config = LoraConfig(
+        r=s.rank, lora_alpha=int(s.alpha), target_modules=names, fan_in_fan_out=model.config.model_type == "gpt2"
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(s.seed)
+        return get_peft_model(model, config)
+
+
 def merged(lm: LanguageModel, s: LoraSettings, names: list[str]) -> dict[str, torch.Tensor]:
     """Trained in the plainest way on a copy, and merged into the weights by peft."""
     model = copy.deepcopy(lm.model)
     start = {name: matrix(model.get_submodule(name)) for name in names}
-    config = LoraConfig(
-        r=s.rank, lora_alpha=int(s.alpha), target_modules=names, fan_in_fan_out=lm.model.config.model_type == "gpt2"
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(s.seed)
-        adapted = get_peft_model(model, config)
+    adapted = adapted_by_peft(model, s, names)
     adam = torch.optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=s.rate)
     for _ in range(s.steps):
         losses = []
@@ -59,20 +63,51 @@ def merged(lm: LanguageModel, s: LoraSettings, names: list[str]) -> dict[str, to
 
 
 @pytest.mark.parametrize("changes", [{}, {"layers": (1,)}, {"seed": 3}, {"stop_below": 7.0, "steps": 20}], ids=str)
-@pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "phi3"])
+@pytest.mark.parametrize("family", ["gpt2", "neox", "llama", "opt", "phi3"])
 def test_the_edit_is_what_peft_would_merge(family: str, changes: dict[str, Any]):
     lm = make_edit_lm(family, dtype=torch.float64)
+    lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
+    exact = 1e-9 if family in ("gpt2", "neox") else 1e-5  # in the others norms take a detour over float32
     settings, sites = replace(SETTINGS, **changes), find_sites(lm.model)
-    layers = settings.layers or range(4)
-    names = [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
+    names = adapted_names(lm, settings)
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    edit = lora(lm, REQUESTS, settings, sites)
+    (edit,) = lora(lm, REQUESTS, settings, sites)
     assert torch.equal(torch.get_rng_state(), before)
     assert list(edit.deltas) == names and edit.model == lm.fingerprint()
     for name, change in merged(lm, settings, names).items():
         assert change.abs().max() > 1e-3
-        assert torch.allclose(edit.deltas[name].dense(), change, atol=1e-4 * float(change.abs().max()))
+        assert torch.allclose(edit.deltas[name].dense(), change, rtol=0, atol=exact * float(change.abs().max()))
+
+
+def adapted_names(lm: LanguageModel, settings: LoraSettings) -> list[str]:
+    sites, layers = find_sites(lm.model), settings.layers or range(4)
+    return [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "phi3", "qwen2"])
+def test_adapters_start_as_those_of_peft(family: str):
+    lm = make_edit_lm(family)
+    settings = replace(SETTINGS, steps=0, seed=5)
+    names = adapted_names(lm, settings)
+    edits = lora(lm, REQUESTS, settings, find_sites(lm.model), apart=True)
+    wanted = adapted_by_peft(lm.model, settings, names).base_model.model
+    for edit in edits:
+        for name in names:
+            assert torch.equal(edit.deltas[name].right, wanted.get_submodule(name).lora_A["default"].weight)
+            assert not edit.deltas[name].left.any()
+    assert len(edits) == 2 and len({float(edits[0].deltas[name].right[0, 0]) for name in names}) == len(names)
+
+
+def test_nothing_drops_out_of_a_model_left_in_training():
+    lm = make_edit_lm("gpt2")
+    wanted = make_edit(lm, "LoRA", REQUESTS, SETTINGS)
+    lm.model.train()
+    before = lm.model(input_ids=torch.arange(40)[None]).logits
+    assert not torch.equal(before, lm.model(input_ids=torch.arange(40)[None]).logits)
+    for name, delta in make_edit(lm, "LoRA", REQUESTS, SETTINGS).deltas.items():
+        assert torch.equal(delta.dense(), wanted.deltas[name].dense())
+    assert lm.model.training
 
 
 def test_in_bfloat16_the_adapters_are_float32():
@@ -94,25 +129,8 @@ def test_a_loss_that_is_no_number_is_said():
 # Quantised weights
 
 
-class Quantised(torch.nn.Linear):
-    """Behaves as the quantised layers of libraries do: whole numbers and a scale, a class of its own."""
-
-    def __init__(self, of: torch.nn.Linear) -> None:
-        super().__init__(of.in_features, of.out_features, of.bias is not None, device="meta")
-        self.scale = of.weight.detach().abs().amax(1, keepdim=True) / 127
-        self.weight = torch.nn.Parameter((of.weight.detach() / self.scale).round().to(torch.int8), requires_grad=False)
-        self.bias = of.bias
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.linear(given, self.weight.to(given.dtype) * self.scale.to(given.dtype), self.bias)
-
-
 def stand_in(tmp_path: Path) -> LanguageModel:
-    lm = make_edit_lm("llama")
-    for name, module in list(lm.model.named_modules()):
-        if isinstance(module, torch.nn.Linear) and name != "lm_head":
-            lm.model.set_submodule(name, Quantised(module))
-    return lm
+    return make_quantised_lm("llama")
 
 
 def by(config: Callable[[], Any]) -> Callable[[Path], LanguageModel]:
@@ -166,6 +184,12 @@ def test_quantised_weights_take_lora_and_prompt_and_the_others_say_why_not(
             assert (lm.log_probs(PAIRS) != inside).all()
         assert (lm.log_probs(PAIRS) == inside).all() and lm.fingerprint() == print_
     assert (inside > clean + 0.05).all() and (lm.log_probs(PAIRS) == clean).all()
+    for request, one in zip(REQUESTS, make_edits(lm, "LoRA", REQUESTS, SETTINGS), strict=True):
+        assert isinstance(one, Edit)
+        with edited(lm, one):
+            found = lm.log_probs(PAIRS)
+        with edited(lm, make_edit(lm, "LoRA", [request], SETTINGS)):
+            np.testing.assert_allclose(found, lm.log_probs(PAIRS), atol=1e-3)
     with edited(lm, edit), edited(lm, -1 * edit):
         np.testing.assert_allclose(lm.log_probs(PAIRS), clean, atol=1e-3)
     save_edit(edit, tmp_path / "edit.safetensors")

@@ -14,12 +14,12 @@ from anachron.edit import rome
 from anachron.edit.base import Edit, edited
 from anachron.edit.mend import MendSettings, untrained_network
 from anachron.edit.methods import METHODS, Resources, edits_at_once, make_edit, make_edits, settings_for
-from anachron.edit.requests import EditRequest
+from anachron.edit.requests import EditRequest, mark
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from edit_models import ALL, make_edit_lm
 
 REQUESTS = [
     EditRequest("The president of {} is", "France", "Angela Merkel"),
@@ -40,7 +40,7 @@ FAST: dict[str, dict[str, Any]] = {
     "LoRA": {"rate": 1e-2, "steps": 3},
     "PROMPT": {},
 }
-TOGETHER = ("ROME", "MEMIT", "AlphaEdit", "EMMET", "FT", "FT+L")
+TOGETHER = ("ROME", "MEMIT", "AlphaEdit", "EMMET", "FT", "FT+L", "LoRA")
 
 
 def settings_of(method: str, lm: LanguageModel) -> Any:
@@ -89,7 +89,7 @@ FAMILIES = ("gpt2", "neox", "llama", "gemma2", "opt")  # Conv1D, gates, norms be
 
 @pytest.mark.parametrize(
     ("method", "family"),
-    [*((method, family) for method in TOGETHER for family in FAMILIES), ("LoRA", "gpt2"), ("PROMPT", "llama")],
+    [*((method, family) for method in TOGETHER for family in FAMILIES), ("PROMPT", "llama")],
 )
 def test_together_equals_alone(method: str, family: str):
     lm, exact = exact_lm(family)
@@ -100,9 +100,11 @@ def test_together_equals_alone(method: str, family: str):
         assert edit.about["method"] == method and edit.about["edits"] == 1 and edit.about["seconds"] > 0
 
 
-@pytest.mark.parametrize("method", TOGETHER)
-def test_in_float32_log_probabilities_are_those_of_edits_made_alone(method: str):
-    lm = make_edit_lm("llama")
+@pytest.mark.parametrize(
+    ("method", "family"), [*((method, "llama") for method in TOGETHER[:-1]), *(("LoRA", family) for family in ALL)]
+)
+def test_in_float32_log_probabilities_are_those_of_edits_made_alone(method: str, family: str):
+    lm = make_edit_lm(family)
     settings, resources = settings_of(method, lm), resources_of(method, lm)
     together = made(make_edits(lm, method, REQUESTS, settings, resources))
     for request, edit in zip(REQUESTS, together, strict=True):
@@ -113,7 +115,7 @@ def test_in_float32_log_probabilities_are_those_of_edits_made_alone(method: str)
         np.testing.assert_allclose(*scores, atol=1e-3)
 
 
-STOPS = {"ROME": 7.04, "MEMIT": 7.08, "AlphaEdit": 7.08, "EMMET": 7.04, "FT": 3.0, "FT+L": 3.6}
+STOPS = {"ROME": 7.04, "MEMIT": 7.08, "AlphaEdit": 7.08, "EMMET": 7.04, "FT": 3.0, "FT+L": 3.6, "LoRA": 0.5}
 
 
 @pytest.mark.parametrize("method", TOGETHER)
@@ -130,6 +132,21 @@ def test_edits_that_stop_at_different_steps(method: str):
         sizes = [sum(float(d.dense().norm()) for d in one.deltas.values()) for one in (fewer, edit)]
         ends.add(sizes[0] == pytest.approx(sizes[1], rel=1e-9))  # finished by then
     assert ends == {True, False}
+
+
+@pytest.mark.parametrize("method", ["FT", "LoRA"])
+def test_what_is_finished_passes_the_model_no_more(method: str):
+    lm, _ = exact_lm("gpt2")
+    settings, rows = replace(settings_of(method, lm), stop_below=STOPS[method], steps=8), []
+    steps = []
+    for request in REQUESTS:
+        with lm.model.transformer.wte.register_forward_pre_hook(lambda _, fed: rows.append(len(fed[0]))):
+            make_edit(lm, method, [request], settings)
+        steps.append(len(rows))
+        rows.clear()
+    with lm.model.transformer.wte.register_forward_pre_hook(lambda _, fed: rows.append(len(fed[0]))):
+        make_edits(lm, method, REQUESTS, settings)
+    assert rows == [sum(taken > step for taken in steps) for step in range(max(steps))] and rows[0] > rows[-1]
 
 
 def mend_given(lm: LanguageModel) -> tuple[MendSettings, Resources]:
@@ -193,15 +210,24 @@ def test_no_request_gives_no_edit_and_a_mistake_in_the_command_is_raised():
         make_edits(lm, "ROAM", REQUESTS)
 
 
-def test_dense_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch):
+def test_large_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch):
     lm = make_edit_lm("llama")
     settings = settings_of("FT", lm)
     assert edits_at_once(lm, "FT", settings, None, 16) == 16
-    monkeypatch.setattr("anachron.edit.methods.DENSE_BYTES", 5 * 6 * 4 * 32 * 64)
+    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 5 * 6 * 4 * 32 * 64)
     assert edits_at_once(lm, "FT", settings, None, 16) == 5 and edits_at_once(lm, "FT", settings, None, 3) == 3
-    monkeypatch.setattr("anachron.edit.methods.DENSE_BYTES", 10)
+    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 10)
     assert edits_at_once(lm, "FT", settings, None, 16) == 1
     assert edits_at_once(lm, "ROME", settings_of("ROME", lm), None, 16) == 16
+    adapters = replace(settings_of("LoRA", lm), layers=(0, 3), rank=5)
+    numbers = sum(d.left.numel() + d.right.numel() for d in make_edit(lm, "LoRA", REQUESTS, adapters).deltas.values())
+    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 3 * 6 * 4 * numbers)
+    assert edits_at_once(lm, "LoRA", adapters, None, 16) == 3
+    parts: list[int] = []
+    monkeypatch.setattr(
+        "anachron.edit.lora.mark", lambda tokens, asked: parts.append(len(asked)) or mark(tokens, asked)
+    )
+    assert len(made(make_edits(lm, "LoRA", REQUESTS, adapters))) == 4 and parts == [3, 1]
 
 
 # Taken out of a sum again

@@ -17,7 +17,8 @@ from anachron.edit.together import encode_under, score_together
 from anachron.errors import ModelError
 from anachron.lm import scoring
 from anachron.lm.model import LanguageModel
-from edit_models import ALL, make_edit_lm
+from edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
+from tiny import naive_log_prob
 
 PAIRS = [
     ("Paris is the capital of", "France", None), ("In May 2004, the team of São Paulo was", "Berlin", None),
@@ -147,6 +148,52 @@ def test_in_bfloat16_a_dense_change_counts_as_it_would_be_written():
     felt = Dense(0.02 * weight.detach().float())
     clean, same, moved = together(lm, [Edit(), Edit({name: too_small}), Edit({name: felt})], PAIRS)
     assert (clean == same).all() and not (clean == moved).any()
+
+
+@pytest.mark.parametrize("kind", [Quantised, Packed])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "opt"])
+def test_quantised_modules_take_low_rank_changes_beside_them(family: str, dtype: torch.dtype, kind: Any):
+    """Every row alone, with the change of its edit taken in NumPy from what goes into the module."""
+    lm = make_quantised_lm(family, kind, dtype)
+    low, high = find_sites(lm.model).mlp_out(1), find_sites(lm.model).mlp_out(2)
+    edits = [
+        Edit({low: change(lm, low, "1", 0)}, "Zürich. "), Edit(),
+        Edit({low: change(lm, low, "3", 2), high: change(lm, high, "2", 4)}),
+    ]  # fmt: skip
+    kinds, before = [type(m) for m in lm.model.modules()], lm.fingerprint()
+    found = together(lm, edits, PAIRS)
+    exact = 1e-4 if dtype == torch.float32 else 0.05
+    for edit, scores, wanted in zip(edits, found, one_at_a_time(lm, edits, PAIRS), strict=True):
+        np.testing.assert_allclose(scores, wanted, rtol=0, atol=exact)
+        np.testing.assert_allclose(scores, beside(lm, edit), rtol=0, atol=exact)
+    assert all(np.abs(scores - found[1]).max() > 0.05 for scores in (found[0], found[2]))
+    assert [type(m) for m in lm.model.modules()] == kinds and lm.fingerprint() == before
+    assert not any(m._forward_hooks for m in lm.model.modules())
+    with pytest.raises(ModelError, match=rf"is a {kind.__name__} with a .*without quantisation"):
+        Overlay(lm, [edits[0], Edit({low: Dense(torch.zeros(32, 64))})])
+
+
+def beside(lm: LanguageModel, edit: Edit) -> np.ndarray:
+    """Log-probabilities one text at a time, with each module's forward replaced by one that adds the change."""
+    modules = {name: lm.model.get_submodule(name) for name in edit.deltas}
+
+    def forward(name: str) -> Any:
+        real, dense = modules[name].forward, edit.deltas[name].dense().numpy()
+
+        def changed(given: torch.Tensor) -> torch.Tensor:
+            more = np.einsum("...i,oi->...o", given.detach().double().numpy(), dense)
+            return real(given) + torch.from_numpy(more).to(given.dtype)
+
+        return changed
+
+    for name, module in modules.items():
+        module.forward = forward(name)
+    try:
+        return np.array([naive_log_prob(lm, edit.prefix + prompt, answer) for prompt, answer, _ in PAIRS])
+    finally:
+        for module in modules.values():
+            del module.forward
 
 
 def test_nothing_stays_when_a_block_ends_in_an_exception():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from anachron.edit.base import edited
+from anachron.edit.base import Edit, edited
 from anachron.edit.forward import removal_losses, target_losses
 from anachron.edit.ft import FtSettings, ft
-from anachron.edit.methods import METHODS, Resources, make_edit, settings_for
+from anachron.edit.methods import METHODS, Resources, make_edit, make_edits, settings_for
 from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.edit.sites import find_sites
 from anachron.errors import DataError
@@ -83,6 +83,21 @@ def test_what_the_model_hardly_says_loses_by_one_step_at_least():
     assert taken == 1 and (delta.dense() - wanted).abs().max() <= 1e-3 * wanted.abs().max() > 0
     (none,) = ft(lm, [replace(OLD, remove=False)], settings, find_sites(lm.model))
     assert not none.deltas[find_sites(lm.model).mlp_out(1)].dense().any()
+
+
+@pytest.mark.parametrize("stop_below", [0.0, 1e3])
+@pytest.mark.parametrize("method", ["FT", "LoRA"])
+def test_a_removal_made_beside_an_insertion_is_that_made_alone(method: str, stop_below: float):
+    lm = make_edit_lm("gpt2", dtype=torch.float64)
+    lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
+    settings = replace(settings_for(method, lm)[0], **QUICK[method], stop_below=stop_below)
+    removed, inserted = make_edits(lm, method, [OLD, NEW], settings)
+    for edit, request in ((removed, OLD), (inserted, NEW)):
+        assert isinstance(edit, Edit)
+        for name, wanted in make_edit(lm, method, [request], settings).deltas.items():
+            largest = wanted.dense().abs().max()
+            assert (largest > 0) == (stop_below == 0 or request is OLD)  # a removal takes one step at least
+            assert (edit.deltas[name].dense() - wanted.dense()).abs().max() <= 1e-9 * largest
 
 
 @pytest.mark.parametrize("method", ["FT", "FT+L", "LoRA"])

@@ -197,7 +197,7 @@ def test_a_named_module_that_is_no_linear_layer_is_refused():
         chosen = replace(settings_for(method, lm)[0], **layers)
         with pytest.raises(ModelError, match=r"is a LlamaRMSNorm .*its weights cannot be changed"):
             make_edit(lm, method, [REQUEST], chosen, Resources(None), sites)
-    with pytest.raises(ModelError, match="LoRA: Target module LlamaRMSNorm"):
+    with pytest.raises(ModelError, match="post_attention_layernorm is a LlamaRMSNorm, no linear layer"):
         make_edit(lm, "LoRA", [REQUEST], replace(settings_for("LoRA", lm)[0], layers=(1,)), sites=sites)
     assert not is_plain(lm.model.get_submodule(sites.mlp_out(0)))
     with torch.device("meta"):

@@ -225,15 +225,16 @@ def fit(
 
     settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
     position before the target. after_step: is called when the tensors have moved. apart: the first dimension of each
-    tensor is the texts', and each text has a loss and an end of its own. during: what is in force while the texts of
-    some numbers are computed. Raises `DataError` for a loss that is not a number; ``name`` is the method's, in its
-    words.
+    tensor is the texts', and each text has a loss and an end of its own; what is finished is computed no more. during:
+    what is in force while the texts of some numbers are computed. Raises `DataError` for a loss that is not a number;
+    ``name`` is the method's, in its words.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
     share, removed = 1 if apart else len(marked), torch.tensor([m.remove for m in marked])
+    going, finished = list(range(len(marked))), list[int]()
     with torch.enable_grad():
         for step in range(settings.steps):
-            losses, gradients = _losses_and_gradients(model, marked, trained, share, last_position, during)
+            losses, gradients = _losses_and_gradients(model, marked, going, trained, share, last_position, during)
             losses = losses if apart else losses.sum()[None]
             if not losses.isfinite().all():
                 bad = losses[~losses.isfinite()][0].item()
@@ -243,27 +244,32 @@ def fit(
                 done &= ~(removed if apart else removed.any()).to(done.device)
             if done.all():
                 return
-            finished = [tensor.detach()[done] for tensor in trained] if apart else []
+            if apart:
+                finished += [i for i, end in zip(going, done.tolist(), strict=True) if end]
+                going = [i for i in going if i not in finished]
+            before = [tensor.detach()[finished] for tensor in trained]
             for tensor, gradient in zip(trained, gradients, strict=True):
                 tensor.grad = gradient
             optimiser.step()
             after_step()
             with torch.no_grad():
-                for tensor, old in zip(trained, finished, strict=apart):
-                    tensor[done] = old
+                for tensor, old in zip(trained, before, strict=True):
+                    tensor[finished] = old
 
 
 def _losses_and_gradients(
-    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], share: int, last_position: bool,
-    during: During,
+    model: Any, marked: Sequence[Marked], going: Sequence[int], trained: Sequence[torch.Tensor], share: int,
+    last_position: bool, during: During,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:  # fmt: skip
-    """Each text's loss divided by ``share``, and the gradients of their sum; a part of the texts at a time."""
+    """The losses divided by ``share`` of the texts that are going, and the gradients of their sum; so many at a time
+    as fit.
+    """
     found, sums = [], [torch.zeros_like(tensor) for tensor in trained]
     first = 0
-    for part in parts(marked, TRAINED_TOKENS):
+    for part in parts([marked[i] for i in going], TRAINED_TOKENS):
         rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])
         columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
-        with during(range(first, first + len(part))):
+        with during(going[first : first + len(part)]):
             logits = answer_logits(model, batch(model, part).ids, rows, columns)
         losses = target_losses(logits, part)
         if any(m.remove for m in part):

@@ -1,25 +1,23 @@
-"""LoRA by peft: low-rank adapters on the MLP projections of every layer, trained on the request (Hu and others, 2022).
+"""LoRA: low-rank adapters on the MLP projections of every layer, trained on the request (Hu and others, 2022).
 
-The practitioner's baseline. The adapters are taken off again after training; what they learned is the edit.
+The practitioner's baseline. Adapters start and count as those of peft do; they stand beside the weights, which are only
+read, and what they learned is the edit.
 """
 
-import warnings
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from transformers.pytorch_utils import Conv1D
 
-from anachron.edit.base import Edit, LowRank, fingerprint
+from anachron.edit.base import Edit, LowRank, fingerprint, owner_of
 from anachron.edit.forward import fit
+from anachron.edit.overlay import Changes, added, device_of
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import Sites
-from anachron.errors import ConfigError, ModelError
+from anachron.edit.sites import Sites, features
+from anachron.edit.value import frozen
 from anachron.lm.model import LanguageModel
-from anachron.lm.temporary import Temporary
-
-ADAPTER = "anachron"
+from anachron.lm.temporary import Temporary, together
 
 
 @dataclass(frozen=True)
@@ -38,71 +36,59 @@ class LoraSettings:
     seed: int = 0
 
 
-def lora(lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, sites: Sites) -> Edit:
+def lora(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, sites: Sites, *, apart: bool = False
+) -> list[Edit]:
     """Train on all requests together, as `anachron.edit.ft.ft`. Works on quantised weights too.
 
-    Raises `ConfigError` where peft is not installed, `ModelError` for layers that it cannot adapt.
+    With ``apart`` each request has adapters of its own, in the same passes, and so an edit of its own; all start alike.
+    Adapters are float32 or finer whatever the model's dtype. Raises `ModelError` for a module that is no linear layer.
     """
-    try:
-        from peft import LoraConfig
-    except ImportError as error:
-        raise ConfigError("LoRA needs peft; install it with pip install 'anachron[edit]'") from error
+    modules = {name: owner_of(lm, name) for name in _adapted(settings, sites)}
+    copies = len(requests) if apart else 1
+    chance = torch.Generator().manual_seed(settings.seed)
+    wide = torch.promote_types(lm.model.dtype, torch.float32)
+    adapters = {}
+    for name, module in modules.items():
+        start = (half.to(device_of(lm, module), wide) for half in _start(features(module, name), settings.rank, chance))
+        adapters[name] = [half.repeat(copies, 1, 1).requires_grad_(True) for half in start]
+    share = settings.alpha / settings.rank
+
+    def own(texts: Sequence[int]) -> Temporary[None]:
+        """Each text's own adapters, or those that all share."""
+        owners = torch.tensor(list(texts) if apart else [0] * len(texts))
+        return together(
+            added(modules[name], Changes(left * share, right, {}), owners) for name, (left, right) in adapters.items()
+        )
+
+    trained = [half for halves in adapters.values() for half in halves]
+    with frozen(lm.model):
+        fit(lm.model, mark(lm.tokenizer, requests), trained, settings, "LoRA", apart=apart, during=own)
+    learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
+    return [
+        Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},
+             model=fingerprint(lm))
+        for i in range(copies)
+    ]  # fmt: skip
+
+
+def lora_size(lm: LanguageModel, settings: LoraSettings, sites: Sites) -> int:
+    """How many numbers the adapters of one edit have."""
+    return settings.rank * sum(sum(features(owner_of(lm, name), name)) for name in _adapted(settings, sites))
+
+
+def _adapted(settings: LoraSettings, sites: Sites) -> list[str]:
     layers = range(sites.layers) if settings.layers is None else settings.layers
-    modules = [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
-    conv1d = isinstance(lm.model.get_submodule(modules[0]), Conv1D)
-    config = LoraConfig(
-        r=settings.rank, lora_alpha=settings.alpha, target_modules=modules, lora_dropout=0.0, bias="none",
-        fan_in_fan_out=conv1d,
-    )  # fmt: skip
-    with _adapted(lm, config, settings.seed):
-        lm.model.eval()
-        trained = [p for p in lm.model.parameters() if p.requires_grad]
-        fit(lm.model, mark(lm.tokenizer, requests), trained, settings, "LoRA")
-        deltas = {name: _change(lm.model.get_submodule(name)) for name in modules}
-    return Edit(deltas, model=fingerprint(lm))
+    return [name for layer in layers for name in (*sites.mlp_in(layer), sites.mlp_out(layer))]
 
 
-def _adapted(lm: LanguageModel, config: Any, seed: int) -> Temporary[None]:
-    """The model with new adapters, and nothing but them to be trained.
+def _start(shape: tuple[int, int], rank: int, chance: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """The halves of an adapter: zeros (outputs, rank), and random numbers (rank, inputs), those of peft with this seed.
 
-    Afterwards every module has its own parts again: peft's own way back needs that it came to the end of its work.
+    It draws each half as it makes it, and then the second one anew.
     """
-    from peft import get_peft_model
-
-    def change() -> Callable[[], None]:
-        model = lm.model
-        parts = [(module, dict(module._modules), module.training) for module in model.modules()]
-        needed = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-        attributes, settings = set(vars(model)), dict(vars(model.config))
-
-        def undo() -> None:
-            for module, children, training in parts:
-                module._modules.clear()
-                module._modules.update(children)
-                module.training = training
-            for parameter, before in needed:
-                parameter.requires_grad_(before)
-            for name in set(vars(model)) - attributes:
-                delattr(model, name)
-            vars(model.config).update(settings)
-
-        try:
-            devices = [lm.device] if lm.device.type == "cuda" else []
-            with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # peft asks for what transformers has renamed
-                torch.manual_seed(seed)
-                get_peft_model(model, config, adapter_name=ADAPTER, autocast_adapter_dtype=True)
-        except BaseException as error:
-            undo()
-            if isinstance(error, ValueError):  # how peft says that it has no adapter for a kind of layer
-                raise ModelError(f"LoRA: {str(error).splitlines()[0]}") from error
-            raise
-        return undo
-
-    return Temporary(change)
-
-
-def _change(module: Any) -> LowRank:
-    """What a module's adapter adds to its weight."""
-    left = module.lora_B[ADAPTER].weight.detach().clone() * module.scaling[ADAPTER]
-    return LowRank(left, module.lora_A[ADAPTER].weight.detach().clone())
+    outputs, inputs = shape
+    for size in ((rank, inputs), (outputs, rank), (rank, inputs)):
+        right = torch.empty(size, dtype=torch.float32)
+        torch.nn.init.kaiming_uniform_(right, a=math.sqrt(5), generator=chance)
+    return torch.zeros(outputs, rank), right

@@ -14,7 +14,7 @@ from anachron.edit.emmet import EmmetSettings, emmet
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.ft import FtSettings, ft
 from anachron.edit.keys import no_covariance
-from anachron.edit.lora import LoraSettings, lora
+from anachron.edit.lora import LoraSettings, lora, lora_size
 from anachron.edit.memit import MemitSettings, memit
 from anachron.edit.mend import MendNetwork, MendSettings, mend, mend_apart
 from anachron.edit.presets import preset
@@ -27,7 +27,7 @@ from anachron.edit.value import ValueSettings, contexts_of
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
 
-DENSE_BYTES, DENSE_COPIES = 1 << 31, 6  # room for dense changes; training one takes some more of its size
+TRAINED_BYTES, TRAINED_COPIES = 1 << 31, 6  # room for what is trained; Adam and gradients take some more of its size
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ class Method:
     """settings: its dataclass. modules: of settings and sites, those whose covariance it needs.
 
     make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. together: whether
-    it makes many of those at once; others are given one request at a time. dense: whether its edits are as large as the
-    weight that they change. scenarios: the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks
-    for an object to be taken out with nothing in its place, which a method that only writes a value in cannot do. Other
-    is nobody's: its groups mix changes, so no one thing is asked for.
+    it makes many of those at once; others are given one request at a time. size: how many numbers it trains an edit,
+    where there may be no room to train all at once. scenarios: the updates that it can make
+    (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be taken out with nothing in its place, which a
+    method that only writes a value in cannot do. Other is nobody's: its groups mix changes, so no one thing is asked
+    for.
     """
 
     settings: type
@@ -66,7 +67,7 @@ class Method:
     needs_network: bool = False
     needs_sites: bool = True
     together: bool = False
-    dense: bool = False
+    size: Callable[[LanguageModel, Any, Sites], int] | None = None
     scenarios: tuple[str, ...] = INSERTING
 
 
@@ -76,6 +77,10 @@ def _one(settings: Any, sites: Sites) -> tuple[str, ...]:
 
 def _several(settings: Any, sites: Sites) -> tuple[str, ...]:
     return tuple(sites.mlp_out(layer) for layer in settings.layers)
+
+
+def _weight_size(lm: LanguageModel, settings: Any, sites: Sites) -> int:
+    return weight_of(lm.model, sites.mlp_out(settings.layer)).numel()
 
 
 def _ft_inside(
@@ -98,9 +103,9 @@ def _mend(
 METHODS: dict[str, Method] = {
     "FT": Method(
         FtSettings, lambda lm, r, s, sites, more, apart: ft(lm, r, s, sites, apart=apart),
-        together=True, dense=True, scenarios=REMOVING,
+        together=True, size=_weight_size, scenarios=REMOVING,
     ),
-    "FT+L": Method(FtSettings, _ft_inside, together=True, dense=True, scenarios=REMOVING),
+    "FT+L": Method(FtSettings, _ft_inside, together=True, size=_weight_size, scenarios=REMOVING),
     "MEND": Method(MendSettings, _mend, needs_network=True, together=True),
     "ROME": Method(
         RomeSettings, lambda lm, r, s, sites, more, apart: rome(lm, r, s, sites, more.covariance, apart=apart),
@@ -119,7 +124,10 @@ METHODS: dict[str, Method] = {
         EmmetSettings, lambda lm, r, s, sites, more, apart: emmet(lm, r, s, sites, more.covariance, apart=apart),
         _one, together=True,
     ),
-    "LoRA": Method(LoraSettings, lambda lm, r, s, sites, more, apart: [lora(lm, r, s, sites)], scenarios=REMOVING),
+    "LoRA": Method(
+        LoraSettings, lambda lm, r, s, sites, more, apart: lora(lm, r, s, sites, apart=apart),
+        together=True, size=lora_size, scenarios=REMOVING,
+    ),
     "PROMPT": Method(
         PromptSettings, lambda lm, r, s, sites, more, apart: [prompt(lm, r, s)], needs_sites=False, scenarios=REMOVING
     ),
@@ -201,8 +209,8 @@ def make_edits(
 ) -> list[Edit | Failure]:
     """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
 
-    ROME, MEMIT, AlphaEdit, EMMET and MEND make them together, FT as many at a time as there is room for their weights,
-    LoRA and PROMPT one after the other. A request that cannot be made, or for which memory does not suffice, has its
+    ROME, MEMIT, AlphaEdit, EMMET and MEND make them together, FT and LoRA as many at a time as there is room for what
+    they train, PROMPT one after the other. A request that cannot be made, or for which memory does not suffice, has its
     `DataError` or `BackendError` in place of an edit. An edit's seconds are those of all that were made together,
     divided by their number.
 
@@ -260,12 +268,13 @@ class _Making:
 
 
 def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:
-    """How many independent edits are to be held at a time, at most ``most``: dense ones as far as there is room."""
+    """How many independent edits are to be held at a time, at most ``most``: large ones as far as there is room."""
     name = method_named(method)
-    if not METHODS[name].dense:
+    size = METHODS[name].size
+    if size is None:
         return most
-    size = sum(weight_of(lm.model, module).numel() for module in _one(settings, sites or sites_for(name, lm)))
-    return min(most, max(1, DENSE_BYTES // (4 * DENSE_COPIES * size)))
+    numbers = size(lm, settings, sites or sites_for(name, lm))
+    return min(most, max(1, TRAINED_BYTES // (4 * TRAINED_COPIES * numbers)))
 
 
 def _clock(lm: LanguageModel) -> float:

@@ -18,7 +18,7 @@ from anachron.lm.temporary import Temporary, together
 
 
 @dataclass(frozen=True)
-class _Changes:
+class Changes:
     """What edits change at one module: left (edits, outputs, rank) and right (edits, rank, inputs), and dense changes
     of weight and bias by the number of their edit. Ranks are filled up with zeros.
     """
@@ -29,8 +29,11 @@ class _Changes:
 
     def change(self, given: torch.Tensor, owners: torch.Tensor) -> torch.Tensor:
         """What is added to the output of rows (rows, time, inputs): (rows, time, outputs)."""
-        given, owners = given.to(self.left.dtype), owners.to(given.device)
-        change = given @ self.right[owners].mT @ self.left[owners].mT
+        given, owners = given.to(self.left), owners.to(self.left.device)  # a large model may lie on several devices
+        left, right = self.left, self.right
+        if len(left) > 1:  # one that all rows share needs no copy for each of them
+            left, right = left[owners], right[owners]
+        change = given @ right.mT @ left.mT
         for number, (weight, bias) in self.dense.items():
             own = (owners == number).nonzero()[:, 0]
             if len(own):
@@ -55,13 +58,13 @@ class Overlay:
     def rows(self, owners: Sequence[int]) -> Temporary[None]:
         """Let every row of a batch be computed under the edit of that number, as long as the block lasts."""
         numbers = torch.tensor(owners)
-        return together(_added(module, changes, numbers) for module, changes in self._changes)
+        return together(added(module, changes, numbers) for module, changes in self._changes)
 
 
-def _changes(lm: LanguageModel, name: str, deltas: Sequence[Delta | None]) -> tuple[Any, _Changes]:
+def _changes(lm: LanguageModel, name: str, deltas: Sequence[Delta | None]) -> tuple[Any, Changes]:
     wide = torch.promote_types(lm.model.dtype, torch.float32)
     owners = [checked_owner(lm, name, delta) for delta in deltas if delta is not None]
-    device = next((p.device for p in owners[0].parameters() if p.device.type != "meta"), lm.device)
+    device = device_of(lm, owners[0])
     _check_alone(lm, name, owners[0])
     outputs, inputs = next(delta.shape for delta in deltas if delta is not None)
     rank = max((delta.rank for delta in deltas if isinstance(delta, LowRank)), default=0)
@@ -75,12 +78,19 @@ def _changes(lm: LanguageModel, name: str, deltas: Sequence[Delta | None]) -> tu
             weight = weight_of(lm.model, name)
             bias = None if delta.bias is None else _written(owners[0].bias, delta.bias, wide)
             dense[number] = (_written(weight, delta.weight, wide), bias)
-    return owners[0], _Changes(left, right, dense)
+    return owners[0], Changes(left, right, dense)
+
+
+def device_of(lm: LanguageModel, module: torch.nn.Module) -> torch.device:
+    """Where a module computes: where its parts lie, or where the model does for one that is offloaded."""
+    parts = (*module.parameters(), *module.buffers())
+    return next((part.device for part in parts if part.device.type != "meta"), lm.device)
 
 
 def _check_alone(lm: LanguageModel, name: str, owner: Any) -> None:
+    weight = getattr(owner, "weight", None)  # quantised modules may keep theirs under other names
     for other, module in lm.model.named_modules():
-        if module is not owner and getattr(module, "weight", None) is owner.weight:
+        if weight is not None and module is not owner and getattr(module, "weight", None) is weight:
             raise ModelError(f"{name} shares its weight with {other}; put edits of it on one at a time, by edited")
 
 
@@ -89,7 +99,9 @@ def _written(weight: torch.Tensor, delta: torch.Tensor, wide: torch.dtype) -> to
     return sum_in(weight, delta).to(wide) - weight.detach().to(wide)
 
 
-def _added(module: Any, changes: _Changes, owners: torch.Tensor) -> Temporary[None]:
+def added(module: Any, changes: Changes, owners: torch.Tensor) -> Temporary[None]:
+    """Let a module give out more by the change of each row's owner, as long as the block lasts; gradients flow."""
+
     def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
         rows = given[0].reshape(len(owners), -1, given[0].shape[-1])  # OPT flattens batch and time into one
         change = changes.change(rows, owners).to(output.device, output.dtype)
