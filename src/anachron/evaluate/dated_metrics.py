@@ -35,8 +35,9 @@ ABOUT = ("subject_label", "relation_label", "object_label", "start", "end")
 BY_DATE_SCHEMA = {
     "mode": pl.String(),
     "method": pl.String(),
+    "kind": pl.String(),
     "bin": pl.Int64(),
-    **dict.fromkeys(["years_low", "years_high"], pl.Float64()),
+    **dict.fromkeys(["years_low", "years_high", "years"], pl.Float64()),
     **dict.fromkeys(["n", "updates"], pl.Int64()),
     **dict.fromkeys(["bleedover", "bleedover_low", "bleedover_high"], pl.Float64()),
 }
@@ -149,15 +150,17 @@ def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
 
 
 def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
-    """Mean bleedover of neighbour facts behind a date, by how far that date is from the change, per mode and method.
+    """Mean bleedover of neighbour facts behind a date, by how far that date is from the change.
 
     neighbours: the run's table ``dated_neighbours``. Bleedover is the probability that a true object lost,
     -min(after - before, 0), 0 to 1. Bins lie between `EDGES` (years, below 0 before the change) and hold their lower
     edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with the normal 95 %
     interval (null of one update): neighbours of one update depend on each other.
 
-    Returns the columns of `BY_DATE_SCHEMA`: ``years_low`` of the first bin and ``years_high`` of the last are null;
-    ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for a table that breaks its rules.
+    Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method, kind of neighbour (nearest, random) and bin.
+    ``years_low`` of the first bin and ``years_high`` of the last are null; ``years`` is the mean distance of the dates
+    in the bin; ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for a table that breaks its
+    rules.
     """
     facts = check_dated_neighbours(neighbours).drop_nulls(["before", "after"])
     number = np.searchsorted(EDGES, facts["distance"].to_numpy(), side="right")
@@ -167,12 +170,13 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
             pl.Series("bin", number + 1, pl.Int64),
             (pl.col("before") - pl.col("after")).clip(lower_bound=0.0).alias("loss"),
         )
-        .group_by(*KEYS, "bin", maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col("loss").mean())
+        .group_by(*KEYS, "kind", "bin", maintain_order=True)
+        .agg(pl.len().alias("n"), pl.col("distance").mean(), pl.col("loss").mean())
     )
     rows = []
-    for (mode, method, place), group in each.group_by("mode", "method", "bin", maintain_order=True):
+    for key, group in each.group_by("mode", "method", "kind", "bin", maintain_order=True):
         low, high = (None if np.isnan(end) else end for end in normal_mean(group["loss"].to_numpy()))
-        rows.append((mode, method, place, ends[place - 1], ends[place], group["n"].sum(), group.height,
+        years = np.average(group["distance"].to_numpy(), weights=group["n"].to_numpy())
+        rows.append((*key, ends[key[-1] - 1], ends[key[-1]], float(years), group["n"].sum(), group.height,
                      group["loss"].mean(), low, high))  # fmt: skip
-    return in_order(pl.DataFrame(rows, schema=BY_DATE_SCHEMA, orient="row"), facts, "bin")
+    return in_order(pl.DataFrame(rows, schema=BY_DATE_SCHEMA, orient="row"), facts, "kind", "bin")
