@@ -87,7 +87,7 @@ def king(subject: str, **changes: Any) -> EditCase:
     )
 
 
-ATLANTIS = king("Atlantis", start="2010-06-15", old_start="2006-03-01")
+ATLANTIS = king("Atlantis", start="2010-06-15", old_start="2006-03-01", relation_label="head of state")
 THULE = king("Thule", start="2010", old_start="2000")
 NOWHERE = king("Nowhere")  # nobody knows when
 CASES = CaseSet("kings", "wikifactdiff", (ATLANTIS, THULE, NOWHERE), {})
@@ -185,9 +185,10 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
     found = fact_metrics(table).filter(pl.col("granularity") == "global")
     assert found.height == 3 * 2
     for row in found.iter_rows(named=True):
-        (own,) = judged.filter(method=row["model"], case_id=row["fact_id"]).to_dicts()
+        method = row["model"].removeprefix("edited with ")
+        (own,) = judged.filter(method=method, case_id=row["fact_id"]).to_dicts()
         assert (row["win_rate"], row["robustness"]) == (own["win_rate_global"], own["robustness_global"])
-    thule = table.filter(model="PROMPT dated", fact_id="Thule", granularity="year").drop_nulls("time")
+    thule = table.filter(model="edited with PROMPT dated", fact_id="Thule", granularity="year").drop_nulls("time")
     assert thule.select("time", "status", "object_label", "start", "end").rows() == [
         (str(year), "correct" if year < 2010 else "incorrect", "Bran", "2000", "2010")
         for year in (*range(2001, 2010), 2011, 2012, 2013)
@@ -196,10 +197,11 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
     assert thule["alpha"][0] == pytest.approx((1.5 - 5.5) / 11, abs=0.01)  # middles in years from 2000; 11 years long
     priors = table.filter(pl.col("time").is_null(), pl.col("fact_id") == "Thule", pl.col("granularity") == "day")
     assert dict(priors.select("model", "logp").rows()) == pytest.approx(
-        {"unedited": math.log(0.8), "PROMPT": math.log(0.05), "PROMPT dated": math.log(0.3)}
+        {"unedited": math.log(0.8), "edited with PROMPT": math.log(0.05), "edited with PROMPT dated": math.log(0.3)}
     )
     study = make_study([table])
     assert study.about["subject_label"].to_list() == ["Atlantis", "Thule"]
+    assert study.about.select("relation_id", "relation_label").rows() == [("P35", "head of state"), ("P35", "P35")]
 
 
 def test_bleedover_by_date_of_the_table(kings: Evaluation):

@@ -31,7 +31,8 @@ EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and 
 SCORES = ["new_before", "old_before", "new_after", "old_after"]
 BESIDE = ("status", "reason", "scenario")
 
-ABOUT = ("subject_label", "relation_label", "object_label", "start", "end")
+EDITED_WITH = "edited with "  # before the name of a method in `past_scores`
+ABOUT = ("subject_label", "relation_id", "relation_label", "object_label", "start", "end")
 BY_DATE_SCHEMA = {
     "mode": pl.String(),
     "method": pl.String(),
@@ -88,22 +89,25 @@ def _shares(asked: pl.DataFrame) -> pl.DataFrame:
 def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
     """The past facts as a score table, so that `anachron report` shows their timelines before and after the edits.
 
-    dated, targets: the run's tables, of one mode. Each method is a model, and ``unedited`` another; an update is a fact
-    with its old object, from that one's start to T; those asked nothing before T are left out. ``logp`` is per token;
-    rows without a date have the score of the update prompt.
+    dated, targets: the run's tables, of one mode. The model before the edits is ``unedited``, and after those of a
+    method ``edited with METHOD``. An update is a fact with its old object, from that one's start to T; those asked
+    nothing before T are left out. ``logp`` is per token; rows without a date have the score of the update prompt.
     """
     cases = list(cases)
     with_past = set(dated.filter(pl.col("side") == "past")["case_id"])
     periods = {c.case_id: Period(c.old_start, c.start) for c in cases if c.case_id in with_past}
     facts = pl.DataFrame(
-        [(c.case_id, c.subject, c.relation, c.old, c.old_start, c.start) for c in cases if c.case_id in periods],
+        [
+            (c.case_id, c.subject, c.relation, c.relation_label or c.relation, c.old, c.old_start, c.start)
+            for c in cases if c.case_id in periods
+        ],
         schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
     )  # fmt: skip
     plain = targets.filter(pl.col("kind") == "update")
     columns = ["method", "case_id", "granularity", "time", "status"]
     rows = []
     for when in ("before", "after"):
-        of_method = pl.lit(UNEDITED).alias("method") if when == "before" else pl.col("method")
+        of_method = (pl.lit(UNEDITED) if when == "before" else pl.lit(EDITED_WITH) + pl.col("method")).alias("method")
         old = pl.col(f"old_{when}").log().alias("logp")
         side = pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect"))
         rows.append(dated.with_columns(side.alias("status")).select(of_method, *columns[1:], old))
