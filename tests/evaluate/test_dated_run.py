@@ -245,6 +245,17 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
         assert requests_for(replace(ATLANTIS, prompt="The king of {} is"), one.label) == asked
 
 
+def test_a_scenario_that_a_method_cannot_make_is_the_reason_whether_or_not_a_date_is_known():
+    archive = replace(NOWHERE, scenario="Archive", new=None, objects=(("Bran", "obsolete"),))
+    for case in (archive, replace(archive, start="2010")):
+        with pytest.raises(DataError, match="update Nowhere: ROME cannot make updates of the scenario Archive; FT,"):
+            requests_for(case, "ROME dated")
+    with pytest.raises(DataError, match="update Nowhere does not say when"):
+        requests_for(archive, "FT dated")
+    with pytest.raises(DataError, match="update Nowhere has no new object"):
+        requests_for(replace(NOWHERE, new=None), "FT dated")
+
+
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
     lm: Any = TableModel(table())
     run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path, ONE_BY_ONE)
@@ -340,6 +351,20 @@ def test_an_interrupted_run_ends_with_the_same_dated_scores(
     assert whole.dated is not None and whole.dated_neighbours is not None
     assert whole.dated.equals(cut.dated) and whole.dated_neighbours.equals(cut.dated_neighbours)
     assert pl.read_parquet(tmp_path / "cut" / "dated.parquet").equals(cut.dated)
+
+
+def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(lm: LanguageModel, tmp_path: Path):
+    """A mixed run: the group has no date of change, and would not be made if it had one."""
+    gone = replace(
+        FRANCE, case_id="3", scenario="Archive", start=None, new=None, objects=(("Jacques Chirac", "obsolete"),)
+    )
+    cases = CaseSet("mixed", "wikifactdiff", (*COUNTRIES.cases, gone), {})
+    settings = {"ROME": {"steps": 2, "contexts": [], "layer": 1}}
+    methods = plan(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
+    result = run_evaluation(lm, cases, methods, tmp_path, SETTINGS)
+    failed = result.updates.filter(status="failed")
+    assert failed.select("method", "case_id").rows() == [("ROME", "3"), ("ROME dated", "3")]
+    assert failed["reason"].n_unique() == 1 and "of the scenario Archive" in failed["reason"][0]
 
 
 def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Path):
