@@ -32,7 +32,7 @@ from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
 from anachron.probe.metrics import fact_metrics
 from anachron.probe.study import make_study
-from edit_models import make_edit_lm
+from edit_models import killed_after, make_edit_lm
 
 NO_EDIT = ""
 ERASES = "The king of {} is Cato. "  # what PROMPT puts before every prompt
@@ -337,16 +337,9 @@ def test_an_interrupted_run_ends_with_the_same_dated_scores(
 ):
     monkeypatch.setattr(run_module, "PART", 1)
     whole = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "whole", SETTINGS)
-    seen: list[int] = []
-
-    def stop(*_: Any) -> None:
-        seen.append(1)
-        if len(seen) == stop_after:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS,
-                       callbacks=run_module.Callbacks(progress=stop))  # fmt: skip
+                       callbacks=killed_after(stop_after))  # fmt: skip
     cut = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS)
     assert whole.dated is not None and whole.dated_neighbours is not None
     assert whole.dated.equals(cut.dated) and whole.dated_neighbours.equals(cut.dated_neighbours)
