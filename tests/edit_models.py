@@ -1,11 +1,13 @@
-"""Tiny models of more families than scoring needs, in any dtype."""
+"""Tiny models of more families than scoring needs, in any dtype, and runs of edits that are killed."""
 
+import itertools
 from typing import Any
 
 import torch
 import transformers
 
 from anachron.lm.model import LanguageModel
+from anachron.probe.run import Callbacks
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
 
 MORE = ("gptj", "gptneo", "opt", "opt-postnorm", "qwen2", "qwen3", "gemma3", "phi", "phi3", "olmo2", "bloom")
@@ -58,6 +60,17 @@ def make_quantised_lm(
 
 DEEP = {"num_hidden_layers": 4}
 DEEPER: dict[str, dict[str, Any]] = {"gpt2": {"n_layer": 4}}
+
+
+def killed_after(steps: int) -> Callbacks:
+    """Callbacks under which a run is interrupted when it reports progress for the time of this number."""
+    reported = itertools.count(1)
+
+    def stop(*_: Any) -> None:
+        if next(reported) == steps:
+            raise KeyboardInterrupt
+
+    return Callbacks(progress=stop)
 
 
 def _more(family: str, seed: int) -> Any:

@@ -150,6 +150,7 @@ def test_wikifactdiff_as_published(load):
         relation="P35",
         objects=(("Macron", "new"), ("Hollande", "obsolete")),
         popularity=9.5,
+        relation_label="head of state",
     )
     assert (found.cases[1].case_id, found.cases[1].popularity) == ("1", None)
 
@@ -187,6 +188,15 @@ def test_other_names_are_part_of_a_set_and_none_change_nothing(load):
     plain = load(update(objects=[macron, hollande]))
     assert load(update(objects=[macron | {"aliases": []}, hollande])).fingerprint() == plain.fingerprint()
     assert load(update(objects=[macron | {"aliases": ["M."]}, hollande])).fingerprint() != plain.fingerprint()
+
+
+def test_the_name_of_a_relation_is_no_part_of_a_set(load):
+    named = load(update())
+    plain = load(update(relation={"id": "P35"}))
+    assert plain.fingerprint() == named.fingerprint()
+    assert (named.cases[0].relation_label, plain.cases[0].relation_label) == ("head of state", None)
+    (case,) = load(update(relation={"label": "head of state"})).cases
+    assert case.relation == case.relation_label == "head of state"
 
 
 def test_a_count_holds_from_its_point_in_time(load):
@@ -494,6 +504,7 @@ def test_what_we_export_is_read(tmp_path):
     assert (found.format, len(found.cases)) == ("counterfact", len(edit_cases(table)[0]))
     case = found.cases[0]
     assert (case.subject, case.prompt, case.new, case.old, case.relation) == ("S", "who led {}?", "New", "Old", "P6")
+    assert case.relation_label == "leader"
     assert case.nearest == (NeighbourFact("who led T?", ("Old",), None, None, None),)
     assert (case.start, case.end, case.precision, case.old_start) == ("2005-06-07", "2010", "day", "2001-02-03")
 

@@ -137,38 +137,44 @@ def test_tables_that_break_their_rules_are_refused():
         judged([asked(), asked(method="FT", new_before=0.525)], [update(), update("FT")])
 
 
-def neighbour(number, distance, before=0.5, after=0.5, case_id="1", method="ROME", mode="independent"):
+def neighbour(number, distance, before=0.5, after=0.5, case_id="1", method="ROME", mode="independent", kind="nearest"):
     return {
-        "method": method, "mode": mode, "case_id": case_id, "kind": "nearest", "number": number, "granularity": "year",
+        "method": method, "mode": mode, "case_id": case_id, "kind": kind, "number": number, "granularity": "year",
         "time": f"{2017 + int(distance)}", "side": "past" if distance < 0 else "present", "distance": distance,
         "before": before, "after": after,
     }  # fmt: skip
 
 
+KINDS = ("nearest", "random")
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([-9.5, -5.0, -0.1, 0.0, 1.0, 2.0, 9.0]), LEVELS, LEVELS, st.sampled_from("123")),
+        st.tuples(
+            st.sampled_from([-9.5, -5.0, -0.1, 0.0, 1.0, 2.0, 9.0]), LEVELS, LEVELS, st.sampled_from("123"),
+            st.sampled_from(KINDS),
+        ),
         min_size=1, max_size=40,
     )
 )  # fmt: skip
 def test_bleedover_by_date_against_loops(drawn):
-    rows = [neighbour(n, d, before, after, case_id) for n, (d, before, after, case_id) in enumerate(drawn)]
+    rows = [neighbour(n, d, b, a, case_id, kind=kind) for n, (d, b, a, case_id, kind) in enumerate(drawn)]
     found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS))
     ends = [float("-inf"), *EDGES, float("inf")]
     expected = []
-    for place, (low, high) in enumerate(pairwise(ends), 1):
-        means = []
-        for case_id in "123":
-            lost = [max(0.0, b - a) for d, b, a, c in drawn if c == case_id and low <= d < high]
-            if lost:
-                means.append(mean(lost))
-        if means:
-            count = sum(low <= d < high for d, *_ in drawn)
-            half = 1.959963984540054 * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
-            expected.append((place, count, len(means), mean(means), half))
-    assert found.select("bin", "n", "updates").rows() == [e[:3] for e in expected]
-    for row, (*_, value, half) in zip(found.iter_rows(named=True), expected, strict=True):
+    for kind in KINDS:
+        for place, (low, high) in enumerate(pairwise(ends), 1):
+            inside = [(d, max(0.0, b - a), c) for d, b, a, c, k in drawn if k == kind and low <= d < high]
+            lost = [[loss for _, loss, c in inside if c == case_id] for case_id in "123"]
+            means = [mean(own) for own in lost if own]
+            if means:
+                years = mean(d for d, *_ in inside)
+                half = 1.959963984540054 * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
+                expected.append((kind, place, len(inside), len(means), years, mean(means), half))
+    assert found.select("kind", "bin", "n", "updates").rows() == [e[:4] for e in expected]
+    for row, (*_, years, value, half) in zip(found.iter_rows(named=True), expected, strict=True):
+        assert row["years"] == pytest.approx(years, abs=1e-12)
         assert row["bleedover"] == pytest.approx(value, abs=1e-15)
         if half is None:
             assert row["bleedover_low"] is None and row["bleedover_high"] is None
@@ -180,10 +186,12 @@ def test_bleedover_by_date_against_loops(drawn):
 def test_bins_of_bleedover_come_method_by_method_from_the_earliest_date():
     rows = [
         neighbour(0, 6.0, 0.5, 0.25), neighbour(0, -6.0, 0.5, 0.0), neighbour(1, 0.5, 0.5, 0.75),
-        neighbour(0, 1.0, 0.5, 0.5, method="FT"), neighbour(2, 1.0, 0.5, None, method="FT"),
+        neighbour(0, -6.0, 0.5, 0.25, kind="random"), neighbour(0, 1.0, 0.5, 0.5, method="FT"),
+        neighbour(2, 1.0, 0.5, None, method="FT"),
     ]  # fmt: skip
     found = bleedover_by_date(pl.DataFrame(rows, schema=DATED_NEIGHBOURS))
-    assert found.select("method", "years_low", "years_high", "n", "bleedover").rows() == [
-        ("ROME", None, -5.0, 1, 0.5), ("ROME", 0.0, 2.0, 1, 0.0), ("ROME", 5.0, None, 1, 0.25),
-        ("FT", 0.0, 2.0, 1, 0.0),
+    assert found.select("method", "kind", "years_low", "years_high", "n", "bleedover").rows() == [
+        ("ROME", "nearest", None, -5.0, 1, 0.5), ("ROME", "nearest", 0.0, 2.0, 1, 0.0),
+        ("ROME", "nearest", 5.0, None, 1, 0.25), ("ROME", "random", None, -5.0, 1, 0.25),
+        ("FT", "nearest", 0.0, 2.0, 1, 0.0),
     ]  # fmt: skip

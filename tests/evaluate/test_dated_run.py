@@ -32,7 +32,7 @@ from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
 from anachron.probe.metrics import fact_metrics
 from anachron.probe.study import make_study
-from edit_models import make_edit_lm
+from edit_models import killed_after, make_edit_lm
 
 NO_EDIT = ""
 ERASES = "The king of {} is Cato. "  # what PROMPT puts before every prompt
@@ -87,7 +87,7 @@ def king(subject: str, **changes: Any) -> EditCase:
     )
 
 
-ATLANTIS = king("Atlantis", start="2010-06-15", old_start="2006-03-01")
+ATLANTIS = king("Atlantis", start="2010-06-15", old_start="2006-03-01", relation_label="head of state")
 THULE = king("Thule", start="2010", old_start="2000")
 NOWHERE = king("Nowhere")  # nobody knows when
 CASES = CaseSet("kings", "wikifactdiff", (ATLANTIS, THULE, NOWHERE), {})
@@ -185,9 +185,10 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
     found = fact_metrics(table).filter(pl.col("granularity") == "global")
     assert found.height == 3 * 2
     for row in found.iter_rows(named=True):
-        (own,) = judged.filter(method=row["model"], case_id=row["fact_id"]).to_dicts()
+        method = row["model"].removeprefix("edited with ")
+        (own,) = judged.filter(method=method, case_id=row["fact_id"]).to_dicts()
         assert (row["win_rate"], row["robustness"]) == (own["win_rate_global"], own["robustness_global"])
-    thule = table.filter(model="PROMPT dated", fact_id="Thule", granularity="year").drop_nulls("time")
+    thule = table.filter(model="edited with PROMPT dated", fact_id="Thule", granularity="year").drop_nulls("time")
     assert thule.select("time", "status", "object_label", "start", "end").rows() == [
         (str(year), "correct" if year < 2010 else "incorrect", "Bran", "2000", "2010")
         for year in (*range(2001, 2010), 2011, 2012, 2013)
@@ -196,10 +197,11 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
     assert thule["alpha"][0] == pytest.approx((1.5 - 5.5) / 11, abs=0.01)  # middles in years from 2000; 11 years long
     priors = table.filter(pl.col("time").is_null(), pl.col("fact_id") == "Thule", pl.col("granularity") == "day")
     assert dict(priors.select("model", "logp").rows()) == pytest.approx(
-        {"unedited": math.log(0.8), "PROMPT": math.log(0.05), "PROMPT dated": math.log(0.3)}
+        {"unedited": math.log(0.8), "edited with PROMPT": math.log(0.05), "edited with PROMPT dated": math.log(0.3)}
     )
     study = make_study([table])
     assert study.about["subject_label"].to_list() == ["Atlantis", "Thule"]
+    assert study.about.select("relation_id", "relation_label").rows() == [("P35", "head of state"), ("P35", "P35")]
 
 
 def test_bleedover_by_date_of_the_table(kings: Evaluation):
@@ -241,6 +243,17 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
         asked = [EditRequest(prompt, "Atlantis", "Cato")]
         assert requests_for(ATLANTIS, one.label) == asked
         assert requests_for(replace(ATLANTIS, prompt="The king of {} is"), one.label) == asked
+
+
+def test_a_scenario_that_a_method_cannot_make_is_the_reason_whether_or_not_a_date_is_known():
+    archive = replace(NOWHERE, scenario="Archive", new=None, objects=(("Bran", "obsolete"),))
+    for case in (archive, replace(archive, start="2010")):
+        with pytest.raises(DataError, match="update Nowhere: ROME cannot make updates of the scenario Archive; FT,"):
+            requests_for(case, "ROME dated")
+    with pytest.raises(DataError, match="update Nowhere does not say when"):
+        requests_for(archive, "FT dated")
+    with pytest.raises(DataError, match="update Nowhere has no new object"):
+        requests_for(replace(NOWHERE, new=None), "FT dated")
 
 
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
@@ -324,20 +337,27 @@ def test_an_interrupted_run_ends_with_the_same_dated_scores(
 ):
     monkeypatch.setattr(run_module, "PART", 1)
     whole = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "whole", SETTINGS)
-    seen: list[int] = []
-
-    def stop(*_: Any) -> None:
-        seen.append(1)
-        if len(seen) == stop_after:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS,
-                       callbacks=run_module.Callbacks(progress=stop))  # fmt: skip
+                       callbacks=killed_after(stop_after))  # fmt: skip
     cut = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS)
     assert whole.dated is not None and whole.dated_neighbours is not None
     assert whole.dated.equals(cut.dated) and whole.dated_neighbours.equals(cut.dated_neighbours)
     assert pl.read_parquet(tmp_path / "cut" / "dated.parquet").equals(cut.dated)
+
+
+def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(lm: LanguageModel, tmp_path: Path):
+    """A mixed run: the group has no date of change, and would not be made if it had one."""
+    gone = replace(
+        FRANCE, case_id="3", scenario="Archive", start=None, new=None, objects=(("Jacques Chirac", "obsolete"),)
+    )
+    cases = CaseSet("mixed", "wikifactdiff", (*COUNTRIES.cases, gone), {})
+    settings = {"ROME": {"steps": 2, "contexts": [], "layer": 1}}
+    methods = plan(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
+    result = run_evaluation(lm, cases, methods, tmp_path, SETTINGS)
+    failed = result.updates.filter(status="failed")
+    assert failed.select("method", "case_id").rows() == [("ROME", "3"), ("ROME dated", "3")]
+    assert failed["reason"].n_unique() == 1 and "of the scenario Archive" in failed["reason"][0]
 
 
 def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Path):

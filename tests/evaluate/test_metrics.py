@@ -121,6 +121,19 @@ def test_a_failed_update_is_counted_and_never_given_the_clean_models_score():
     assert (clean["done"], clean["failed"], clean["efficacy_difference_n"]) == (2, 0, 2)
 
 
+def test_seconds_of_edits_made_together_have_no_interval():
+    """Sixteen share one time and a seventeenth has its own: 0 would be wrong, and so would the spread of 17 numbers."""
+    apart = [update(case_id=str(n), seconds=1 + n / 8) for n in range(3)]
+    shared = [update(method="ft", case_id=str(n), seconds=0.25 if n < 16 else 0.5) for n in range(17)]
+    found = {row["method"]: row for row in summarise(update_metrics(*tables([], [], apart + shared))).to_dicts()}
+    assert (found["rome"]["seconds_low"], found["rome"]["seconds_high"]) == (
+        pytest.approx(1.125 - 1.96 * 0.125 / sqrt(3), abs=1e-4), pytest.approx(1.125 + 1.96 * 0.125 / sqrt(3), abs=1e-4)
+    )  # fmt: skip
+    assert found["ft"]["seconds"] == pytest.approx((16 * 0.25 + 0.5) / 17) and found["ft"]["seconds_n"] == 17
+    assert all(found[name][f"seconds_{end}"] is None for name in ("ft", "unedited") for end in ("low", "high"))
+    assert found["ft"]["fluency_low"] == found["ft"]["fluency_high"] == 4.0  # the same, but each of its own
+
+
 def test_all_updates_may_have_failed():
     row = summarise(update_metrics(*tables([], [], [update(status="failed", fluency=None)]))).row(1, named=True)
     assert (row["done"], row["failed"]) == (0, 1)
@@ -214,7 +227,8 @@ def check_summary(row, name, values):
     n = len(values)
     assert row[f"{name}_n"] == n
     assert row[name] == pytest.approx(mean(values), abs=1e-12)
-    if n == 0 or (n == 1 and name != "efficacy_success"):
+    together = name == "seconds" and len(set(values)) < n
+    if n == 0 or together or (n == 1 and name != "efficacy_success"):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
     if name == "efficacy_success":

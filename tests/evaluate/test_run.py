@@ -23,7 +23,7 @@ from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
-from edit_models import make_edit_lm
+from edit_models import killed_after, make_edit_lm
 from tiny import naive_log_prob
 
 FAST = {"ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2}}
@@ -244,16 +244,9 @@ def test_an_interrupted_run_ends_with_the_same_scores(
     monkeypatch.setattr(grown, "KEPT", 1)
     settings = replace(SETTINGS, mode=mode)
     run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "whole", settings)
-    seen: list[int] = []
-
-    def stop(*_: Any) -> None:
-        seen.append(1)
-        if len(seen) == stop_after:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "cut", settings,
-                       callbacks=run_module.Callbacks(progress=stop))  # fmt: skip
+                       callbacks=killed_after(stop_after))  # fmt: skip
     run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "cut", settings)
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
 

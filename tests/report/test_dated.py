@@ -1,20 +1,25 @@
-"""The table of present and past and its figure: every cell and point against the numbers they stand for."""
+"""The table of present and past, its figure and that of bleedover by date: every cell and point against its number."""
 
 from io import StringIO
+from itertools import pairwise
+from math import sqrt
+from statistics import mean, stdev
 
 import polars as pl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
+from matplotlib.text import Text
 from rich.console import Console
 
 from anachron.errors import DataError
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, dated_metrics
+from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED as COLUMNS
 from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES
 from anachron.report.edits import DATED, edits_latex, edits_markdown, edits_table, printed
 from anachron.report.evaluation import write_dated
+from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past
 
 METHODS = ("FT", "ROME", "ROME dated")
@@ -125,15 +130,98 @@ def test_the_figure_says_which_method_is_which(modes):
     assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 
 
+def asked(methods=METHODS, modes=("independent",), kinds=("nearest", "random")):
+    """Neighbours of three updates on four dates each; a method loses the more, the later it comes and the date is."""
+    return [
+        {"method": method, "mode": mode, "case_id": str(case), "kind": kind, "number": number, "granularity": "day",
+         "time": f"day {years}", "side": "past" if years < 0 else "present", "distance": years, "before": 0.75,
+         "after": 0.75 - 0.015625 * (1 + methods.index(method)) * (1 + case) * (number + years / 8 + 0.5)}
+        for mode in modes for method in methods for case in range(3) for kind in kinds for number in range(2)
+        for years in (-6.5 + number, -2.0, 0.25, 3.0 - case)
+    ]  # fmt: skip
+
+
+def drawn_by(panel, method):
+    """(x, y) of a method's marks, and the ends (low, high) of their intervals."""
+    (line,) = [line for line in panel.lines if line.get_label() == method]
+    (spans,) = [c for c in panel.collections if c.get_label() == f"_interval {method}"]
+    return line.get_xydata().tolist(), [(low[1], high[1]) for low, high in spans.get_segments()]
+
+
+def test_every_mark_of_bleedover_by_date_against_the_rows():
+    rows = asked(modes=("batch", "sequential"))
+    figure = by_date(bleedover_by_date(pl.DataFrame(rows, DATED_NEIGHBOURS)))
+    panels = {panel.get_title(loc="left"): panel for panel in figure.axes}
+    assert list(panels) == [
+        f"{kind} facts, {mode}" for mode in ("batch", "sequential") for kind in ("nearest", "random")
+    ]
+    for title, panel in panels.items():
+        kind, mode = title.replace(" facts,", "").split()
+        for method in METHODS:
+            own = [r for r in rows if (r["kind"], r["mode"], r["method"]) == (kind, mode, method)]
+            points, spans = drawn_by(panel, method)
+            expected = []
+            for low, high in ((-99, -5), (-5, -2), (-2, 0), (0, 2), (2, 5), (5, 99)):
+                inside = [r for r in own if low <= r["distance"] < high]
+                lost = [[max(0.0, r["before"] - r["after"]) for r in inside if r["case_id"] == case] for case in "012"]
+                if means := [mean(each) for each in lost if each]:
+                    half = 1.959963984540054 * stdev(means) / sqrt(len(means)) if len(means) > 1 else None
+                    expected.append((mean(r["distance"] for r in inside), mean(means), half))
+            assert points == [pytest.approx((x, y)) for x, y, _ in expected]
+            assert spans == [pytest.approx((y - half, y + half)) for _, y, half in expected if half is not None]
+        assert panel.get_ylim() == figure.axes[0].get_ylim() and panel.get_ylim()[0] == 0
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["the change", *METHODS]
+
+
+def test_marks_of_several_methods_at_one_date_are_apart_on_paper_and_look_as_in_the_other_figure():
+    figure = by_date(bleedover_by_date(pl.DataFrame(asked(), DATED_NEIGHBOURS)))
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    first = [lines[m].get_transform().transform(lines[m].get_xydata())[0][0] for m in METHODS]
+    assert [b - a for a, b in pairwise(first)] == [pytest.approx(2.5 / 72 * figure.dpi)] * 2
+    others = {line.get_label(): line for line in present_and_past(summary()).axes[0].lines}
+    for method in METHODS:
+        one, other = (
+            (line.get_color(), line.get_marker(), line.get_markerfacecolor())
+            for line in (lines[method], others[method])
+        )
+        assert one == other
+
+
+def test_texts_of_bleedover_by_date_stay_on_the_sheet_and_apart(monkeypatch):
+    methods = tuple(f"{name}{variant}" for name in ("FT", "FT+L", "ROME", "AlphaEdit") for variant in ("", " dated"))
+    figure = by_date(bleedover_by_date(pl.DataFrame(asked(methods, ("batch", "sequential")), DATED_NEIGHBOURS)))
+    texts = []  # those that reach the paper
+    draw = Text.draw
+    monkeypatch.setattr(Text, "draw", lambda text, renderer: (texts.append(text), draw(text, renderer))[1])
+    FigureCanvasAgg(figure).draw()
+    boxes = [text.get_window_extent() for text in texts if text.get_visible() and text.get_text()]
+    assert len(boxes) > 20
+    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
+    assert all(box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+
+
+def test_one_kind_of_neighbour_is_a_figure_of_a_column_and_none_is_no_figure():
+    alone = by_date(bleedover_by_date(pl.DataFrame(asked(("FT",), kinds=("random",)), DATED_NEIGHBOURS)))
+    assert [p.get_title(loc="left") for p in alone.axes] == ["random facts"] and alone.get_figwidth() == 3.3
+    with pytest.raises(DataError, match="figure bleedover_by_date: nothing to draw"):
+        by_date(bleedover_by_date(pl.DataFrame([], DATED_NEIGHBOURS)))
+
+
 def test_files_of_a_run(tmp_path):
     found, notes = write_dated(*tables(), tmp_path)
     assert notes == [] and found.equals(summary())
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
-        "bleedover_by_date.csv", "dated_metrics.parquet", "latex/present_and_past.tex", "markdown/present_and_past.md",
-        "present_and_past.csv", "present_and_past.parquet", "present_and_past.pdf", "present_and_past.svg",
+        "bleedover_by_date.csv", "bleedover_by_date.pdf", "bleedover_by_date.svg", "dated_metrics.parquet",
+        "latex/present_and_past.tex", "markdown/present_and_past.md", "present_and_past.csv",
+        "present_and_past.parquet", "present_and_past.pdf", "present_and_past.svg",
     ]  # fmt: skip
     assert (tmp_path / "present_and_past.csv").read_text() == summary().write_csv()
     nothing = tables()[0].filter(pl.col("side") == "present")
     _, notes = write_dated(nothing, *tables()[1:], tmp_path)
     assert len(notes) == 1 and notes[0].startswith("no figure of present and past: ")
     assert not (tmp_path / "present_and_past.svg").exists()
+    dated, neighbours, updates = tables()
+    _, notes = write_dated(dated, neighbours.clear(), updates, tmp_path)
+    assert len(notes) == 1 and notes[0].startswith("no figure of bleedover by date: ")
+    assert not (tmp_path / "bleedover_by_date.svg").exists()

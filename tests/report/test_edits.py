@@ -100,6 +100,14 @@ def test_what_was_not_measured_at_all_is_said_once():
     assert edit_notes(without)[2:] == ["not measured: Fluency"]
 
 
+def test_seconds_without_an_interval_are_explained():
+    together = published(seconds_low=None, seconds_high=None)
+    note = "Seconds without an interval: edits made together share their time"
+    assert printed(together)["Seconds ↓"].to_list()[1:] == ["1.40 ± 0.00", "4.90"]
+    assert edit_notes(together)[2:] == [note] and note not in edit_notes(published())
+    assert note not in edit_notes(published(seconds_low=None, seconds_high=None, seconds_n=1))
+
+
 def test_modes_are_sections_and_each_is_named_once():
     both = pl.concat([published(), published().with_columns(pl.lit("batch").alias("mode"))])
     lines = shown(edits_table(both))

@@ -214,6 +214,21 @@ def test_positions_before_the_common_era_have_no_gap():
     assert position(Date.parse("-0044").first_day) == -43
 
 
+@pytest.mark.parametrize(
+    ("models", "edits", "title"),
+    [
+        (("unedited", "edited with FT"), True, "Past facts before and after edits"),
+        (("unedited",), False, "What unedited believes about when facts hold"),
+        (("fir-1b", "edited with FT"), False, "What fir-1b and edited with FT believe about when facts hold"),
+    ],
+)
+def test_facts_before_and_after_edits_are_known_by_the_unedited_model(models, edits, title):
+    study = synthetic_study(4, runs=[(name, "raw", "none", 1.0) for name in models], resamples=20)
+    data = page_data(study, written_of(study), [])
+    assert (data["edits"], data["title"]) == (edits, title)
+    assert ("<b>unedited</b> is the model before the updates" in render(data)) == edits
+
+
 def test_worst_errors_are_the_farthest_lost_years():
     study = synthetic_study(60, seed=2, runs=RUNS[4:7])
     data = page_data(study, written_of(study), [])

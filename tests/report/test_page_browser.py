@@ -9,7 +9,7 @@ from anachron.core.dates import Date
 from anachron.probe.catalogue import make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes
-from anachron.report.page.data import page_data
+from anachron.report.page.data import page_data, position
 from anachron.report.page.render import render
 from studies import RUNS, synthetic_scores
 
@@ -511,6 +511,9 @@ def test_nothing_is_wider_than_a_phone(browser, address):
     page.goto(address)
     page.wait_for_selector("html[data-charts=drawn]")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "<br>" in page.evaluate("document.querySelector('#analysis-alpha .chart').layout.xaxis.title.text")
+    for box in (title.bounding_box() for title in page.locator(".analysis .xtitle").all()):
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
     page.locator("#facts-table tbody tr").first.tap()
     page.wait_for_selector("#timeline-chart[data-fact]")
     assert page.evaluate("document.getElementById('timeline').scrollWidth") <= 390
@@ -558,3 +561,68 @@ def test_nothing_went_wrong_meanwhile(opened, address):
         address,
         address.rpartition("/")[0] + "/x",  # what the test of the policy asked for
     }
+
+
+EDITED = ("unedited", "edited with FT", "edited with FT dated")
+LABELS = "#timeline-chart :is(.annotation-text, .xtick text, .ytick text)"
+
+
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory):
+    """A page of past facts before and after two kinds of edits, which take 2 and 8 nats, and its study."""
+    scores = synthetic_scores(12, seed=3, runs=[(name, "raw", "none", 1.0) for name in EDITED])
+    lost = pl.col("model").replace_strict(dict(zip(EDITED, (0.0, 2.0, 8.0), strict=True)))
+    study = make_study([scores.with_columns(pl.col("logp") - lost)], resamples=100)
+    made, left_out = make_tables(study)
+    data = page_data(study, Written(made, study_notes(study), left_out, {}, {}), [{"name": "past", "record": None}])
+    path = tmp_path_factory.mktemp("edited") / "index.html"
+    path.write_bytes(render(data).encode())
+    return path.as_uri(), study
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_past_facts_are_shown_before_and_after_edits(browser, edited, width):
+    address, study = edited
+    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    seen = Seen(page)
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    assert page.inner_text("h1") == "Past facts before and after edits"
+    page.locator("#facts-table tbody tr", has_text="Object 2").first.click()
+    wait_for_timeline(page, "fact0002")
+    assert [box.is_checked() for box in page.locator("#timeline-runs input").all()] == [True] * 3
+    assert page.locator("#timeline-chart .annotation-text").all_text_contents() == [f"{m} by year" for m in EDITED]
+    for panel, run in zip(marks(page), range(3), strict=True):
+        check_panel(panel, expected_marks(study, run, "fact0002", "year"))
+    every = [
+        score for run in range(3) for own in expected_marks(study, run, "fact0002", "year").values() for score in own
+    ]
+    axes = page.evaluate(
+        f"Object.entries({CHART}.layout).filter(([k]) => k.startsWith('yaxis')).map(([, a]) => a.range)"
+    )
+    assert len(axes) == 3 and axes.count(axes[0]) == 3  # one scale, which holds every score
+    assert axes[0][0] < min(every) and axes[0][1] > max(every)
+    end = study.about.filter(pl.col("fact_id") == "fact0002")["end"][0]
+    lines = page.evaluate(
+        f"{CHART}.layout.shapes.filter(s => s.type === 'line').map(s => [s.x0, s.x1, s.xref, s.yref])"
+    )
+    place = position(Date.from_day_number(Date.parse(end).last_day + 1).first_day)
+    assert lines == [[pytest.approx(place, abs=1e-3)] * 2 + [f"x{n}", f"y{n} domain"] for n in ("", 2, 3)]
+    assert "its end, the change" in page.inner_text("#timeline-legend")
+    boxes = [label.bounding_box() for label in page.locator(LABELS).all()]
+    boxes = [(b["x"], b["y"], b["x"] + b["width"], b["y"] + b["height"]) for b in boxes]
+    assert len(boxes) > 8 and all(left >= 0 and right <= width for left, _, right, _ in boxes)
+    over = [
+        (a, b)
+        for n, a in enumerate(boxes)
+        for b in boxes[:n]
+        if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    ]
+    assert over == []
+    page.evaluate(f"Plotly.relayout('timeline-chart', {{'xaxis.range': [{place - 0.4}, {place + 0.4}]}})")
+    until(page, f"{CHART}.layout.xaxis3.ticktext.every(t => /^[A-Z][a-z]+ \\d+$/.test(t))")  # months, in every panel
+    page.uncheck("#timeline-runs input[value='1']")
+    wait_for_timeline(page, "fact0002")
+    assert len(marks(page)) == 2
+    assert seen.errors == []
+    page.context.close()

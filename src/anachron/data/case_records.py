@@ -37,7 +37,7 @@ class EditCase:
         the file does not say. ``""``: the file gives an empty one.
     generalization: other prompts that the new object must complete.
     nearest, random: facts to be left alone, those nearest to the subject and some drawn from the whole data set.
-    relation: its id, else its label.
+    relation: its id, else its label. relation_label: its label, where the file gives one; only shown to people.
     objects: all (label, decision) of the group; decisions are those of `anachron.core.scenarios.DECISIONS`.
     popularity: of the subject.
     start, end: first and last date on which the new object is true; precision: year, month or day, of the start.
@@ -64,6 +64,7 @@ class EditCase:
     old_start: str | None = None
     question_templates: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    relation_label: str | None = None
 
     @property
     def text(self) -> str:

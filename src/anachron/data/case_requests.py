@@ -32,6 +32,7 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
     periods = record.get("periods")
     held = {name: [] if periods.value is None else periods.get(name).items() for name in target}
     start = record.get("date_of_change").date()
+    label = record.get("relation_label").label() or None
     return EditCase(
         case_id=case_id,
         subject=asked.get("subject").some_label(),
@@ -40,12 +41,13 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
         old=old or None,
         generalization=record.get("paraphrase_prompts").prompts(),
         nearest=tuple(NeighbourFact(text, (old,), None, None, None) for text in alike if old),
-        relation=asked.get("relation_id").label() or record.get("relation_label").label() or None,
+        relation=asked.get("relation_id").label() or label,
         objects=_objects(new, old),
         start=start,
         end=held["target_new"][-1].date() if held["target_new"] else None,
         precision=granularity_of(start),
         old_start=held["target_true"][0].date() if held["target_true"] else None,
+        relation_label=label,
     )
 
 

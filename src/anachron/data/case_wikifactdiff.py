@@ -42,6 +42,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
     new = next((o for o in objects if o.decision == "new"), None)
     old = next((o for o in objects if o.decision == "obsolete"), None)
     relation = record.get("relation")
+    label = relation.get("label").label() or None
     start = record.get("start").date() or (new.start if new else None)
     given = record.get("precision")
     return EditCase(
@@ -53,7 +54,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
         generalization=tuple(without_blank(p).prompt() for p in record.get("generalization_prompts").items()),
         nearest=_neighbours(record.get("neighborhood")),
         random=_neighbours(record.get("random_neighborhood")),
-        relation=relation.get("id").label() or relation.get("label").label() or None,
+        relation=relation.get("id").label() or label,
         scenario=update_scenario(record),
         objects=tuple((o.label, o.decision) for o in objects),
         popularity=record.get("subject_popularity").number(),
@@ -63,6 +64,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
         old_start=old.start if old else None,
         question_templates=record.get("question_templates").labels(),
         aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
+        relation_label=label,
     )
 
 

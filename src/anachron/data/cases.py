@@ -257,6 +257,8 @@ def _row(case: EditCase) -> list[object]:
         value = getattr(case, name)
         if name == "aliases" and not value:  # sets that have none keep the fingerprint of before there were any
             continue
+        if name == "relation_label":  # what people call a relation changes nothing that is asked
+            continue
         if name in ("nearest", "random"):
             value = [[fact.prompt, fact.objects, fact.dist, fact.popularity, fact.subject] for fact in value]
         row.append(value)

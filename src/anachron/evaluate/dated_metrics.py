@@ -31,12 +31,14 @@ EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and 
 SCORES = ["new_before", "old_before", "new_after", "old_after"]
 BESIDE = ("status", "reason", "scenario")
 
-ABOUT = ("subject_label", "relation_label", "object_label", "start", "end")
+EDITED_WITH = "edited with "  # before the name of a method in `past_scores`
+ABOUT = ("subject_label", "relation_id", "relation_label", "object_label", "start", "end")
 BY_DATE_SCHEMA = {
     "mode": pl.String(),
     "method": pl.String(),
+    "kind": pl.String(),
     "bin": pl.Int64(),
-    **dict.fromkeys(["years_low", "years_high"], pl.Float64()),
+    **dict.fromkeys(["years_low", "years_high", "years"], pl.Float64()),
     **dict.fromkeys(["n", "updates"], pl.Int64()),
     **dict.fromkeys(["bleedover", "bleedover_low", "bleedover_high"], pl.Float64()),
 }
@@ -87,22 +89,25 @@ def _shares(asked: pl.DataFrame) -> pl.DataFrame:
 def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
     """The past facts as a score table, so that `anachron report` shows their timelines before and after the edits.
 
-    dated, targets: the run's tables, of one mode. Each method is a model, and ``unedited`` another; an update is a fact
-    with its old object, from that one's start to T; those asked nothing before T are left out. ``logp`` is per token;
-    rows without a date have the score of the update prompt.
+    dated, targets: the run's tables, of one mode. The model before the edits is ``unedited``, and after those of a
+    method ``edited with METHOD``. An update is a fact with its old object, from that one's start to T; those asked
+    nothing before T are left out. ``logp`` is per token; rows without a date have the score of the update prompt.
     """
     cases = list(cases)
     with_past = set(dated.filter(pl.col("side") == "past")["case_id"])
     periods = {c.case_id: Period(c.old_start, c.start) for c in cases if c.case_id in with_past}
     facts = pl.DataFrame(
-        [(c.case_id, c.subject, c.relation, c.old, c.old_start, c.start) for c in cases if c.case_id in periods],
+        [
+            (c.case_id, c.subject, c.relation, c.relation_label or c.relation, c.old, c.old_start, c.start)
+            for c in cases if c.case_id in periods
+        ],
         schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
     )  # fmt: skip
     plain = targets.filter(pl.col("kind") == "update")
     columns = ["method", "case_id", "granularity", "time", "status"]
     rows = []
     for when in ("before", "after"):
-        of_method = pl.lit(UNEDITED).alias("method") if when == "before" else pl.col("method")
+        of_method = (pl.lit(UNEDITED) if when == "before" else pl.lit(EDITED_WITH) + pl.col("method")).alias("method")
         old = pl.col(f"old_{when}").log().alias("logp")
         side = pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect"))
         rows.append(dated.with_columns(side.alias("status")).select(of_method, *columns[1:], old))
@@ -149,15 +154,17 @@ def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
 
 
 def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
-    """Mean bleedover of neighbour facts behind a date, by how far that date is from the change, per mode and method.
+    """Mean bleedover of neighbour facts behind a date, by how far that date is from the change.
 
     neighbours: the run's table ``dated_neighbours``. Bleedover is the probability that a true object lost,
     -min(after - before, 0), 0 to 1. Bins lie between `EDGES` (years, below 0 before the change) and hold their lower
     edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with the normal 95 %
     interval (null of one update): neighbours of one update depend on each other.
 
-    Returns the columns of `BY_DATE_SCHEMA`: ``years_low`` of the first bin and ``years_high`` of the last are null;
-    ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for a table that breaks its rules.
+    Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method, kind of neighbour (nearest, random) and bin.
+    ``years_low`` of the first bin and ``years_high`` of the last are null; ``years`` is the mean distance of the dates
+    in the bin; ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for a table that breaks its
+    rules.
     """
     facts = check_dated_neighbours(neighbours).drop_nulls(["before", "after"])
     number = np.searchsorted(EDGES, facts["distance"].to_numpy(), side="right")
@@ -167,12 +174,13 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
             pl.Series("bin", number + 1, pl.Int64),
             (pl.col("before") - pl.col("after")).clip(lower_bound=0.0).alias("loss"),
         )
-        .group_by(*KEYS, "bin", maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col("loss").mean())
+        .group_by(*KEYS, "kind", "bin", maintain_order=True)
+        .agg(pl.len().alias("n"), pl.col("distance").mean(), pl.col("loss").mean())
     )
     rows = []
-    for (mode, method, place), group in each.group_by("mode", "method", "bin", maintain_order=True):
+    for key, group in each.group_by("mode", "method", "kind", "bin", maintain_order=True):
         low, high = (None if np.isnan(end) else end for end in normal_mean(group["loss"].to_numpy()))
-        rows.append((mode, method, place, ends[place - 1], ends[place], group["n"].sum(), group.height,
+        years = np.average(group["distance"].to_numpy(), weights=group["n"].to_numpy())
+        rows.append((*key, ends[key[-1] - 1], ends[key[-1]], float(years), group["n"].sum(), group.height,
                      group["loss"].mean(), low, high))  # fmt: skip
-    return in_order(pl.DataFrame(rows, schema=BY_DATE_SCHEMA, orient="row"), facts, "bin")
+    return in_order(pl.DataFrame(rows, schema=BY_DATE_SCHEMA, orient="row"), facts, "kind", "bin")

@@ -5,7 +5,7 @@ given the clean model's. What success means for updates that are no replacement:
 """
 
 from collections.abc import Sequence
-from math import exp, isnan
+from math import exp, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -187,8 +187,10 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
     mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left
     out. `MORE_METRICS` are there where the table has them. Shares, of yes and no, have Wilson's interval, which keeps
     to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s / sqrt(n) (s with divisor
-    n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. The clean model's ``done``
-    are all updates, those that a method failed on too. Raises `DataError` for a table without rows.
+    n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. That of ``seconds`` is null
+    too where any two updates have the same: edits that are made together share their time, so that their number says
+    nothing about its spread. The clean model's ``done`` are all updates, those that a method failed on too. Raises
+    `DataError` for a table without rows.
     """
     missing = [name for name in ("mode", "method", "scenario", "status", *names) if name not in metrics.columns]
     if missing:
@@ -212,7 +214,9 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
 
 def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
     n = len(values)
-    if share:
+    if metric == "seconds" and values.n_unique() < n:
+        low, high = nan, nan
+    elif share:
         low, high = wilson(round(values.sum()), n, correction=False)
     else:
         low, high = normal_mean(values.to_numpy())

@@ -103,7 +103,8 @@ def requests_for(case: EditCase, label: str) -> list[EditRequest]:
 
     Raises `DataError` where it cannot be asked for, see `requests_of`, or its date is to be said and is not known.
     """
-    return requests_of(with_date(case) if label.endswith(VARIANT) else case, method_of(label))
+    asked = requests_of(case, method_of(label))  # what no date would mend, such as the scenario, is said first
+    return requests_of(with_date(case), method_of(label)) if label.endswith(VARIANT) else asked
 
 
 def askable(part: Sequence[EditCase], label: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
-from anachron.evaluate.results import REPLACEMENT
+from anachron.evaluate.results import REPLACEMENT, UNEDITED
 from anachron.io import write_bytes, write_table
 from anachron.report.outputs import latex_table
 from anachron.text.markdown import markdown_table
@@ -55,6 +55,9 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
         f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
+    timed = summary.filter(pl.col("method") != UNEDITED, pl.col("seconds_n") > 1)
+    if timed["seconds_low"].null_count():
+        notes.append("Seconds without an interval: edits made together share their time")
     if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
         notes.append(f"{', '.join(groups)}: objects that hold against those that do not; Change: since the clean model")
     if says:

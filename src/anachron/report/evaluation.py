@@ -13,9 +13,10 @@ from anachron.io import write_table
 from anachron.report.edits import DATED, write_edits
 from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
+from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
 
-FIGURE = "bleedover"
+FIGURE, BY_DATE = "bleedover", "bleedover_by_date"
 
 
 def write_evaluation(
@@ -46,15 +47,17 @@ def write_dated(
 ) -> tuple[pl.DataFrame, list[str]]:
     """Write what the dated tables of a run say; returns the summary, and notes.
 
-    ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure, and
-    ``bleedover_by_date.csv`` bleedover by the date's distance from the change.
+    ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure,
+    ``bleedover_by_date.csv`` and the figure of that name bleedover by the date's distance from the change.
     """
     metrics = dated_metrics(dated, updates)
     write_table(out / "dated_metrics.parquet", metrics)
     summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
     write_edits(summary, out, DATED)
-    write_table(out / "bleedover_by_date.csv", bleedover_by_date(neighbours))
-    return summary, drawn(out, DATED.name, lambda: present_and_past(summary))
+    by_date = bleedover_by_date(neighbours)
+    write_table(out / f"{BY_DATE}.csv", by_date)
+    notes = drawn(out, DATED.name, lambda: present_and_past(summary))
+    return summary, notes + drawn(out, BY_DATE, lambda: draw_by_date(by_date))
 
 
 def drawn(out: Path, name: str, draw: Callable[[], Any]) -> list[str]:

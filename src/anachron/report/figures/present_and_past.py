@@ -29,7 +29,7 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     made_by = "anachron.evaluate.dated_metrics.dated_metrics and summarise"
     rows = style.check("present_and_past", summary, ACROSS, UP, made_by=made_by)
     methods = style.in_order(rows["method"], [UNEDITED])
-    looks = _looks(methods)
+    looks = method_looks(methods)
     modes = rows["mode"].unique(maintain_order=True).to_list()
     width = COLUMN if len(modes) == 1 else style.PAGE
     height = HEIGHT + 0.3 + marks.legend_height(methods, width)
@@ -55,7 +55,7 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     return figure
 
 
-def _looks(methods: Sequence[str]) -> dict[str, Look]:
+def method_looks(methods: Sequence[str]) -> dict[str, Look]:
     """A colour and marker a method, hollow where its requests say a date."""
     plain = list(dict.fromkeys(method_of(name) for name in methods if name != UNEDITED))
     looks = {UNEDITED: Look(style.GREY, "o", hollow=True)}

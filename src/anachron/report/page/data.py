@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.evaluate.results import UNEDITED
 from anachron.io import Json, versions
 from anachron.probe.catalogue import ANALYSES
 from anachron.probe.metrics import GLOBAL, RUN_KEYS
@@ -24,17 +25,22 @@ def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json
     """Everything that the page shows.
 
     manifests: one record a score table, with ``name`` and ``record`` (the content of run.json; ``None`` where the
-    table is not part of a run). Returns plain JSON values: ``title, sentence, headline, runs, facts, metrics,
-    contexts, worst, analyses, left_out, notes, manifests, version``. Facts are columns of equal length in the order
-    of ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the
-    same facts, null where a fact has no matches.
+    table is not part of a run). Returns plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics,
+    contexts, worst, analyses, left_out, notes, manifests, version``. ``edits`` says that the facts are the past ones of
+    updates, before and after them: one run is that of the unedited model, as
+    `anachron.evaluate.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
+    ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
+    facts, null where a fact has no matches.
     """
     runs = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
     looks = Looks(runs)
     ids = study.about["fact_id"].to_list()
     headline = headline_rows(written.summary, looks)
+    models = list(dict.fromkeys(run[0] for run in runs))
+    edits = UNEDITED in models and len(models) > 1
     return {
-        "title": title_of(list(dict.fromkeys(run[0] for run in runs))),
+        "title": "Past facts before and after edits" if edits else title_of(models),
+        "edits": edits,
         "sentence": in_words(headline),
         "headline": headline,
         "runs": [dict(zip(RUN_KEYS, run, strict=True)) | {"name": looks.name(run)} for run in runs],

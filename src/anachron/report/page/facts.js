@@ -178,7 +178,7 @@ function startFacts() {
     });
   }
   const body = byId("facts-table").tBodies[0];
-  const open = (row) => row && showFact(Number(row.dataset.fact), [state.run]);
+  const open = (row) => row && showFact(Number(row.dataset.fact), state.run);
   body.addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     moveFocus(body.querySelector("tr[tabindex='0']"), row);

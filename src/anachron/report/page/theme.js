@@ -29,6 +29,9 @@ function coloured(value) {
   return value;
 }
 
+/** A title of an axis in as many lines as a phone needs. */
+const inLines = (text) => (narrow.matches ? (text.match(/.{1,34}(?:\s|$)/g) ?? [text]).join("<br>") : text);
+
 /** What every chart shares, under its own layout. */
 function fullLayout(layout, traces) {
   const { ink, grid, paper } = colours();
@@ -37,7 +40,7 @@ function fullLayout(layout, traces) {
   const below = named > 1 && own.showlegend !== false;
   const axis = (given) => ({
     gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: true, ...given,
-    title: { standoff: 12, ...given?.title },
+    title: { standoff: 12, ...given?.title, text: inLines(given?.title?.text ?? "") },
   });
   const axes = Object.keys(own).filter((name) => /^[xy]axis\d*$/.test(name));
   const all = Object.fromEntries([...new Set([...axes, "xaxis", "yaxis"])].map((name) => [name, axis(own[name])]));

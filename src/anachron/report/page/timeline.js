@@ -26,32 +26,35 @@ function hoverOf(row) {
   return `${row.words}: ${row.logp.toFixed(2)} nats<br>${STATUS_WORDS[row.status]}${lost}, alpha ${row.alpha.toFixed(2)}`;
 }
 
-/** Traces and shapes of one panel; `axis` is the suffix of its y axis. */
+/** Traces and shapes of one panel; `axis` is the suffix of its axes. */
 function panel(timeline, axis, held, range) {
   const line = {
     type: "scatter", mode: "lines", x: timeline.rows.map((row) => row.x), y: timeline.rows.map((row) => row.logp),
-    line: { color: "@muted", width: 1 }, hoverinfo: "skip", xaxis: "x", yaxis: `y${axis}`, name: "all dates",
+    line: { color: "@muted", width: 1 }, hoverinfo: "skip", xaxis: `x${axis}`, yaxis: `y${axis}`, name: "all dates",
   };
   const marks = Object.entries(MARKS).map(([key, look]) => {
     const rows = timeline.rows.filter((row) => markOf(row) === key);
     return {
-      type: "scatter", mode: "markers", name: look.name, xaxis: "x", yaxis: `y${axis}`,
+      type: "scatter", mode: "markers", name: look.name, xaxis: `x${axis}`, yaxis: `y${axis}`,
       x: rows.length ? rows.map((row) => row.x) : [null], y: rows.length ? rows.map((row) => row.logp) : [null],
       text: rows.map(hoverOf), hovertemplate: "%{text}<extra></extra>",
       marker: { color: look.color, symbol: look.symbol, size: look.size, line: { width: key === "far" ? 1 : 1.5, color: key === "far" ? "@ink" : look.color } },
     };
   });
   const level = (name, y, dash, color) => ({
-    type: "scatter", mode: "lines", name, xaxis: "x", yaxis: `y${axis}`,
+    type: "scatter", mode: "lines", name, xaxis: `x${axis}`, yaxis: `y${axis}`,
     x: y === null ? [null] : range, y: y === null ? [null] : [y, y], line: { color, dash, width: 1.5 },
     hovertemplate: `${name}: %{y:.2f} nats<extra></extra>`,
   });
   const levels = [level("prior: no date given", timeline.prior, "dash", "@prior"), level("weakest right date", timeline.weakest, "dot", "@right")];
   const band = held && {
-    type: "rect", xref: "x", x0: held[0], x1: held[1], yref: `y${axis} domain`, y0: 0, y1: 1, layer: "below",
+    type: "rect", xref: `x${axis}`, x0: held[0], x1: held[1], yref: `y${axis} domain`, y0: 0, y1: 1, layer: "below",
     fillcolor: "@held", line: { width: 1, color: "@right", dash: "dot" },
   };
-  return { traces: [line, ...levels, ...marks], shapes: band ? [band] : [] };
+  const change = held && data.edits && {
+    ...band, type: "line", x0: held[1], layer: "above", line: { width: 2, color: "@ink" },
+  };
+  return { traces: [line, ...levels, ...marks], shapes: [band, change].filter(Boolean) };
 }
 
 /** Everything of one fact for the chosen runs and granularities, as Plotly has it. */
@@ -62,8 +65,11 @@ async function timelineChart(fact, runs, levels) {
   const low = Math.min(...places), high = Math.max(...places);
   const room = Math.max((high - low) / 40, 0.5);
   const range = places.length ? [low - room, high + room] : [0, 1];
+  const scores = timelines.flatMap(({ rows, prior, weakest }) => [...rows.map((row) => row.logp), prior, weakest]).filter(known);
+  const least = Math.min(...scores), most = Math.max(...scores);
+  const common = scores.length ? [least - 0.08 * (most - least || 1), most + 0.08 * (most - least || 1)] : [-1, 0];
   const [from, until] = [facts.held_from[fact], facts.held_until[fact]];
-  const held = known(from) || known(until) ? [Math.max(from ?? range[0], range[0]), Math.min(until ?? range[1], range[1])] : null;
+  const held = known(from) || known(until) ? [from ?? range[0] - 1, until ?? range[1] + 1] : null; // cut where it goes on
   const gap = panels.length > 1 ? 0.3 / (panels.length * 1.3) : 0;
   const height = (1 - gap * (panels.length - 1)) / panels.length;
   const traces = [], shapes = [], annotations = [], axes = {};
@@ -73,16 +79,18 @@ async function timelineChart(fact, runs, levels) {
     const made = panel(timelines[n], axis, held, range);
     traces.push(...made.traces);
     shapes.push(...made.shapes);
-    axes[`yaxis${axis}`] = { domain: [Math.max(0, top - height), top], anchor: "x", title: { text: narrow.matches ? "" : "log-probability (nats)" } };
+    const matches = n ? { matches: "x" } : {};
+    axes[`xaxis${axis}`] = { range, ...ticksOf(range), anchor: `y${axis}`, zeroline: false, ...matches };
+    axes[`yaxis${axis}`] = { domain: [Math.max(0, top - height), top], anchor: `x${axis}`, title: { text: narrow.matches ? "" : "log-probability (nats)" } };
+    if (data.edits) axes[`yaxis${axis}`].range = common; // so that what an edit takes is seen
     const empty = timelines[n].rows.length ? "" : " – no score";
     annotations.push({
       text: `<b>${plain(data.runs[run].name)}</b> by ${level}${empty}`, xref: "paper", yref: "paper", x: 0, y: top,
       xanchor: "left", yanchor: "bottom", showarrow: false,
     });
   });
-  const last = panels.length > 1 ? String(panels.length) : "";
   const layout = {
-    ...axes, shapes, annotations, xaxis: { range, ...ticksOf(range), anchor: `y${last}`, zeroline: false },
+    ...axes, shapes, annotations,
     height: 110 + 250 * panels.length, margin: { l: 60, r: narrow.matches ? 8 : 44, t: 30, b: 40 }, showlegend: false,
   };
   return { traces, layout };
@@ -105,8 +113,10 @@ async function drawTimeline() {
   if (isNew) {
     target.on("plotly_relayout", (change) => {
       if ("xaxis.tickvals" in change || "width" in change) return;
-      const ticks = ticksOf(target.layout.xaxis.range);
-      window.Plotly.relayout(target, { "xaxis.tickvals": ticks.tickvals, "xaxis.ticktext": ticks.ticktext });
+      const ticks = Object.entries(ticksOf(target.layout.xaxis.range));
+      const axes = Object.keys(target.layout).filter((name) => name.startsWith("xaxis"));
+      const named = axes.flatMap((axis) => ticks.map(([name, value]) => [`${axis}.${name}`, value]));
+      window.Plotly.relayout(target, Object.fromEntries(named));
     });
   }
   target.dataset.fact = facts.id[fact];
@@ -117,12 +127,14 @@ const LEGEND = {
   lost: '<path class="open" d="M4 4l8 8m0-8l-8 8" stroke-width="3"/>', far: '<path d="M1 14L8 1L15 14Z"/>',
   open: '<path class="open" d="M8 2L14 8L8 14L2 8Z"/>', prior: '<path class="open" d="M0 8h16" stroke-dasharray="6 4"/>',
   weakest: '<path class="open" d="M0 8h16" stroke-dasharray="2 2"/>', held: '<rect width="16" height="16"/>',
+  change: '<path class="open" d="M8 0v16"/>',
 };
 
 /** What each mark means; the pictures are constants of this file. */
 function legend() {
   const names = Object.entries(MARKS).map(([key, { name }]) => [key, name]);
   names.push(["prior", "prior: no date given"], ["weakest", "weakest right date"], ["held", "the period"]);
+  if (data.edits) names.push(["change", "its end, the change"]);
   return names.map(([key, name]) => {
     const picture = svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, class: `mark ${key}`, "aria-hidden": "true" });
     picture.innerHTML = LEGEND[key];
@@ -157,11 +169,11 @@ function refreshTimeline() {
   drawTimeline().catch(trouble);
 }
 
-/** Open the timeline of a fact; the address then names it, so that it can be kept or sent. */
-function showFact(fact, runs) {
+/** Open the timeline of a fact under a run, and before and after each edit; the address then names both, to be kept. */
+function showFact(fact, run) {
   shown.fact = fact;
-  if (runs) shown.runs = runs;
-  setAddress(`#fact=${encodeURIComponent(facts.id[fact])}&run=${shown.runs[0]}`);
+  if (known(run)) shown.runs = data.edits ? data.runs.map((_, i) => i) : [run];
+  setAddress(`#fact=${encodeURIComponent(facts.id[fact])}&run=${run ?? shown.runs[0]}`);
   if (!byId("timeline").open) byId("timeline").showModal();
   byId("timeline").scrollTop = 0;
   refreshTimeline();
@@ -176,7 +188,7 @@ function followAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));
   const fact = facts.id.indexOf(asked.get("fact"));
   const run = Number(asked.get("run") ?? 0);
-  if (fact >= 0) showFact(fact, [data.runs[run] ? run : 0]);
+  if (fact >= 0) showFact(fact, data.runs[run] ? run : 0);
 }
 
 /** A box that puts a value into a list or takes it out; one always stays chosen. */

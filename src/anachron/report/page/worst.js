@@ -32,7 +32,7 @@ async function startWorst() {
     const label = [facts.subject[fact], facts.relation[fact], facts.object[fact]].map((text) => text ?? "–").join(" | ");
     const link = element("a", { href: `#fact=${encodeURIComponent(facts.id[fact])}&run=${run}`, dir: "auto", click: (event) => {
       event.preventDefault();
-      showFact(fact, [run]);
+      showFact(fact, run);
     } }, label);
     const said = `held ${periodInWords(facts.start[fact], facts.end[fact])}; ${data.runs[run].name} (W ${percent(error.win_rate)} by year) finds it likelier in ${textInWords(error.time)}, ` +
       `${Math.abs(error.alpha).toFixed(1)} periods away, than in a year when it held.`;
