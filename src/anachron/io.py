@@ -169,8 +169,9 @@ def file_fingerprint(path: Path | str) -> str:
 def rows_fingerprint(rows: Iterable[Any]) -> str:
     """SHA-256 of a sequence of JSON-able rows: the same rows, the same fingerprint, whatever the file format."""
     digest = hashlib.sha256()
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     for row in rows:
-        digest.update(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        digest.update(encode(row).encode() + b"\n")
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month
+from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month, year_of
 from anachron.core.draws import draw
 from anachron.core.periods import Boundaries, Period, Status
 from anachron.errors import ConfigError
@@ -91,12 +91,12 @@ def sample_contexts(
     last_year = sampling.until if until is None else until
     middle, length = period.centre(boundaries)
     bounds = period.bounds(boundaries)
-    days = [Date.from_day_number(middle + int(a * length)) for a in positions(sampling)]
-    days = [day for day in days if day.year <= last_year]
+    numbers = [middle + int(a * length) for a in positions(sampling)]
     if sampling.finer == "random":
-        branches = [_refine(year, seed, fact_id) for year in dict.fromkeys(day.year for day in days)]
+        branches = [_refine(year, seed, fact_id) for year in dict.fromkeys(map(year_of, numbers)) if year <= last_year]
     else:
-        branches = [(Date(d.year), Date(d.year, d.month), d) for d in days]
+        days = (Date.from_day_number(number) for number in numbers)
+        branches = [(Date(d.year), Date(d.year, d.month), d) for d in days if d.year <= last_year]
 
     kept: dict[Granularity, list[Context]] = {g: [] for g in GRANULARITIES}
     seen: set[Date] = set()
@@ -104,18 +104,18 @@ def sample_contexts(
         top = bounds.status(branch[0].first_day, branch[0].last_day)
         if sampling.finer == "random" and _in_other(branch[0], top, other_periods):
             continue
-        for date in branch:
+        for granularity, date in zip(GRANULARITIES, branch, strict=True):
             first, last = date.first_day, date.last_day
             status = bounds.status(first, last)
-            if sampling.finer == "random":
-                if top == "transitional" and date.granularity != "year":
+            if sampling.finer == "random":  # every date is of a year of its own
+                if top == "transitional" and granularity != "year":
                     status = "discarded"
-            elif _in_other(date, status, other_periods):
+            elif date in seen or _in_other(date, status, other_periods):
                 continue
-            if date not in seen:
+            else:
                 seen.add(date)
-                alpha = (first + (last - first) // 2 - middle) / length
-                kept[date.granularity].append(Context(date.granularity, str(date), status, alpha))
+            alpha = (first + (last - first) // 2 - middle) / length
+            kept[granularity].append(Context(granularity, str(date), status, alpha))
     if sampling.finer == "random":
         _check_equal_counts(kept, period)
     return [c for g in GRANULARITIES for c in (Context(g, None, "none", None), *kept[g])]

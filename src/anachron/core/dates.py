@@ -52,6 +52,19 @@ def _day_number(year: int, month: int, day: int) -> int:
     return 365 * past + leaps + in_year
 
 
+def year_of(number: int) -> int:
+    """The (historical) year that the day with this number lies in."""
+    if 1 <= number <= _LAST_ORDINAL:
+        return datetime.date.fromordinal(number).year
+    # 400 Gregorian years have 146,097 days; an estimate that is at most one year off is then corrected.
+    year = (400 * (number - 1)) // 146097 + 1
+    while _day_number(historical(year), 1, 1) > number:
+        year -= 1
+    while _day_number(historical(year + 1), 1, 1) <= number:
+        year += 1
+    return historical(year)
+
+
 @dataclass(frozen=True, slots=True)
 class Date:
     """A year, a month of a year, or a day: the interval of all its days.
@@ -108,17 +121,10 @@ class Date:
         if 1 <= number <= _LAST_ORDINAL:
             day = datetime.date.fromordinal(number)
             return cls(day.year, day.month, day.day)
-        # 400 Gregorian years have 146,097 days; an estimate that is at most one year off is then corrected.
-        year = (400 * (number - 1)) // 146097 + 1
-        while _day_number(historical(year), 1, 1) > number:
-            year -= 1
-        while _day_number(historical(year + 1), 1, 1) <= number:
-            year += 1
-        shown = historical(year)
-        month = 12
-        while _day_number(shown, month, 1) > number:
+        year, month = year_of(number), 12
+        while _day_number(year, month, 1) > number:
             month -= 1
-        return cls(shown, month, number - _day_number(shown, month, 1) + 1)
+        return cls(year, month, number - _day_number(year, month, 1) + 1)
 
     @property
     def granularity(self) -> Granularity:

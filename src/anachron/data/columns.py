@@ -8,6 +8,7 @@ those of `MORE` where they are known; reading checks every row and names the fir
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -108,11 +109,13 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
     status = [_STATUSES[s.casefold()] for s in text["Status"] if s is not None]
     times = [None if t is None or t.casefold() in _NO_TIME else t for t in text["Time"]]
     dates = _dates(times, "Time")
+    written, identify = cache(str), cache(fact_id)  # many rows have the same dates and are of the same fact
+    starts, ends = [written(p.start) for p in periods], [written(p.end) for p in periods]
     ids = [
-        fact_id(si or sl or "", ri or rl or "", oi or ol or "", str(p.start), str(p.end))
-        for si, sl, ri, rl, oi, ol, p in zip(
+        identify(si or sl or "", ri or rl or "", oi or ol or "", start, end)
+        for si, sl, ri, rl, oi, ol, start, end in zip(
             optional("SubjectID"), text["SubjectLabel"], optional("RelationID"), text["RelationLabel"],
-            optional("ObjectID"), text["ObjectLabel"], periods, strict=True,
+            optional("ObjectID"), text["ObjectLabel"], starts, ends, strict=True,
         )
     ]  # fmt: skip
     for row, (s, date) in enumerate(zip(status, dates, strict=True), 1):
@@ -135,10 +138,10 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
             "relation_label": text["RelationLabel"],
             "object_id": optional("ObjectID"),
             "object_label": text["ObjectLabel"],
-            "start": [str(p.start) for p in periods],
-            "end": [str(p.end) for p in periods],
+            "start": starts,
+            "end": ends,
             "granularity": granularity,
-            "time": [None if d is None else str(d) for d in dates],
+            "time": [None if d is None else written(d) for d in dates],
             "status": status,
             "alpha": _alphas(raw, dates, periods, convention),
             "prompt": [p for p, _ in prompts],

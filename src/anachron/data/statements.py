@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import polars as pl
 
@@ -48,6 +49,7 @@ def build_statements(
     `anachron.data.columns.MORE_SCHEMA` are there where some fact knows them.
     """
     schema = STATEMENT_SCHEMA | MORE_SCHEMA
+    opening = cache(lambda time: date_in_words(Date.parse(time), style))  # facts share most of their dates
     rows: dict[str, list[object]] = {name: [] for name in schema}
     for item in asked:
         fact = item.fact
@@ -76,11 +78,10 @@ def build_statements(
         for name, value in common.items():
             rows[name].extend([value] * len(contexts))
         for context in contexts:
-            opening = "" if context.time is None else date_in_words(Date.parse(context.time), style)
             rows["granularity"].append(context.granularity)
             rows["time"].append(context.time)
             rows["status"].append(context.status)
             rows["alpha"].append(context.alpha)
-            rows["prompt"].append(opening + item.question)
+            rows["prompt"].append(("" if context.time is None else opening(context.time)) + item.question)
     table = pl.DataFrame(rows, schema=schema)
     return table.drop(name for name in MORE_SCHEMA if table[name].null_count() == table.height)
