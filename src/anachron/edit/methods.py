@@ -53,12 +53,11 @@ REMOVING = (*INSERTING, "Archive")
 class Method:
     """settings: its dataclass. modules: of settings and sites, those whose covariance it needs.
 
-    make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. together: whether
-    it makes many of those at once; others are given one request at a time. size: how many numbers it trains an edit,
-    where there may be no room to train all at once. scenarios: the updates that it can make
-    (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be taken out with nothing in its place, which a
-    method that only writes a value in cannot do. Other is nobody's: its groups mix changes, so no one thing is asked
-    for.
+    make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. size: how
+    many numbers it trains an edit, where there may be no room to train all at once. scenarios: the updates that it can
+    make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be taken out with nothing in its place,
+    which a method that only writes a value in cannot do. Other is nobody's: its groups mix changes, so no one thing is
+    asked for.
     """
 
     settings: type
@@ -66,7 +65,6 @@ class Method:
     modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
     needs_network: bool = False
     needs_sites: bool = True
-    together: bool = False
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
     scenarios: tuple[str, ...] = INSERTING
 
@@ -103,33 +101,34 @@ def _mend(
 METHODS: dict[str, Method] = {
     "FT": Method(
         FtSettings, lambda lm, r, s, sites, more, apart: ft(lm, r, s, sites, apart=apart),
-        together=True, size=_weight_size, scenarios=REMOVING,
+        size=_weight_size, scenarios=REMOVING,
     ),
-    "FT+L": Method(FtSettings, _ft_inside, together=True, size=_weight_size, scenarios=REMOVING),
-    "MEND": Method(MendSettings, _mend, needs_network=True, together=True),
+    "FT+L": Method(FtSettings, _ft_inside, size=_weight_size, scenarios=REMOVING),
+    "MEND": Method(MendSettings, _mend, needs_network=True),
     "ROME": Method(
         RomeSettings, lambda lm, r, s, sites, more, apart: rome(lm, r, s, sites, more.covariance, apart=apart),
-        _one, together=True,
+        _one,
     ),
     "MEMIT": Method(
         MemitSettings, lambda lm, r, s, sites, more, apart: memit(lm, r, s, sites, more.covariance, apart=apart),
-        _several, together=True,
+        _several,
     ),
     "AlphaEdit": Method(
         AlphaEditSettings,
         lambda lm, r, s, sites, more, apart: alphaedit(lm, r, s, sites, more.covariance, more.earlier, apart=apart),
-        _several, together=True,
+        _several,
     ),
     "EMMET": Method(
         EmmetSettings, lambda lm, r, s, sites, more, apart: emmet(lm, r, s, sites, more.covariance, apart=apart),
-        _one, together=True,
+        _one,
     ),
     "LoRA": Method(
         LoraSettings, lambda lm, r, s, sites, more, apart: lora(lm, r, s, sites, apart=apart),
-        together=True, size=lora_size, scenarios=REMOVING,
+        size=lora_size, scenarios=REMOVING,
     ),
     "PROMPT": Method(
-        PromptSettings, lambda lm, r, s, sites, more, apart: [prompt(lm, r, s)], needs_sites=False, scenarios=REMOVING
+        PromptSettings, lambda lm, r, s, sites, more, apart: prompt(lm, r, s, apart=apart),
+        needs_sites=False, scenarios=REMOVING,
     ),
 }  # fmt: skip
 
@@ -209,17 +208,15 @@ def make_edits(
 ) -> list[Edit | Failure]:
     """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
 
-    ROME, MEMIT, AlphaEdit, EMMET and MEND make them together, FT and LoRA as many at a time as there is room for what
-    they train, PROMPT one after the other. A request that cannot be made, or for which memory does not suffice, has its
-    `DataError` or `BackendError` in place of an edit. An edit's seconds are those of all that were made together,
-    divided by their number.
+    They are made together, by FT and LoRA as many at a time as there is room for what they train. A request that cannot
+    be made, or for which memory does not suffice, has its `DataError` or `BackendError` in place of an edit. An edit's
+    seconds are those of all that were made together, divided by their number.
 
     Raises `ConfigError` and `ModelError` as `make_edit` does.
     """
     with identified(lm):
         making = _Making.of(lm, method, settings, resources, sites)
         size = edits_at_once(lm, making.name, making.settings, making.sites, len(requests))
-        size = size if METHODS[making.name].together else 1
         found: list[Edit | Failure] = []
         for first in range(0, len(requests), max(1, size)):
             found += each_or_failure(partial(making.edits, apart=True), requests[first : first + size])

@@ -17,7 +17,9 @@ class PromptSettings:
     end: str = ". "
 
 
-def prompt(lm: LanguageModel, requests: Sequence[EditRequest], settings: PromptSettings) -> Edit:
-    """No weight changes: the sentences of all requests, in their order, become the prefix."""
-    said = ((REMOVED if request.remove else "") + request.sentence + settings.end for request in requests)
-    return Edit(prefix="".join(said), model=fingerprint(lm))
+def prompt(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: PromptSettings, *, apart: bool = False
+) -> list[Edit]:
+    """No weight changes: the sentences of all requests, in their order, become the prefix; with ``apart`` one each."""
+    said = [(REMOVED if request.remove else "") + request.sentence + settings.end for request in requests]
+    return [Edit(prefix=text, model=fingerprint(lm)) for text in (said if apart else ["".join(said)])]
