@@ -15,7 +15,7 @@ from anachron.edit.overlay import Overlay
 from anachron.edit.sites import features, find_sites
 from anachron.edit.together import encode_under, score_together
 from anachron.errors import ModelError
-from anachron.lm import scoring
+from anachron.lm import packed, scoring
 from anachron.lm.model import LanguageModel
 from edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
 from tiny import naive_log_prob
@@ -135,9 +135,43 @@ def test_a_batch_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.
         return real(model, batch, **how)
 
     monkeypatch.setattr(scoring, "score_batch", small)
+    for one, other in zip(wanted, together(lm, edits, PAIRS, packing=False), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert lm.counters.halvings > 0
+
+
+def test_a_pack_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.MonkeyPatch):
+    lm = make_edit_lm("llama")
+    edits = some_edits(lm)
+    wanted = together(lm, edits, PAIRS, packing=False)
+    real = packed.pack_logits
+
+    def small(model: Any, pack: Any, *given: Any, **how: Any) -> Any:
+        if len(pack.answers) > 3:
+            raise torch.OutOfMemoryError("out of memory")
+        return real(model, pack, *given, **how)
+
+    monkeypatch.setattr(packed, "pack_logits", small)
     for one, other in zip(wanted, together(lm, edits, PAIRS), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert lm.counters.halvings > 0
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
+def test_tokens_of_one_sequence_are_changed_as_rows_of_a_batch(family: str):
+    lm = make_edit_lm(family, dtype=torch.float64)
+    overlay, owners = Overlay(lm, some_edits(lm)), [0, 0, 1, 3, 3, 4, 2, 2, 2]
+    for name in (find_sites(lm.model).mlp_out(1), find_sites(lm.model).mlp_out(2)):
+        module = lm.model.get_submodule(name)
+        given = numbers(5, len(owners), features(module, name)[1])
+        with torch.no_grad():
+            with overlay.rows(owners):
+                wanted = module(given[:, None])[:, 0]
+            for shaped in (given[None], given):  # OPT flattens batch and time into one
+                with overlay.tokens(owners):
+                    found = module(shaped)
+                assert found.shape == (*shaped.shape[:-1], 32)
+                assert torch.allclose(found.reshape(wanted.shape), wanted, rtol=0, atol=1e-12)
 
 
 def test_in_bfloat16_a_dense_change_counts_as_it_would_be_written():

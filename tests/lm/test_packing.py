@@ -1,6 +1,7 @@
 """Packs: each distinct prefix computed once, the same scores as one text at a time, or none of it with a notice."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters, score_all
 from anachron.lm.selfcheck import PacksChecked, refusal
 from anachron.lm.spans import Encoded
+from anachron.lm.temporary import Temporary, unchanged
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
 
 WIDE = {"mistral": {"sliding_window": 4096}, "gemma2": {"sliding_window": 4096}}  # wider than any text here
@@ -172,6 +174,27 @@ def test_what_a_pack_sees_are_ancestors(texts: list[Encoded], tokens: int):
                 assert prefixes[len(kept) + pack.rows[row]] == texts[i].ids[:target]
                 assert token == texts[i].ids[target]
         before = prefixes
+
+
+@settings(deadline=None, max_examples=40)
+@given(tries(), st.lists(st.integers(0, 2), min_size=10, max_size=10), st.integers(1, 60))
+def test_texts_of_different_owners_share_nothing(texts: list[Encoded], owners: list[int], tokens: int):
+    model, owners = MODELS["llama"], owners[: len(texts)]
+    of_each = [[text for text, own in zip(texts, owners, strict=True) if own == owner] for owner in range(3)]
+    nodes = [brute_force_nodes(own) for own in of_each]
+    assert distinct_prefixes(texts, owners) == sum(nodes)
+    for limits in (Limits(tokens), NO_LIMIT):
+        told: list[int] = []
+
+        def during(computed: Sequence[int], told: list[int] = told) -> Temporary[None]:
+            told.extend(computed)
+            return unchanged()
+
+        packs = plan_packs(texts, VOCABULARY, limits, owners)
+        found = score_packs(model, texts, packs, owners=owners, during=during)
+        np.testing.assert_allclose(found, one_by_one(model, texts), atol=1e-4, rtol=0)
+        assert told == sorted(told) and all(told.count(owner) >= count for owner, count in enumerate(nodes))
+    assert [told.count(owner) for owner in range(3)] == nodes
 
 
 @given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)))

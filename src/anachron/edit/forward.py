@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from anachron.edit.requests import Marked
+from anachron.edit.unreached import ended_behind
 from anachron.errors import DataError, ModelError
 from anachron.lm.scoring import During, answer_logits, input_device, log_norms, softmax_rows
 from anachron.lm.temporary import Temporary, together, unchanged
@@ -150,6 +151,7 @@ def _values_of(
     head = model.get_output_embeddings()
     if head is not None:  # nothing is read from the logits, so the head is given a single position
         hooks.append(_short_head(head))
+    hooks.append(ended_behind(model, [*inputs, *outputs]))
     with torch.no_grad(), together(hooks):
         model(input_ids=texts.ids, use_cache=False)
     return found

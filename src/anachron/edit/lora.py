@@ -58,7 +58,8 @@ def lora(
         """Each text's own adapters, or those that all share."""
         owners = torch.tensor(list(texts) if apart else [0] * len(texts))
         return together(
-            added(modules[name], Changes(left * share, right, {}), owners) for name, (left, right) in adapters.items()
+            added(modules[name], Changes(left * share, right, {}).change, owners)
+            for name, (left, right) in adapters.items()
         )
 
     trained = [half for halves in adapters.values() for half in halves]

@@ -4,7 +4,7 @@ No weight is written. A module gives out W x + left_b (right_b x) for the rows o
 so that a later layer sees what an earlier one changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,12 @@ class Changes:
                 change[own] += torch.nn.functional.linear(given[own], weight, bias)
         return change
 
+    def change_by_runs(self, given: torch.Tensor, owners: torch.Tensor) -> torch.Tensor:
+        """As `change`, run by run of rows that have one owner, so that no left and right is repeated for each row."""
+        runs, lengths = owners.unique_consecutive(return_counts=True)
+        parts = zip(given.split(lengths.tolist()), runs, strict=True)
+        return torch.cat([self.change(part.flatten(0, 1)[None], owner[None])[0] for part, owner in parts])
+
 
 class Overlay:
     """Edits of one model, laid side by side. Changes are computed in float32, or float64 for a model in float64.
@@ -58,7 +64,12 @@ class Overlay:
     def rows(self, owners: Sequence[int]) -> Temporary[None]:
         """Let every row of a batch be computed under the edit of that number, as long as the block lasts."""
         numbers = torch.tensor(owners)
-        return together(added(module, changes, numbers) for module, changes in self._changes)
+        return together(added(module, changes.change, numbers) for module, changes in self._changes)
+
+    def tokens(self, owners: Sequence[int]) -> Temporary[None]:
+        """Let every token of a single sequence be computed under the edit of that number; best in long runs of one."""
+        numbers = torch.tensor(owners)
+        return together(added(module, changes.change_by_runs, numbers) for module, changes in self._changes)
 
 
 def _changes(lm: LanguageModel, name: str, deltas: Sequence[Delta | None]) -> tuple[Any, Changes]:
@@ -99,12 +110,13 @@ def _written(weight: torch.Tensor, delta: torch.Tensor, wide: torch.dtype) -> to
     return sum_in(weight, delta).to(wide) - weight.detach().to(wide)
 
 
-def added(module: Any, changes: Changes, owners: torch.Tensor) -> Temporary[None]:
-    """Let a module give out more by the change of each row's owner, as long as the block lasts; gradients flow."""
+def added(
+    module: Any, change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], owners: torch.Tensor
+) -> Temporary[None]:
+    """Let a module give out more, by the change of each row's owner, as long as the block lasts; gradients flow."""
 
     def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
         rows = given[0].reshape(len(owners), -1, given[0].shape[-1])  # OPT flattens batch and time into one
-        change = changes.change(rows, owners).to(output.device, output.dtype)
-        return output + change.reshape(output.shape)
+        return output + change(rows, owners).to(output.device, output.dtype).reshape(output.shape)
 
     return Temporary(lambda: module.register_forward_hook(add).remove)

@@ -1,24 +1,29 @@
 """Texts that pass through a model many times while one position of each is shifted.
 
 What stands before a shifted position cannot see it: keys and values of those tokens are computed once and kept, and
-only the rest, the tail of each text, passes through the model again. In a causal model that changes nothing; whether a
-model takes kept keys, a mask and positions is tried on the texts themselves, not looked up.
+only the rest, the tail of each text, passes through the model again, and of that only what is computed behind the
+shift. In a causal model that changes nothing; whether a model takes kept keys, a mask and positions, and outputs that
+were kept, is tried on the texts themselves, not looked up.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from transformers import DynamicCache
 
 from anachron.edit.forward import Texts
+from anachron.edit.unreached import Replay
 from anachron.lm.scoring import answer_logits, is_out_of_memory
 from anachron.lm.selfcheck import REFUSALS
+from anachron.lm.temporary import unchanged
 
 log = logging.getLogger("anachron")
+T = TypeVar("T")
 
+KEYS, OUTPUTS = "kept keys and values", "kept outputs"
 ALIKE = 1e-4  # largest difference of logits, as a share of their spread, that is taken for rounding; more in bfloat16
 
 
@@ -27,11 +32,13 @@ class Kept:
     """What is kept of the tokens before the tails: a layer's keys and values (texts, heads, tokens, width).
 
     positions (texts, tail) of the tail's tokens, and mask (texts, 1, tail, tokens + tail), added before the softmax.
+    replay: of what the shift cannot reach in the tails; None for a model that is not to be spared that.
     """
 
     layers: tuple[tuple[torch.Tensor, torch.Tensor], ...]
     positions: torch.Tensor
     mask: torch.Tensor
+    replay: Replay | None
 
 
 @dataclass(frozen=True)
@@ -53,10 +60,17 @@ class Passes:
         cache = DynamicCache()
         for number, (keys, values) in enumerate(self.kept.layers):
             cache.update(keys, values, number)
-        return answer_logits(
-            model, self.texts.ids, self.rows, self.columns,
-            position_ids=self.kept.positions, attention_mask=self.kept.mask, past_key_values=cache, use_cache=True,
-        )  # fmt: skip
+        with unchanged() if self.kept.replay is None else self.kept.replay.passing(model):
+            return answer_logits(
+                model, self.texts.ids, self.rows, self.columns,
+                position_ids=self.kept.positions, attention_mask=self.kept.mask, past_key_values=cache, use_cache=True,
+            )  # fmt: skip
+
+    def last(self) -> "Passes":
+        """With the last wanted position of each text alone, which sees most of it."""
+        ends = torch.ones(len(self.rows), dtype=torch.bool)
+        ends[:-1] = self.rows[1:] != self.rows[:-1]
+        return replace(self, rows=self.rows[ends], columns=self.columns[ends])
 
     def only(self, texts: Sequence[int]) -> "Passes":
         """Some of the texts, in rising order."""
@@ -67,7 +81,8 @@ class Passes:
         kept = self.kept
         if kept is not None:
             layers = tuple((_only(keys, chosen), _only(values, chosen)) for keys, values in kept.layers)
-            kept = Kept(layers, _only(kept.positions, chosen), _only(kept.mask, chosen))
+            replay = Replay(kept.replay.shifted) if kept.replay is not None else None
+            kept = Kept(layers, _only(kept.positions, chosen), _only(kept.mask, chosen), replay)
         some = Texts(_only(self.texts.ids, chosen), _only(self.texts.subjects, chosen))
         return Passes(some, new[self.rows][wanted], self.columns[wanted], kept)
 
@@ -76,31 +91,52 @@ def _only(values: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
     return values.index_select(0, texts.to(values.device))
 
 
-def tails(model: Any, whole: Passes, lengths: Sequence[int]) -> Passes:
+def tails(model: Any, whole: Passes, lengths: Sequence[int], shifted: Sequence[str]) -> Passes:
     """The same logits from the subject's last token on, with what is before it kept; ``whole`` for a model that cannot.
 
-    lengths: tokens of each text without padding. All wanted positions must be at the subject or behind it.
+    lengths: tokens of each text without padding. All wanted positions must be at the subject or behind it. shifted:
+    modules to whose outputs something will be added there.
     """
     starts = whole.texts.subjects.tolist()
     if max(starts) == 0:
         return whole
-    cache = DynamicCache()
+    last = whole.last()
+
+    def first_pass() -> tuple[Passes, torch.Tensor]:
+        cache = DynamicCache()
+        wanted = answer_logits(model, last.texts.ids, last.rows, last.columns, past_key_values=cache, use_cache=True)
+        return _tails(model, whole, lengths, starts, cache, Replay(shifted)), wanted
+
     with torch.no_grad():
-        try:
-            wanted = answer_logits(
-                model, whole.texts.ids, whole.rows, whole.columns, past_key_values=cache, use_cache=True
-            )
-            found = _tails(model, whole, lengths, starts, cache)
-            apart = _apart(found.logits(model), wanted)
-        except REFUSALS as error:
-            if is_out_of_memory(error):
-                raise
-            log.info("%s takes no kept keys and values (%s); texts are computed whole", type(model).__name__, error)
+        made = _tried(model, first_pass, KEYS)
+        if made is None or not _agree(model, *made, KEYS):
             return whole
+        found, wanted = made
+        if not _agree(model, found, wanted, OUTPUTS):  # the pass before kept what this one replays
+            assert found.kept is not None
+            return replace(found, kept=replace(found.kept, replay=None))
+    return found
+
+
+def _agree(model: Any, passes: Passes, wanted: torch.Tensor, what: str) -> bool:
+    """Whether the logits of the last wanted position of each text are those of whole texts."""
+    logits = _tried(model, lambda: passes.last().logits(model), what)
+    apart = torch.inf if logits is None else _apart(logits, wanted)
     if apart <= ALIKE + 4 * torch.finfo(wanted.dtype).eps:
-        return found
-    log.info("%s differs by %.2g with kept keys and values; texts are computed whole", type(model).__name__, apart)
-    return whole
+        return True
+    if logits is not None:
+        log.info("%s differs by %.2g with %s; they are computed in each pass", type(model).__name__, apart, what)
+    return False
+
+
+def _tried(model: Any, work: Callable[[], T], what: str) -> T | None:
+    try:
+        return work()
+    except REFUSALS as error:
+        if is_out_of_memory(error):
+            raise
+        log.info("%s takes no %s (%s); they are computed in each pass", type(model).__name__, what, error)
+        return None
 
 
 def _apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -110,7 +146,9 @@ def _apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((found - wanted).square().mean().sqrt() / spread)
 
 
-def _tails(model: Any, whole: Passes, lengths: Sequence[int], starts: Sequence[int], cache: Any) -> Passes:
+def _tails(
+    model: Any, whole: Passes, lengths: Sequence[int], starts: Sequence[int], cache: Any, replay: Replay
+) -> Passes:
     ids, before = whole.texts.ids, max(starts)
     size = max(length - start for length, start in zip(lengths, starts, strict=True))
     places = [
@@ -129,4 +167,4 @@ def _tails(model: Any, whole: Passes, lengths: Sequence[int], starts: Sequence[i
     )
     texts = Texts(ids.gather(1, positions), torch.zeros_like(whole.texts.subjects))
     columns = whole.columns - first.to(whole.columns.device)[whole.rows]
-    return replace(whole, texts=texts, columns=columns, kept=Kept(layers, positions, mask))
+    return replace(whole, texts=texts, columns=columns, kept=Kept(layers, positions, mask, replay))

@@ -1,6 +1,7 @@
 """Texts of differently edited models, scored in common batches."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from anachron.edit.base import Edit
 from anachron.edit.overlay import Overlay
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
-from anachron.lm.plans import make_plan
+from anachron.lm.packed import score_packs
 from anachron.lm.scorer import Triple
 from anachron.lm.scoring import score_all
 from anachron.lm.spans import Encoded
@@ -20,24 +21,29 @@ def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list
 
 
 def score_together(
-    lm: LanguageModel, edits: Sequence[Edit], texts: Sequence[Sequence[Encoded]], *, batch_tokens: int | None = None
-) -> list[np.ndarray]:
+    lm: LanguageModel, edits: Sequence[Edit], texts: Sequence[Sequence[Encoded]], *, batch_tokens: int | None = None,
+    packing: bool = True,
+) -> list[np.ndarray]:  # fmt: skip
     """Scores of the texts of each edit under that edit alone, as one at a time under `anachron.edit.base.edited`.
 
     texts: of each edit, encoded with its prefix. Returns sums of log-probabilities (nats) in the order of the texts.
-    Padded batches under the limits of `anachron.lm.model.LanguageModel.plan`, halved where memory is full; raises
-    `BackendError` where one text does not fit, and `ModelError` for a module that cannot take its change.
+    In packs or padded batches as `anachron.lm.model.LanguageModel.plan` says, halved where memory is full; texts of
+    different edits share nothing. Raises `BackendError` where one text does not fit, and `ModelError` for a module that
+    cannot take its change.
     """
     flat = [(number, text) for number, own in enumerate(texts) for text in own]
     distinct = list(dict.fromkeys(flat))
-    encoded = [text for _, text in distinct]
+    owners, encoded = [number for number, _ in distinct], [text for _, text in distinct]
     scores = np.full(0, np.nan)
     if encoded:
         overlay = Overlay(lm, edits)
-        plan = make_plan(lm.model, encoded, lm.vocabulary, batch_tokens, packed=False)
-        scores = score_all(
-            lm.model, encoded, plan.batches, counters=lm.counters,
-            during=lambda chosen: overlay.rows([distinct[i][0] for i in chosen]),
-        )  # fmt: skip
+        plan = lm.plan(encoded, batch_tokens, packing=packing, owners=owners)
+        given: tuple[Any, ...] = (lm.model, encoded, plan.batches)
+        if plan.packed:
+            scores = score_packs(*given, counters=lm.counters, owners=owners, during=overlay.tokens)
+        else:
+            scores = score_all(
+                *given, counters=lm.counters, during=lambda chosen: overlay.rows([owners[i] for i in chosen])
+            )
     place = {one: i for i, one in enumerate(distinct)}
     return [scores[[place[number, text] for text in own]] for number, own in enumerate(texts)]

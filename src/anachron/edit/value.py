@@ -136,11 +136,12 @@ def _optimise(
     settings: ValueSettings,
 ) -> Values:  # fmt: skip
     """marked: the requests' texts, bare and then behind each context."""
-    group = _Group.of(lm, requests, marked)
+    group = _Group.of(lm, requests, modules, marked)
     seen = values_at_subject(lm.model, marked[0], outputs=modules)
     clean = torch.stack([seen["out", module] for module in modules])
     norms = clean.norm(dim=-1)
     delta = torch.zeros_like(clean, requires_grad=True)
+    clean_essence = torch.empty(0)
     optimiser = torch.optim.Adam([delta], lr=settings.rate)
     losses = torch.full_like(norms[0], torch.inf)
     going = torch.arange(len(requests), device=norms.device)  # the others are finished, and stay as they are
@@ -148,7 +149,9 @@ def _optimise(
         for step in range(settings.steps):
             moved = delta[:, going]
             with together(group.shifts(lm.model, modules, moved)):
-                nll, divergence = group.look(lm.model)
+                nll, essence = group.look(lm.model)
+            clean_essence = essence.detach() if step == 0 else clean_essence  # nothing is added yet
+            divergence = (essence.exp() * (essence - clean_essence)).sum(-1)
             said = (nll + settings.kl * divergence).to(norms.device)  # a large model may lie on several devices
             loss = said + settings.decay * (moved.norm(dim=-1) / norms[:, going] ** 2).sum(0)
             losses[going] = loss.detach()
@@ -158,6 +161,7 @@ def _optimise(
             (delta.grad,) = torch.autograd.grad(loss[unfinished].sum(), [delta])
             if not unfinished.all():
                 group, going = group.only(unfinished.nonzero()[:, 0].tolist()), going[unfinished]
+                clean_essence = clean_essence[unfinished.to(clean_essence.device)]
             before = delta.detach().clone()
             optimiser.step()
             with torch.no_grad():
@@ -174,16 +178,18 @@ def _optimise(
 class _Group:
     """The texts of some requests, row by row: each context with prompt and target, then "{subject} is a".
 
-    marked: of the texts with a target. essence: clean log-probabilities at "{subject} is a", (requests, vocabulary).
+    marked: of the texts with a target.
     """
 
     count: int
     marked: Sequence[Marked]
     passes: Passes
-    essence: torch.Tensor
 
     @classmethod
-    def of(cls, lm: LanguageModel, requests: Sequence[EditRequest], texts: Sequence[Sequence[Marked]]) -> "_Group":
+    def of(
+        cls, lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str],
+        texts: Sequence[Sequence[Marked]],
+    ) -> "_Group":  # fmt: skip
         marked = [m for part in texts for m in part]
         essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
         fed = batch(lm.model, [*marked, *essence])
@@ -191,10 +197,7 @@ class _Group:
         at_essence = [(len(marked) + row, m.subject) for row, m in enumerate(essence)]
         rows, columns = torch.tensor(targets + at_essence).T
         lengths = [*(len(m.ids) - 1 for m in marked), *(m.subject + 1 for m in essence)]
-        passes = tails(lm.model, Passes(fed, rows, columns), lengths)
-        with torch.no_grad():
-            clean = passes.only(range(len(marked), len(marked) + len(essence))).logits(lm.model)
-        return cls(len(requests), marked, passes, torch.log_softmax(at_least_float32(clean), -1))
+        return cls(len(requests), marked, tails(lm.model, Passes(fed, rows, columns), lengths, modules))
 
     def shifts(self, model: Any, modules: Sequence[str], delta: torch.Tensor) -> list[Temporary[None]]:
         """delta, (modules, requests, width), added at the subject of every text of its request."""
@@ -202,16 +205,15 @@ class _Group:
         return [shifted(model, module, self.passes.texts, d[owners]) for module, d in zip(modules, delta, strict=True)]
 
     def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each request the target's negative log-likelihood, and the divergence from the clean essence."""
+        """Of each request the target's negative log-likelihood, and the log-probabilities at "{subject} is a"."""
         logits = self.passes.logits(model)
         targets, essence = logits.split([len(logits) - self.count, self.count])
         nll = target_losses(targets, self.marked).view(-1, self.count).mean(0)
-        logp = torch.log_softmax(at_least_float32(essence), -1)
-        return nll, (logp.exp() * (logp - self.essence)).sum(-1)
+        return nll, torch.log_softmax(at_least_float32(essence), -1)
 
     def only(self, requests: Sequence[int]) -> "_Group":
         """Some of the requests, in rising order."""
         copies = range(0, len(self.passes.texts.ids), self.count)
         chosen = [first + request for first in copies for request in requests]
         marked = [self.marked[row] for row in chosen[: -len(requests)]]
-        return _Group(len(requests), marked, self.passes.only(chosen), self.essence[list(requests)])
+        return _Group(len(requests), marked, self.passes.only(chosen))

@@ -144,15 +144,19 @@ class LanguageModel:
                 self.counters.add(counters)
             yield number, scores[plan.texts], counters
 
-    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
+    def plan(
+        self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True,
+        owners: Sequence[int] | None = None,
+    ) -> Plan:  # fmt: skip
         """What is computed together. ``batch_tokens``: most tokens a batch; by default what suits the device.
 
         Packs of shared prefixes (`anachron.lm.packing`) where they save tokens and a self-check shows that the model
-        takes them; else padded batches, and a warning where it was the self-check.
+        takes them; else padded batches, and a warning where it was the self-check. owners: texts of different ones
+        share no prefix.
         """
-        vocabulary = self.vocabulary
-        packed = packing and worth_packing(encoded, vocabulary) and self.packs.fit(self.model, encoded, vocabulary)
-        plan = make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed)
+        vocabulary, worth = self.vocabulary, packing and worth_packing(encoded, self.vocabulary, owners)
+        packed = worth and self.packs.fit(self.model, encoded, vocabulary)
+        plan = make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed, owners=owners)
         return replace(plan, refusal=self.packs.refusal if packing else None)
 
     def fingerprint(self) -> str:

@@ -12,6 +12,7 @@ from anachron.lm.batches import Limits
 from anachron.lm.packing import Pack, Walk
 from anachron.lm.scoring import (
     Counters,
+    During,
     head_on,
     input_device,
     is_out_of_memory,
@@ -20,6 +21,7 @@ from anachron.lm.scoring import (
     prepare_halving,
 )
 from anachron.lm.spans import Encoded
+from anachron.lm.temporary import unchanged
 
 HEAD_ROWS = 640  # of several packs that go through the output head at once: its weights are read once for all of them
 
@@ -41,12 +43,16 @@ def score_packs(
     native_softmax: bool = False,
     counters: Counters | None = None,
     on_batch: Callable[[int], None] | None = None,
+    owners: Sequence[int] | None = None,
+    during: During = unchanged,
 ) -> np.ndarray:
     """As `anachron.lm.scoring.score_all`, with the texts of each pack computed as one tree.
 
-    The result of some packs is fetched once the next ones have been handed to the device.
+    The result of some packs is fetched once the next ones have been handed to the device. owners: of each text; the
+    packs must be planned with them. during: what is in force while tokens of some owners, one number a token, are
+    computed.
     """
-    scorer = _Scorer(model, native_softmax, counters or Counters())
+    scorer = _Scorer(model, native_softmax, counters or Counters(), owners or [0] * len(encoded), during)
     scores = np.full(len(encoded), np.nan)
 
     def collect(launched: list[_Launched]) -> None:
@@ -84,8 +90,11 @@ def _groups(encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], vocabula
 class _Scorer:
     """A model with the keys and values of the last pack."""
 
-    def __init__(self, model: Any, native_softmax: bool, counters: Counters) -> None:
+    def __init__(
+        self, model: Any, native_softmax: bool, counters: Counters, owners: Sequence[int], during: During
+    ) -> None:
         self.model, self.native, self.counters = model, native_softmax, counters
+        self.owners, self.during = owners, during
         self.walk, self.cache = Walk(), DynamicCache()
 
     def launch(self, encoded: Sequence[Encoded], packs: list[list[int]]) -> list[_Launched]:
@@ -112,9 +121,10 @@ class _Scorer:
         tokens = rows = 0
         with torch.inference_mode():
             for number, texts in enumerate(packs, 1):
-                pack = self.walk.next([encoded[i] for i in texts])
+                pack = self.walk.next([encoded[i] for i in texts], [self.owners[i] for i in texts])
                 past, last = _kept(self.cache, pack.kept), number == len(packs)
-                logits, self.cache = pack_logits(self.model, pack, past, hidden, last=last)
+                with self.during(pack.owners):
+                    logits, self.cache = pack_logits(self.model, pack, past, hidden, last=last)
                 wanted += [(rows + row, token) for answer in pack.answers for row, token in answer]
                 rows += len(pack.rows)
                 tokens += len(pack.ids)

@@ -2,12 +2,13 @@
 
 Texts in the order of their tokens are a walk through the tree of their prefixes. The walk is cut into packs: a pack is
 one sequence without padding, in which a token sees its ancestors in the tree and nothing else. Of what the last text
-of a pack shares with the next pack, keys and values are kept, so that it is not computed again. A plan depends only on
-the texts and the limits.
+of a pack shares with the next pack, keys and values are kept, so that it is not computed again. Texts may have owners,
+for whom the model is not the same: then each owner has a tree. A plan depends only on the texts, owners and limits.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from anachron.lm.batches import Limits, fed_length
 from anachron.lm.spans import Encoded
@@ -20,7 +21,7 @@ class Pack:
     kept: the nodes of the pack before that are kept, by their numbers there. ids, positions: token and depth of each
     new node. ends: for every node, kept or new, the number that follows its last descendant. rows: the new nodes,
     counted from the first of them, that predict an answer token. answers: for each text, its answer tokens as (index
-    into ``rows``, token).
+    into ``rows``, token). owners: of each new node.
     """
 
     kept: tuple[int, ...]
@@ -29,19 +30,25 @@ class Pack:
     ends: tuple[int, ...]
     rows: tuple[int, ...]
     answers: tuple[tuple[tuple[int, int], ...], ...]
+    owners: tuple[int, ...]
 
 
-def plan_packs(encoded: Sequence[Encoded], vocabulary: int, limits: Limits) -> list[list[int]]:
-    """Indices of texts, pack by pack, in the order of their tokens; at most ``limits.tokens`` new nodes a pack.
+def plan_packs(
+    encoded: Sequence[Encoded], vocabulary: int, limits: Limits, owners: Sequence[int] | None = None
+) -> list[list[int]]:
+    """Indices of texts, pack by pack, owner by owner and in the order of their tokens; at most ``limits.tokens`` new
+    nodes a pack.
 
     A text longer than that has a pack of its own.
     """
-    order = sorted(range(len(encoded)), key=lambda i: (encoded[i].ids, encoded[i].targets))
+    owner = owners or [0] * len(encoded)
+    order = sorted(range(len(encoded)), key=lambda i: (owner[i], encoded[i].ids, encoded[i].targets))
     packs: list[list[int]] = []
     nodes = rows = 0
     before: tuple[int, ...] = ()
-    for i in order:
+    for place, i in enumerate(order):
         text = encoded[i]
+        before = before if place and owner[i] == owner[order[place - 1]] else ()
         new = fed_length(text) - common(before, text.ids[:-1])
         targets = len(text.targets)
         if not packs or nodes + new > limits.tokens or (rows + targets) * vocabulary > limits.logits:
@@ -66,19 +73,23 @@ class Walk:
     def __init__(self) -> None:
         self._path: tuple[int, ...] = ()  # what was fed of the last text
         self._nodes: list[int] = []  # and which nodes of its pack that is
+        self._owner = 0
 
-    def next(self, texts: Sequence[Encoded]) -> Pack:
+    def next(self, texts: Sequence[Encoded], owners: Sequence[int] | None = None) -> Pack:
+        owners = owners or [0] * len(texts)
         predicting = min(t - 1 for text in texts for t in text.targets)  # a kept node has no output to read
-        count = min(common(self._path, texts[0].ids[:-1]), predicting)
+        shared = common(self._path, texts[0].ids[:-1]) if owners[0] == self._owner else 0
+        count, owner = min(shared, predicting), owners[0]
         kept, path = tuple(self._nodes[:count]), self._path[:count]
         nodes, ends = list(range(count)), [0] * count
         ids: list[int] = []
         positions: list[int] = []
+        owned: list[int] = []
         rows: dict[int, int] = {}
         answers = []
-        for text in texts:
+        for text, own in zip(texts, owners, strict=True):
             fed = text.ids[:-1]
-            shared = common(path, fed)
+            shared = common(path, fed) if own == owner else 0
             for node in nodes[shared:]:
                 ends[node] = len(ends)
             del nodes[shared:]
@@ -86,13 +97,14 @@ class Walk:
             positions += range(shared, len(fed))
             ids += fed[shared:]
             ends += [0] * (len(fed) - shared)
-            path = fed
+            owned += [own] * (len(fed) - shared)
+            path, owner = fed, own
             predicted = [(nodes[t - 1] - count, text.ids[t]) for t in text.targets]
             answers.append(tuple((rows.setdefault(node, len(rows)), token) for node, token in predicted))
         for node in nodes:
             ends[node] = len(ends)
-        self._path, self._nodes = path, nodes
-        return Pack(kept, tuple(ids), tuple(positions), tuple(ends), tuple(rows), tuple(answers))
+        self._path, self._nodes, self._owner = path, nodes, owner
+        return Pack(kept, tuple(ids), tuple(positions), tuple(ends), tuple(rows), tuple(answers), tuple(owned))
 
     def forget(self) -> None:
         """Keep nothing of the last pack."""
@@ -105,7 +117,10 @@ def walk(encoded: Sequence[Encoded], packs: Sequence[Sequence[int]]) -> Iterator
     return (steps.next([encoded[i] for i in pack]) for pack in packs)
 
 
-def distinct_prefixes(encoded: Sequence[Encoded]) -> int:
-    """Nodes of the tree: the least number of tokens that have to be computed for these texts."""
-    fed = sorted({text.ids[:-1] for text in encoded})
-    return sum(len(one) - common(before, one) for before, one in zip([(), *fed], fed, strict=False))
+def distinct_prefixes(encoded: Sequence[Encoded], owners: Sequence[int] | None = None) -> int:
+    """Nodes of the trees: the least number of tokens that have to be computed for these texts."""
+    fed = sorted(set(zip(owners or [0] * len(encoded), (text.ids[:-1] for text in encoded), strict=True)))
+    first = sum(len(ids) for _, ids in fed[:1])
+    return first + sum(
+        len(ids) - (common(before, ids) if owner == own else 0) for (owner, before), (own, ids) in pairwise(fed)
+    )

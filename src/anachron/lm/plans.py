@@ -39,18 +39,21 @@ class Plan:
 
 
 def make_plan(
-    model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, packed: bool
-) -> Plan:
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, packed: bool,
+    owners: Sequence[int] | None = None,
+) -> Plan:  # fmt: skip
     """A plan with batches of at most so many tokens.
 
     By default 4,096 padded ones, or what `pack_tokens` says; on a GPU halved until the largest batch fits into its
-    memory.
+    memory. owners: of each text, for packs.
     """
     on_gpu = input_device(model).type == "cuda"
     first = batch_tokens or (pack_tokens(model, GPU_PACK if on_gpu else CPU_PACK) if packed else Limits().tokens)
     limits = Limits(first, GPU_LOGITS if on_gpu else Limits().logits)
     while True:
-        batches = (plan_packs if packed else plan_batches)(encoded, vocabulary, limits)
+        batches = (
+            plan_packs(encoded, vocabulary, limits, owners) if packed else plan_batches(encoded, vocabulary, limits)
+        )
         plan = Plan(batches, packed, limits.tokens)
         if batch_tokens or not on_gpu or _fits(model, encoded, plan):
             return plan
@@ -79,9 +82,9 @@ def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
     return not counters.halvings
 
 
-def worth_packing(encoded: Sequence[Encoded], vocabulary: int) -> bool:
+def worth_packing(encoded: Sequence[Encoded], vocabulary: int, owners: Sequence[int] | None = None) -> bool:
     """Whether packs compute fewer tokens than padded batches."""
-    return distinct_prefixes(encoded) < padded_tokens(encoded, plan_batches(encoded, vocabulary, Limits()))
+    return distinct_prefixes(encoded, owners) < padded_tokens(encoded, plan_batches(encoded, vocabulary, Limits()))
 
 
 def score_plan(
