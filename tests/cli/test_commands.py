@@ -14,6 +14,7 @@ import typer
 
 from anachron.cli import main
 from anachron.cli.main import _code
+from anachron.cli.output import print_json
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.lm.model import load_model
@@ -272,3 +273,8 @@ def test_contexts_and_help_load_no_torch():
         "sys.exit(int(bool({'torch', 'transformers'} & set(sys.modules))))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_numbers_that_json_has_no_word_for_are_null(capsys: pytest.CaptureFixture[str]):
+    print_json({"a": [1.5, float("inf"), (float("nan"),)], "b": {"c": float("-inf"), "d": None, "e": "inf"}})
+    assert json.loads(capsys.readouterr().out) == {"a": [1.5, None, [None]], "b": {"c": None, "d": None, "e": "inf"}}

@@ -19,6 +19,7 @@ from anachron.evaluate import grown
 from anachron.evaluate import growth as growth_module
 from anachron.evaluate.dated import Dating
 from anachron.evaluate.growth import Growth, GrowthSettings, run_growth
+from anachron.evaluate.growth_metrics import growth_metrics, growth_summary
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.perplexity import perplexity, read_text
 from anachron.evaluate.plan import plan
@@ -220,6 +221,24 @@ def test_a_prefix_that_outgrows_the_model_ends_no_run(lm: LanguageModel, tmp_pat
     stages = result.tables["stages"]
     assert states["status"].to_list() == [["done"], ["failed"]]
     assert "tokens, more than the" in stages["reason"][2] and stages["perplexity"][2] is None
+
+
+def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """From the second update on it gives no numbers; what it said before stays."""
+    real, made = grown.joint_edit, list[int]()
+
+    def breaks(*given: Any) -> Edit:
+        made.append(1)
+        return real(*given) * (1.0 if len(made) < 2 else float("nan"))
+
+    monkeypatch.setattr(grown, "joint_edit", breaks)
+    settings = replace(SETTINGS, after=(1, 3), judging=Judging(fluency_tokens=0))
+    result = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    assert result.tables["stages"]["perplexity"].is_infinite().to_list() == [False, False, True]
+    summary = growth_summary(growth_metrics(result.tables), result.tables["untouched"], result.tables["stages"])
+    found = summary.filter(method="FT").select("edits", "collapsed", "done", "failed").rows()
+    assert found == [(1, False, 1, 0), (3, True, 0, 3)]
+    assert lm.fingerprint() == result.record["settings"]["weights"]
 
 
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):

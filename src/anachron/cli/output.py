@@ -1,6 +1,7 @@
 """What commands share: words to stderr, results to stdout, progress that vanishes without a terminal."""
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +38,16 @@ def warn(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print JSON; a number that is none or infinite, for which JSON has no word, is null."""
+    print(json.dumps(_finite(value), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def quiet_loading() -> None:

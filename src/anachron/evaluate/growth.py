@@ -127,7 +127,8 @@ class _Growing:
             for edits in self.settings.after:
                 if not self._file(_stage(planned.label, edits)).is_file():
                     self._make(planned, edits)
-            forget(self._growing(planned))
+            for path in (self._growing(planned), *(self._undo(planned, edits) for edits in self.settings.after)):
+                forget(path)
         tables = self._tables()
         tables |= {"untouched": untouched(tables["neighbours"], self.cases.cases), "stages": self._stages()}
         for name, table in tables.items():
@@ -162,14 +163,14 @@ class _Growing:
         undo = self._undo(planned, edits)
         if undo.is_file():
             one = load_edit(undo)
+            plain = replace(self.judging, say=False, dated=None)
             with edited(self.lm, grown.edit - one, check=False):
                 self._undone(edits).make(
                     _stage(planned.label, edits, "undone"),
-                    lambda part, _: in_pieces(self.lm, part, self.judging, grown), progress,
+                    lambda part, _: in_pieces(self.lm, part, plain, grown), progress,
                 )  # fmt: skip
             found["undone"] = one.about["case_id"]
         write_json(self._file(stage), found)
-        forget(undo)
 
     def _grown(self, planned: Planned, edits: int) -> Grown:
         """The edit of the first so many updates, read where it was made before."""
