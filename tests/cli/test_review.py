@@ -52,7 +52,7 @@ def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
 
 
 def test_a_refused_command_leaves_no_run_behind(small: Path, tmp_path: Path, capsys):
-    (tmp_path / "long.txt").write_text("word " * 5000)
+    (tmp_path / "long.txt").write_text("word " * 500)
     command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")]
     assert _code([*command, "--prefix", str(tmp_path / "long.txt")], False) == 1
     assert "shorten the prompt or the prefix" in capsys.readouterr().err
