@@ -27,7 +27,7 @@ def completion(lm: LanguageModel, prompt: Any, mode: str) -> dict[str, Any]:
         logits = lm.model(input_ids=torch.tensor([ids])).logits[0].double()
     logp = torch.log_softmax(logits, -1)
     new = int(logits[-1].argmax())
-    values = [None, *(logp[n, token].item() for n, token in enumerate(ids[1:])), logp[-1, new].item()]
+    values = [None, *logp[range(len(ids)), [*ids[1:], new]].tolist()]
     tokens = [lm.tokenizer.decode([token]) for token in [*ids, new]]
     if mode == "other-tokens":
         tokens = ["x" for _ in tokens]

@@ -23,9 +23,9 @@ from anachron.probe.run import ProbeSettings
 
 
 @pytest.fixture(scope="module")
-def small(mini: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(brief: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three facts of mini as a file in the published columns."""
-    data = mini.sample(3)
+    data = brief.sample(3)
     path = tmp_path_factory.mktemp("data") / "small.csv"
     to_published(data.table, data.boundaries).write_csv(path)
     return path

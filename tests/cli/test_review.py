@@ -20,8 +20,8 @@ from anachron.probe.run import Callbacks, _warn_of, prefix_text
 
 
 @pytest.fixture
-def small(mini: Dataset, tmp_path: Path) -> Path:
-    data = mini.sample(2)
+def small(brief: Dataset, tmp_path: Path) -> Path:
+    data = brief.sample(2)
     to_published(data.table, data.boundaries).write_csv(tmp_path / "small.csv")
     return tmp_path / "small.csv"
 
@@ -52,7 +52,7 @@ def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
 
 
 def test_a_refused_command_leaves_no_run_behind(small: Path, tmp_path: Path, capsys):
-    (tmp_path / "long.txt").write_text("word " * 5000)
+    (tmp_path / "long.txt").write_text("word " * 500)
     command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")]
     assert _code([*command, "--prefix", str(tmp_path / "long.txt")], False) == 1
     assert "shorten the prompt or the prefix" in capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_an_older_run_beside_is_left_out(small: Path, tmp_path: Path, capsys):
 def test_tables_of_one_model_are_not_merged(small: Path, tmp_path: Path, capsys):
     assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = pl.read_parquet(tmp_path / "run" / "scores.parquet")
-    for name, part in (("a", scores.head(200)), ("b", scores.tail(200))):
+    for name, part in (("a", scores.head(60)), ("b", scores.tail(60))):
         part.write_parquet(tmp_path / f"{name}.parquet")
     tables = [str(tmp_path / f"{name}.parquet") for name in "ab"]
     assert _code(["metrics", *tables, "--out", str(tmp_path / "t")], False) == 2

@@ -133,8 +133,8 @@ def test_a_native_softmax_is_refused(serve):
         score_texts(model, model.encode(PAIRS), native_softmax=True)
 
 
-def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: LanguageModel, mini: Dataset, tmp_path):
-    data = mini.sample(2)
+def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: LanguageModel, brief: Dataset, tmp_path):
+    data = brief.sample(2)
     whole = run_probe(lm, data, tmp_path / "here").scores
     dead = subprocess.Popen([sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
     assert dead.stdout is not None
@@ -166,7 +166,7 @@ def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: La
     assert result.noise < 1e-6
 
 
-def test_the_commands_score_and_probe(serve, lm: LanguageModel, mini: Dataset, tmp_path: Path, capsys):
+def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, tmp_path: Path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a, _ in PAIRS))
     how = ["--backend", "openai", "--base-url", serve(), "--tokenizer", "demo"]
@@ -174,7 +174,7 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, mini: Dataset, t
     assert _code(["score", "served", "--input", str(pairs), "--out", str(scores), *how], debug=True) == 0
     found = pl.read_parquet(scores)
     np.testing.assert_allclose(found["logp"].to_numpy(), lm.log_probs(PAIRS), atol=1e-4, rtol=0)
-    write_table(data, to_published(mini.sample(2).table, mini.boundaries))
+    write_table(data, to_published(brief.sample(2).table, brief.boundaries))
     capsys.readouterr()
     assert _code(["probe", "served", "--dataset", str(data), "--out", str(run), *how, "--json"], debug=True) == 0
     assert {row["model"] for row in json.loads(capsys.readouterr().out)["summary"]} == {"served"}

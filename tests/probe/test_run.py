@@ -22,7 +22,7 @@ from anachron.probe import run as run_module
 from anachron.probe import runs
 from anachron.probe.run import Callbacks, ProbeSettings, run_probe
 
-FACTS = 3
+PART = 50  # statements
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,16 @@ def lm() -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def data(mini: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def data(brief: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """A few facts of mini, in a file that other processes read quickly."""
-    sample = mini.sample(FACTS)
     path = tmp_path_factory.mktemp("data") / "sample.parquet"
-    write_table(path, to_published(sample.table, sample.boundaries))
+    write_table(path, to_published(brief.table, brief.boundaries))
     return load_dataset(str(path))
 
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "PART_TEXTS", 100)
+    monkeypatch.setattr(run_module, "PART_TEXTS", PART)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def finished(lm: LanguageModel, data: Dataset, tmp_path_factory: pytest.TempPath
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("run") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "PART_TEXTS", 100)
+        patch.setattr(run_module, "PART_TEXTS", PART)
         run_probe(lm, data, folder)
     return folder
 
@@ -149,7 +148,7 @@ def test_unwritable_place_is_one_clear_line(lm: LanguageModel, data: Dataset, tm
 
 def _probe_in_child(name: str, folder: str, limit: int | None) -> None:
     """In a process of its own: the run of these tests, with files limited to some bytes if wanted."""
-    run_module.PART_TEXTS = 100
+    run_module.PART_TEXTS = PART
     if limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -69,7 +69,11 @@ def bootstrap_ratio(
     ends = np.full((2, sums.shape[1]), nan)
     tail = (1 - confidence) / 2
     largest = np.finfo(float).max  # stands for infinity, between which quantiles cannot interpolate
-    ends[:, some] = np.nanquantile(np.minimum(ratios[:, some], largest), [tail, 1 - tail], axis=0)
+    ratios = np.minimum(ratios, largest)
+    whole = ~np.isnan(ratios).any(axis=0)
+    for columns, quantile in ((whole, np.quantile), (some & ~whole, np.nanquantile)):  # the second is slow
+        if columns.any():
+            ends[:, columns] = quantile(ratios[:, columns], [tail, 1 - tail], axis=0)
     ends[ends > largest / 1e6] = np.inf
     return ends[0], ends[1]
 
@@ -188,13 +192,23 @@ def matthews(both: int, first_only: int, second_only: int, neither: int) -> floa
 
 
 def wilson(successes: int, trials: int, *, correction: bool, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson score interval of a proportion, with or without continuity correction; (NaN, NaN) of no trials."""
+    """Wilson score interval of a proportion, with or without continuity correction; (NaN, NaN) of no trials.
+
+    Source: Newcombe, Statistics in Medicine 17 (1998), methods 3 and 4.
+    """
     if trials == 0:
         return nan, nan
-    from scipy.stats import binomtest
+    share, z = successes / trials, NormalDist().inv_cdf((1 + confidence) / 2)
 
-    interval = binomtest(successes, trials).proportion_ci(confidence, method="wilsoncc" if correction else "wilson")
-    return float(interval.low), float(interval.high)
+    def reach(side: int) -> float:
+        """How far an end lies from the middle; side: 1 below it, -1 above."""
+        corrected = 2 * side + 1 / trials - 4 * side * share if correction else 0.0
+        return correction + z * sqrt(z * z + 4 * trials * share * (1 - share) - corrected)
+
+    middle, scale = 2 * successes + z * z, 2 * (trials + z * z)
+    low = 0.0 if successes == 0 else (middle - reach(1)) / scale
+    high = 1.0 if successes == trials else (middle + reach(-1)) / scale
+    return low, high
 
 
 def wilson_finite(successes: int, sampled: int, population: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -211,9 +225,7 @@ def wilson_finite(successes: int, sampled: int, population: int, confidence: flo
     share = successes / sampled
     if sampled == population:
         return share, share
-    from scipy.stats import norm
-
-    z = float(norm.ppf((1 + confidence) / 2))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     weight = z * z * (population - sampled) / (sampled * (population - 1))  # z squared over the effective draws
     centre = (share + weight / 2) / (1 + weight)
     half = sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)

@@ -84,10 +84,14 @@ def far_errors(
         for threshold in THRESHOLDS:
             near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
             ends = _intervals(near, resamples, seed)
+            totals = near.select(
+                pl.col("all").sum(),
+                *(pl.col(f"far {d}").sum() for d in DISTANCES),
+                *((pl.col(f"far {d}") / pl.col("all")).mean().alias(f"share {d}") for d in DISTANCES),
+            ).row(0, named=True)
             for number, distance in enumerate(DISTANCES):
                 base = {**dict(zip(RUN_KEYS, key, strict=True)), "threshold": threshold, "alpha": distance}
-                of_distance = near.select("all", pl.col(f"far {distance}").alias("far"))
-                rows += _both_averages(base, of_distance, (ends[0][number], ends[1][number]))
+                rows += _both_averages(base, near.height, totals, distance, (ends[0][number], ends[1][number]))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -104,13 +108,14 @@ def _intervals(near: pl.DataFrame, resamples: int, seed: int) -> tuple[Sequence[
     return list(map(float, low)), list(map(float, high))
 
 
-def _both_averages(base: dict[str, object], shares: pl.DataFrame, ends: tuple[float, float]) -> list[dict[str, object]]:
-    facts = shares.height
+def _both_averages(
+    base: dict[str, object], facts: int, totals: dict[str, float], distance: float, ends: tuple[float, float]
+) -> list[dict[str, object]]:
+    """totals: of all facts, matches lost and those of them at the distance, and the mean of each fact's share."""
     if not facts:
         nothing = {"facts": 0, "share": None, "low": None, "high": None}
         return [{**base, "average": "facts", **nothing}, {**base, "average": "matches", **nothing}]
-    share = shares.select((pl.col("far") / pl.col("all")).mean()).item()
-    far, lost = int(shares["far"].sum()), int(shares["all"].sum())
+    share, far, lost = totals[f"share {distance}"], int(totals[f"far {distance}"]), int(totals["all"])
     low, high = wilson(far, lost, correction=False)
     return [
         {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1]},

@@ -74,13 +74,17 @@ def write_figure(figure: "Figure", out: Path, name: str) -> tuple[Path, Path]:
 
     Letters are outlines in SVG and an embedded TrueType font (Type 42) in PDF. The same figure gives the same bytes.
     """
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.style import context
 
+    # Not by `Figure.savefig`, which draws all twice for each file, the first time for the layout alone.
+    printers = {"svg": lambda: FigureCanvasSVG(figure).print_svg, "pdf": lambda: FigureCanvasPdf(figure).print_pdf}
     paths = []
     with context(style.STYLE, after_reset=True):
         for ending, metadata in FILES.items():
             buffer = BytesIO()
-            figure.savefig(buffer, format=ending, metadata=metadata)
+            printers[ending]()(buffer, metadata=metadata)
             paths.append(out / f"{name}.{ending}")
             write_bytes(paths[-1], buffer.getvalue())
     return paths[0], paths[1]
