@@ -13,10 +13,9 @@ import torch
 from anachron.edit.contexts import sampled_contexts
 from anachron.edit.forward import (
     TRAINED_TOKENS,
-    at_least_float32,
     batch,
     shifted,
-    target_losses,
+    target_losses_and_rest,
     values_at_subject,
 )
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
@@ -201,10 +200,8 @@ class _Group:
 
     def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each request the target's negative log-likelihood, and the log-probabilities at "{subject} is a"."""
-        logits = self.passes.logits(model)
-        targets, essence = logits.split([len(logits) - self.count, self.count])
-        nll = target_losses(targets, self.marked).view(-1, self.count).mean(0)
-        return nll, torch.log_softmax(at_least_float32(essence), -1)
+        losses, essence = target_losses_and_rest(self.passes.logits(model), self.marked)
+        return losses.view(-1, self.count).mean(0), essence
 
     def only(self, requests: Sequence[int]) -> "_Group":
         """Some of the requests, in rising order."""
