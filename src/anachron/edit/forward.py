@@ -13,7 +13,7 @@ import torch
 from anachron.edit.requests import Marked
 from anachron.edit.unreached import ended_behind
 from anachron.errors import DataError, ModelError
-from anachron.lm.scoring import During, answer_logits, input_device, log_norms, softmax_rows
+from anachron.lm.scoring import During, answer_logits, input_device, softmax_rows
 from anachron.lm.temporary import Temporary, together, unchanged
 
 
@@ -39,10 +39,17 @@ class FitSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A batch of texts: ids (batch, time) and, for each text, the position of its subject's last token."""
+    """A batch of texts: ids (rows, time) and, for each text, the position of its subject's last token.
+
+    rows: of each text, where several share one; by default each has its own.
+    """
 
     ids: torch.Tensor
     subjects: torch.Tensor
+    rows: torch.Tensor | None = None
+
+    def row_of(self, texts: torch.Tensor) -> torch.Tensor:
+        return texts if self.rows is None else self.rows[texts]
 
 
 def batch(model: Any, marked: Sequence[Marked]) -> Texts:
@@ -105,14 +112,13 @@ def inputs_seen(model: Any, module: str, see: Callable[[torch.Tensor], None]) ->
 
 
 def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Temporary[None]:
-    """Add delta, (batch, width), to a module's output at the subject's last token of each text."""
+    """Add delta, (texts, width), to a module's output at the subject's last token of each text."""
+    places = texts.row_of(torch.arange(len(texts.subjects))), texts.subjects
 
     def add(output: torch.Tensor) -> torch.Tensor:
         shaped = output.reshape(*texts.ids.shape, output.shape[-1])
-        at_subject = torch.zeros(shaped.shape[:2], dtype=torch.bool, device=shaped.device)
-        at_subject[torch.arange(len(texts.subjects)), texts.subjects.to(shaped.device)] = True
-        moved = torch.where(at_subject[..., None], shaped + delta.to(shaped)[:, None, :], shaped)
-        return moved.reshape(output.shape)
+        added = torch.zeros_like(shaped).index_put([place.to(shaped.device) for place in places], delta.to(shaped))
+        return (shaped + added).reshape(output.shape)
 
     return hooked(model, module, add)
 
@@ -162,9 +168,16 @@ def target_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor
 
     logits: (all target tokens, vocabulary), the rows that predict them; gradients flow through it.
     """
+    return target_losses_and_rest(logits, texts)[0]
+
+
+def target_losses_and_rest(logits: torch.Tensor, texts: Sequence[Scored]) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `target_losses`, of logits that go on behind the rows of the targets; and log-probabilities of what is there,
+    (further rows, vocabulary).
+    """
     wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
-    logp: torch.Tensor = _LogProbs.apply(logits, wanted)
-    return -means([len(t.targets) for t in texts]).to(logp) @ logp
+    logp, rest = _LogProbs.apply(logits, wanted)
+    return -means([len(t.targets) for t in texts]).to(logp) @ logp, rest
 
 
 def removal_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
@@ -180,28 +193,40 @@ def removal_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tenso
 
 
 class _LogProbs(torch.autograd.Function):
-    """Log-probability of one token in each row of logits, (rows,), in float32 or finer.
+    """Log-probability of one token in each of the first rows of logits, and all of them in the rest, in float32 or
+    finer.
 
-    As log_softmax and gather, but some rows at a time and with nothing beside the logits kept for the gradient.
+    As log_softmax and gather, but some rows at a time, with nothing beside the logits kept of the first rows for the
+    gradient, and all of the gradient in one piece.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        norms = log_norms(logits)
-        ctx.save_for_backward(logits, norms, wanted)
-        return at_least_float32(logits[torch.arange(len(wanted), device=logits.device), wanted]) - norms
+    def forward(ctx: Any, logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, rest = logits[: len(wanted)], logits[len(wanted) :]
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        size = softmax_rows(logits)
+        found = [
+            torch.log_softmax(piece, -1, dtype=wide).gather(1, chosen[:, None])[:, 0]
+            for piece, chosen in zip(first.split(size), wanted.split(size), strict=True)
+        ]
+        table = torch.log_softmax(rest, -1, dtype=wide)
+        ctx.save_for_backward(logits, wanted, table)
+        return torch.cat(found), table
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        logits, norms, wanted = ctx.saved_tensors
+    def backward(ctx: Any, gradient: torch.Tensor, of_table: torch.Tensor) -> tuple[torch.Tensor, None]:
+        logits, wanted, table = ctx.saved_tensors
         found = torch.empty_like(logits)
-        for first in range(0, len(logits), softmax_rows(logits)):
-            span = slice(first, first + softmax_rows(logits))
-            p = (at_least_float32(logits[span]) - norms[span, None]).exp_().mul_(-gradient[span, None])
+        for begin in range(0, len(wanted), softmax_rows(logits)):
+            span = slice(begin, min(begin + softmax_rows(logits), len(wanted)))
+            into = found[span] if found.dtype == gradient.dtype else None  # else it is rounded once, when all is summed
+            p = torch.softmax(logits[span], -1, dtype=gradient.dtype, out=into).mul_(-gradient[span, None])
             rows = torch.arange(len(p), device=p.device)
             p[rows, wanted[span]] += gradient[span]
-            found[span] = p
+            if into is None:
+                found[span] = p
+        found[len(wanted) :] = of_table - table.exp() * of_table.sum(-1, keepdim=True)
         return found, None
 
 

@@ -13,10 +13,9 @@ import torch
 from anachron.edit.contexts import sampled_contexts
 from anachron.edit.forward import (
     TRAINED_TOKENS,
-    at_least_float32,
     batch,
     shifted,
-    target_losses,
+    target_losses_and_rest,
     values_at_subject,
 )
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
@@ -26,7 +25,8 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, together
 
 ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
-PADDED = 1.25  # how much longer tails may be than others in one batch
+PADDED = 1.25  # how much longer tails may be than others in one batch, for a row is as long as the longest of them
+FEW = 640  # tokens of tails, that gain more from company than they lose by padding
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,16 @@ def _alike(marked: Sequence[Sequence[Marked]]) -> list[list[int]]:
     longest = [max(len(m.ids) for m in texts) for texts in zip(*marked, strict=True)]
     tail = [len(m.ids) - m.subject for m in marked[0]]
     groups: list[list[int]] = []
-    width = 0
+    width = tails = 0
     for i in sorted(range(len(tail)), key=lambda i: (tail[i], longest[i])):
         width = max(width, longest[i]) if groups else longest[i]
         tokens = (len(groups[-1]) + 1) * (1 + len(marked)) * width if groups else 0
-        if not groups or tokens > TRAINED_TOKENS or tail[i] > PADDED * tail[groups[-1][0]]:
+        unlike = bool(groups) and tail[i] > PADDED * tail[groups[-1][0]] and tails >= FEW
+        if not groups or tokens > TRAINED_TOKENS or unlike:
             groups.append([])
-            width = longest[i]
+            width, tails = longest[i], 0
         groups[-1].append(i)
+        tails += len(marked) * tail[i]
     return groups
 
 
@@ -201,19 +203,17 @@ class _Group:
 
     def shifts(self, model: Any, modules: Sequence[str], delta: torch.Tensor) -> list[Temporary[None]]:
         """delta, (modules, requests, width), added at the subject of every text of its request."""
-        owners = torch.arange(self.count).repeat(len(self.passes.texts.ids) // self.count)
+        owners = torch.arange(self.count).repeat(len(self.passes.texts.subjects) // self.count)
         return [shifted(model, module, self.passes.texts, d[owners]) for module, d in zip(modules, delta, strict=True)]
 
     def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each request the target's negative log-likelihood, and the log-probabilities at "{subject} is a"."""
-        logits = self.passes.logits(model)
-        targets, essence = logits.split([len(logits) - self.count, self.count])
-        nll = target_losses(targets, self.marked).view(-1, self.count).mean(0)
-        return nll, torch.log_softmax(at_least_float32(essence), -1)
+        losses, essence = target_losses_and_rest(self.passes.logits(model), self.marked)
+        return losses.view(-1, self.count).mean(0), essence
 
     def only(self, requests: Sequence[int]) -> "_Group":
         """Some of the requests, in rising order."""
-        copies = range(0, len(self.passes.texts.ids), self.count)
+        copies = range(0, len(self.passes.texts.subjects), self.count)
         chosen = [first + request for first in copies for request in requests]
         marked = [self.marked[row] for row in chosen[: -len(requests)]]
         return _Group(len(requests), marked, self.passes.only(chosen))
