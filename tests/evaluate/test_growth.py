@@ -159,7 +159,7 @@ def content(folder: Path) -> Any:
     return {name: table.drop("seconds", strict=False).to_dicts() for name, table in tables.items()}
 
 
-STOPS = [("batch", n) for n in (2, 6, 9, 12, 15)] + [("sequential", n) for n in (2, 6, 9, 12, 14, 18, 21)]
+STOPS = [("batch", n) for n in (2, 9, 15)] + [("sequential", n) for n in (6, 9, 14, 18, 21)]
 
 
 @pytest.mark.parametrize(("mode", "stop_after"), STOPS)
