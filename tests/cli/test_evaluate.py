@@ -15,6 +15,8 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import _code
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
 from anachron.edit import covariance
 from anachron.edit.base import edited
@@ -188,7 +190,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_saved_edit_is_put_on_for_scores_and_probes(
-    updates: Path, rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    updates: Path, rows: list[dict[str, Any]], brief: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     file = tmp_path / "ft.safetensors"
     assert run("edit", "demo", "--updates", updates, "--method", "FT", *FT, "--out", file) == 0
@@ -202,8 +204,7 @@ def test_a_saved_edit_is_put_on_for_scores_and_probes(
     assert pl.read_parquet(tmp_path / "scores.parquet")["logp"].to_list() == pytest.approx(wanted.tolist(), abs=1e-6)
     assert not np.allclose(wanted, lm.log_probs(pairs))
     few = tmp_path / "few.csv"
-    assert run("datasets", "mini", "--out", tmp_path / "mini.csv") == 0
-    few.write_text("".join(line for line in (tmp_path / "mini.csv").open().readlines()[:300]))
+    to_published(brief.table, brief.boundaries).write_csv(few)
     out = tmp_path / "run"
     assert run("probe", "demo", "--dataset", few, "--out", out, "--edit", file, "--resamples", 100) == 0
     record = json.loads((out / "run.json").read_text())

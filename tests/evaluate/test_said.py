@@ -100,7 +100,7 @@ def test_articles_and_punctuation_around_a_name_change_nothing(words: list[str],
 def test_words_are_in_a_form_that_stays(text: str):
     once = plain_words(text)
     assert plain_words(" ".join(once)) == once
-    assert not any(c.isspace() or c.isupper() for word in once for c in word)
+    assert not any(c.isspace() or c != c.casefold() for word in once for c in word)  # Cherokee folds to capitals
 
 
 @given(st.text("abcdef ", max_size=12), st.text("abcdef ", min_size=1, max_size=5))

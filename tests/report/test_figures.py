@@ -40,11 +40,21 @@ def alone():
 
 
 @pytest.fixture(scope="module")
-def many():
+def study_of_many():
     """Eighteen models with long names, the first four in chat and with a prefix too."""
     runs = [(name, "raw", "none", n / 12) for n, name in enumerate(LONG)]
     runs += [(name, form, prefix, 0.5) for name in LONG[:4] for form, prefix in (CHAT, HIERARCHY)]
-    return make_tables(synthetic_study(count=4, resamples=20, runs=runs))[0]
+    return synthetic_study(count=4, resamples=20, runs=runs)
+
+
+@pytest.fixture(scope="module")
+def many(study_of_many):
+    return make_tables(study_of_many)[0]
+
+
+def table_of(study, name):
+    """One table alone, where making all takes seconds."""
+    return next(analysis for analysis in ANALYSES if analysis.name == name).compute(study)
 
 
 def drawn(axes, label):
@@ -135,9 +145,10 @@ def test_summary(several):
     assert in_legend(figure) == ["year", "month", "day", "all three", "random scorer"]
 
 
-def test_summary_of_many_models_has_the_five_most_robust_on_their_own(many):
-    panels = FIGURES["summary"](many["summary"]).axes
-    part = of(many["summary"], *RAW).filter(pl.col("granularity") == "global")
+def test_summary_of_many_models_has_the_five_most_robust_on_their_own(study_of_many):
+    table = table_of(study_of_many, "summary")
+    panels = FIGURES["summary"](table).axes
+    part = of(table, *RAW).filter(pl.col("granularity") == "global")
     order = part.sort(["robustness", "win_rate", "model"], descending=[True, True, False])["model"].to_list()
     assert [name.replace("\n", "") for name in names(panels[0])] == order[:5]
     assert [name.replace("\n", "") for name in names(panels[2])] == order
@@ -358,8 +369,8 @@ def test_transfer_shows_the_pooled_models_first(several):
         assert axes.get_ylim() == (2.5, -0.5)  # year at the top
 
 
-def test_transfer_of_many_models_says_how_many_it_shows(many):
-    figure = FIGURES["transfer"](many["transfer"])
+def test_transfer_of_many_models_says_how_many_it_shows(study_of_many):
+    figure = FIGURES["transfer"](table_of(study_of_many, "transfer"))
     heads = [" ".join(axes.get_title(loc="left").split("\n")) for axes in figure.axes]
     assert "raw text, no prefix, 7 of 18 models pooled" in heads
     assert sum("prefix" in head and "models" in head for head in heads) == 1
@@ -498,8 +509,8 @@ def test_margins(several):
             near(drawn(axes, model), rows.select("margin", "robustness").rows())
 
 
-def test_margins_of_many_models_greys_all_but_eight(many):
-    axes = FIGURES["margins"](many["margins"]).axes[0]
+def test_margins_of_many_models_greys_all_but_eight(study_of_many):
+    axes = FIGURES["margins"](table_of(study_of_many, "margins")).axes[0]
     others = [line for line in axes.lines if line.get_label() == "other models"]
     own = {line.get_label() for line in axes.lines} & set(LONG)
     assert (len(own), len(others)) == (8, 10)
