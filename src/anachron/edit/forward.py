@@ -39,17 +39,10 @@ class FitSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A batch of texts: ids (rows, time) and, for each text, the position of its subject's last token.
-
-    rows: of each text, where several share one; by default each has its own.
-    """
+    """A batch of texts: ids (batch, time) and, for each text, the position of its subject's last token."""
 
     ids: torch.Tensor
     subjects: torch.Tensor
-    rows: torch.Tensor | None = None
-
-    def row_of(self, texts: torch.Tensor) -> torch.Tensor:
-        return texts if self.rows is None else self.rows[texts]
 
 
 def batch(model: Any, marked: Sequence[Marked]) -> Texts:
@@ -112,13 +105,14 @@ def inputs_seen(model: Any, module: str, see: Callable[[torch.Tensor], None]) ->
 
 
 def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Temporary[None]:
-    """Add delta, (texts, width), to a module's output at the subject's last token of each text."""
-    places = texts.row_of(torch.arange(len(texts.subjects))), texts.subjects
+    """Add delta, (batch, width), to a module's output at the subject's last token of each text."""
 
     def add(output: torch.Tensor) -> torch.Tensor:
         shaped = output.reshape(*texts.ids.shape, output.shape[-1])
-        added = torch.zeros_like(shaped).index_put([place.to(shaped.device) for place in places], delta.to(shaped))
-        return (shaped + added).reshape(output.shape)
+        at_subject = torch.zeros(shaped.shape[:2], dtype=torch.bool, device=shaped.device)
+        at_subject[torch.arange(len(texts.subjects)), texts.subjects.to(shaped.device)] = True
+        moved = torch.where(at_subject[..., None], shaped + delta.to(shaped)[:, None, :], shaped)
+        return moved.reshape(output.shape)
 
     return hooked(model, module, add)
 

@@ -25,8 +25,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, together
 
 ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
-PADDED = 1.25  # how much longer tails may be than others in one batch, for a row is as long as the longest of them
-FEW = 640  # tokens of tails, that gain more from company than they lose by padding
+PADDED = 1.25  # how much longer tails may be than others in one batch
 
 
 @dataclass(frozen=True)
@@ -120,16 +119,14 @@ def _alike(marked: Sequence[Sequence[Marked]]) -> list[list[int]]:
     longest = [max(len(m.ids) for m in texts) for texts in zip(*marked, strict=True)]
     tail = [len(m.ids) - m.subject for m in marked[0]]
     groups: list[list[int]] = []
-    width = tails = 0
+    width = 0
     for i in sorted(range(len(tail)), key=lambda i: (tail[i], longest[i])):
         width = max(width, longest[i]) if groups else longest[i]
         tokens = (len(groups[-1]) + 1) * (1 + len(marked)) * width if groups else 0
-        unlike = bool(groups) and tail[i] > PADDED * tail[groups[-1][0]] and tails >= FEW
-        if not groups or tokens > TRAINED_TOKENS or unlike:
+        if not groups or tokens > TRAINED_TOKENS or tail[i] > PADDED * tail[groups[-1][0]]:
             groups.append([])
-            width, tails = longest[i], 0
+            width = longest[i]
         groups[-1].append(i)
-        tails += len(marked) * tail[i]
     return groups
 
 
@@ -203,7 +200,7 @@ class _Group:
 
     def shifts(self, model: Any, modules: Sequence[str], delta: torch.Tensor) -> list[Temporary[None]]:
         """delta, (modules, requests, width), added at the subject of every text of its request."""
-        owners = torch.arange(self.count).repeat(len(self.passes.texts.subjects) // self.count)
+        owners = torch.arange(self.count).repeat(len(self.passes.texts.ids) // self.count)
         return [shifted(model, module, self.passes.texts, d[owners]) for module, d in zip(modules, delta, strict=True)]
 
     def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -213,7 +210,7 @@ class _Group:
 
     def only(self, requests: Sequence[int]) -> "_Group":
         """Some of the requests, in rising order."""
-        copies = range(0, len(self.passes.texts.subjects), self.count)
+        copies = range(0, len(self.passes.texts.ids), self.count)
         chosen = [first + request for first in copies for request in requests]
         marked = [self.marked[row] for row in chosen[: -len(requests)]]
         return _Group(len(requests), marked, self.passes.only(chosen))
