@@ -93,7 +93,9 @@ class SecondMoment:
         """
         if keys.ndim != 2 or len(keys) != self.size:
             raise DataError(f"{self.module}: keys of shape {tuple(keys.shape)}; give ({self.size}, number of keys)")
-        return torch.cholesky_solve(keys.detach().to("cpu", _EXACT), self._lower).to(keys.device)
+        lower = self._lower  # two solves by hand: cholesky_solve copies it in each call, which takes far longer
+        half = torch.linalg.solve_triangular(lower, keys.detach().to("cpu", _EXACT), upper=False)
+        return torch.linalg.solve_triangular(lower.mT, half, upper=True).to(keys.device)
 
     def factorise(self) -> None:
         """Compute now, or read, what `inverse_times` needs. Raises `DataError` where C has no inverse."""

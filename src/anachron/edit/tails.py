@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache
 
 from anachron.edit.forward import Texts
-from anachron.edit.unreached import Replay
+from anachron.edit.unreached import Replay, ended_behind
 from anachron.lm.scoring import answer_logits, is_out_of_memory
 from anachron.lm.selfcheck import REFUSALS
 from anachron.lm.temporary import unchanged
@@ -105,17 +105,21 @@ def tails(model: Any, whole: Passes, lengths: Sequence[int], shifted: Sequence[s
     def first_pass() -> tuple[Passes, torch.Tensor]:
         cache = DynamicCache()
         wanted = answer_logits(model, last.texts.ids, last.rows, last.columns, past_key_values=cache, use_cache=True)
-        return _tails(model, whole, lengths, starts, cache, Replay(shifted)), wanted
+        found = _tails(model, whole, lengths, starts, cache, Replay(shifted))
+        with ended_behind(model, shifted):
+            found.last().logits(model)  # keeps what the next ones replay
+        return found, wanted
 
     with torch.no_grad():
         made = _tried(model, first_pass, KEYS)
-        if made is None or not _agree(model, *made, KEYS):
+        if made is None:
             return whole
         found, wanted = made
-        if not _agree(model, found, wanted, OUTPUTS):  # the pass before kept what this one replays
-            assert found.kept is not None
-            return replace(found, kept=replace(found.kept, replay=None))
-    return found
+        if _agree(model, found, wanted, OUTPUTS):
+            return found
+        assert found.kept is not None
+        plain = replace(found, kept=replace(found.kept, replay=None))
+        return plain if _agree(model, plain, wanted, KEYS) else whole
 
 
 def _agree(model: Any, passes: Passes, wanted: torch.Tensor, what: str) -> bool:
