@@ -47,6 +47,7 @@ format: .venv/installed-dev
 
 bench: .venv/installed-dev  ## measured claims, as JSON
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/editing.py
 	$(BIN)/python benchmarks/analyses.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/wikidata.py
