@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import transformers
 
+from anachron.evaluate.plan import Planned, plan
 from anachron.lm.model import LanguageModel
 from anachron.probe.run import Callbacks
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
@@ -60,6 +61,12 @@ def make_quantised_lm(
 
 DEEP = {"num_hidden_layers": 4}
 DEEPER: dict[str, dict[str, Any]] = {"gpt2": {"n_layer": 4}}
+
+
+def plan_fast(lm: LanguageModel, fast: dict[str, Any], *methods: str) -> list[Planned]:
+    """Methods ready for a run without a covariance, with few steps where ``fast`` has settings for them."""
+    wanted = {name: fast[name] for name in methods if name in fast}
+    return plan(lm, methods, changes=wanted, identity_covariance=True)
 
 
 def killed_after(steps: int) -> Callbacks:

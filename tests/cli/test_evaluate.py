@@ -263,6 +263,17 @@ def test_dated_questions_and_requests(
     assert load_edit(file).prefix.startswith("On January 21, 2017, the head of state of the United States is Donald")
 
 
+def kill_when(path: Path, code: str, *words: str) -> None:
+    """Run Python code with these words, and kill it by SIGKILL as soon as this file is there."""
+    child = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not path.is_file():
+        assert child.poll() is None and time.monotonic() < deadline, child.stderr.read() if child.stderr else ""
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+
+
 def test_a_killed_run_goes_on_with_the_same_command(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -273,15 +284,7 @@ def test_a_killed_run_goes_on_with_the_same_command(
         "import sys, anachron.evaluate.run as run; run.PART = 1\n"
         "from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *command, "--out", str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 120
-    while not (cut / "FT" / "part-00001.parquet").is_file():
-        assert child.poll() is None and time.monotonic() < deadline, child.stderr.read() if child.stderr else ""
-        time.sleep(0.002)
-    os.kill(child.pid, signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
+    kill_when(cut / "FT" / "part-00001.parquet", code, *command, "--out", str(cut))
     assert not (cut / "targets.parquet").exists()
     kept = {path: path.stat().st_mtime_ns for path in cut.rglob("part-*.parquet")}
     assert len(kept) >= 5
@@ -315,15 +318,8 @@ def test_killed_growing_edits_go_on_with_the_same_command(updates: Path, tmp_pat
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *GROWING]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *command, "--out", str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 120
-    while not (cut / "ROME" / "after-00001.json").is_file():
-        assert child.poll() is None and time.monotonic() < deadline, child.stderr.read() if child.stderr else ""
-        time.sleep(0.002)
-    os.kill(child.pid, signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL and not (cut / "targets.parquet").exists()
+    kill_when(cut / "ROME" / "after-00001.json", code, *command, "--out", str(cut))
+    assert not (cut / "targets.parquet").exists()
     first = (cut / "ROME" / "after-00001.json").stat().st_mtime_ns
     assert run(*command, "--out", cut) == 0
     assert (cut / "ROME" / "after-00001.json").stat().st_mtime_ns == first

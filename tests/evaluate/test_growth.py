@@ -22,12 +22,12 @@ from anachron.evaluate.growth import Growth, GrowthSettings, run_growth
 from anachron.evaluate.growth_metrics import growth_metrics, growth_summary
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.perplexity import perplexity, read_text
-from anachron.evaluate.plan import plan
+from anachron.evaluate.plan import Planned
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.probe.run import Callbacks
-from edit_models import make_edit_lm
+from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 
 FAST = {"ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 2, "layer": 2, "rate": 1e-2}}
@@ -57,9 +57,8 @@ def lm() -> LanguageModel:
     return make_edit_lm("llama")
 
 
-def planned(lm: LanguageModel, *methods: str) -> Any:
-    wanted = {name: FAST[name] for name in methods if name in FAST}
-    return plan(lm, methods, changes=wanted, identity_covariance=True)
+def planned(lm: LanguageModel, *methods: str) -> list[Planned]:
+    return plan_fast(lm, FAST, *methods)
 
 
 SETTINGS = GrowthSettings((1, 2, 5), judging=Judging(fluency_tokens=16), text=TEXT, text_tokens=60)
@@ -123,7 +122,6 @@ def test_undoing_the_middle_one_leaves_the_others(
     others = [edit for place, edit in enumerate(made) if place != middle]
     stage = sequence.tables["stages"].filter(method=method, edits=edits).row(0, named=True)
     assert stage["undone"] == CASES[middle].case_id
-    moved = []
     with edited(lm, sum(others[1:], others[0]) if others else Edit()):
         own = CASES[middle].text
         assert stage["undone_new"] == pytest.approx(p(lm, own, "Angela Merkel"), rel=2e-3)
@@ -170,15 +168,8 @@ def test_an_interrupted_run_ends_with_the_same_scores(
     monkeypatch.setattr(growth_module, "PART", 2)
     settings = replace(SETTINGS, mode=mode, after=(1, 3), judging=Judging(fluency_tokens=0))
     whole = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "whole", settings)
-    seen: list[int] = []
-
-    def stop(*_: Any) -> None:
-        seen.append(1)
-        if len(seen) == stop_after:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings, callbacks=Callbacks(progress=stop))
+        run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings, callbacks=killed_after(stop_after))
     assert not (tmp_path / "cut" / "stages.parquet").exists()
     cut = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings)
     assert content(whole.folder) == content(cut.folder)

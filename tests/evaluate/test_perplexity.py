@@ -7,7 +7,7 @@ import torch
 
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.corpus import TextInMemory, leading_specials
-from anachron.edit.sites import find_sites
+from anachron.edit.sites import find_sites, weight_of
 from anachron.errors import DataError, TooLongError
 from anachron.evaluate import perplexity as perplexity_module
 from anachron.evaluate.perplexity import perplexity, read_text
@@ -69,17 +69,10 @@ def test_a_prefix_is_read_and_not_counted(lm: LanguageModel, monkeypatch: pytest
 
 def test_a_model_without_numbers_has_an_infinite_perplexity(lm: LanguageModel):
     text, module = read_text(lm, TEXT, 64), find_sites(lm.model).mlp_out(1)
-    outputs, inputs = make_shape(lm, module)
+    outputs, inputs = weight_of(lm.model, module).shape
     broken = Edit({module: LowRank(torch.full((outputs, 1), float("nan")), torch.ones(1, inputs))})
     with edited(lm, broken):
         assert perplexity(lm, text) == math.inf
-
-
-def make_shape(lm: LanguageModel, module: str) -> tuple[int, int]:
-    from anachron.edit.sites import weight_of
-
-    outputs, inputs = weight_of(lm.model, module).shape
-    return outputs, inputs
 
 
 def test_what_cannot_be_read_is_refused(lm: LanguageModel):

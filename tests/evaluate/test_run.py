@@ -20,10 +20,10 @@ from anachron.evaluate import grown
 from anachron.evaluate import run as run_module
 from anachron.evaluate.judge import Judging, verdicts, verdicts_apart
 from anachron.evaluate.metrics import summarise, update_metrics
-from anachron.evaluate.plan import plan
+from anachron.evaluate.plan import Planned, plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
-from edit_models import killed_after, make_edit_lm
+from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 
 FAST = {"ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2}}
@@ -53,9 +53,8 @@ def lm() -> LanguageModel:
     return make_edit_lm("llama")
 
 
-def planned(lm: LanguageModel, *methods: str) -> Any:
-    wanted = {name: FAST[name] for name in methods if name in FAST}
-    return plan(lm, methods, changes=wanted, identity_covariance=True)
+def planned(lm: LanguageModel, *methods: str) -> list[Planned]:
+    return plan_fast(lm, FAST, *methods)
 
 
 SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=16))

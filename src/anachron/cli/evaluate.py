@@ -203,8 +203,6 @@ def evaluate(
     if until is not None and not dated:
         raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
     judging = Judging(fluency_tokens, batch_tokens, generate, Dating(until) if dated else None)
-    if after is None and (text is not None or text_tokens is not None):
-        raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
     settings = _settings(mode, size, after, text, text_tokens, judging)
     wanted = wanted_of(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     scenarios = split_commas(scenario)

@@ -53,11 +53,11 @@ REMOVING = (*INSERTING, "Archive")
 class Method:
     """settings: its dataclass. modules: of settings and sites, those whose covariance it needs.
 
-    make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. size: how
-    many numbers it trains an edit, where there may be no room to train all at once. scenarios: the updates that it can
-    make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be taken out with nothing in its place,
-    which a method that only writes a value in cannot do. Other is nobody's: its groups mix changes, so no one thing is
-    asked for.
+    make: one edit of all requests or, where its last argument ``apart`` asks for it, one a request. size: how many
+    numbers it trains an edit, where there may be no room to train all at once. scenarios: the updates that it can make
+    (`anachron.core.scenarios.SCENARIOS`). Archive asks for an object to be taken out with nothing in its place, which a
+    method that only writes a value in cannot do. Other is nobody's: its groups mix changes, so no one thing is asked
+    for.
     """
 
     settings: type

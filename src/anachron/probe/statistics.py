@@ -192,23 +192,13 @@ def matthews(both: int, first_only: int, second_only: int, neither: int) -> floa
 
 
 def wilson(successes: int, trials: int, *, correction: bool, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson score interval of a proportion, with or without continuity correction; (NaN, NaN) of no trials.
-
-    Source: Newcombe, Statistics in Medicine 17 (1998), methods 3 and 4.
-    """
+    """Wilson score interval of a proportion, with or without continuity correction; (NaN, NaN) of no trials."""
     if trials == 0:
         return nan, nan
-    share, z = successes / trials, NormalDist().inv_cdf((1 + confidence) / 2)
+    from scipy.stats import binomtest
 
-    def reach(side: int) -> float:
-        """How far an end lies from the middle; side: 1 below it, -1 above."""
-        corrected = 2 * side + 1 / trials - 4 * side * share if correction else 0.0
-        return correction + z * sqrt(z * z + 4 * trials * share * (1 - share) - corrected)
-
-    middle, scale = 2 * successes + z * z, 2 * (trials + z * z)
-    low = 0.0 if successes == 0 else (middle - reach(1)) / scale
-    high = 1.0 if successes == trials else (middle + reach(-1)) / scale
-    return low, high
+    interval = binomtest(successes, trials).proportion_ci(confidence, method="wilsoncc" if correction else "wilson")
+    return float(interval.low), float(interval.high)
 
 
 def wilson_finite(successes: int, sampled: int, population: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import polars as pl
 
 from anachron.evaluate.growth_metrics import OF_MODEL, growth_by_age, growth_metrics, growth_summary
 from anachron.io import write_table
-from anachron.report.edits import Layout, write_edits
+from anachron.report.edits import EDITS, Layout, write_edits
 from anachron.report.evaluation import drawn
 from anachron.report.figures.growth import growth
 
@@ -43,13 +43,10 @@ GROWTH = Layout(
     "Growing edits",
     "anachron.evaluate.growth_metrics; metrics of updates as in paper 003, section 5",
     {
-        "Efficacy-D ↑": ("efficacy_difference", 100, 1),
-        "Efficacy-S ↑": ("efficacy_success", 100, 1),
-        "Gen.-S ↑": ("generalization_success", 100, 1),
+        **{name: EDITS.columns[name] for name in ("Efficacy-D ↑", "Efficacy-S ↑", "Gen.-S ↑")},
         "Untouched lost ↓": ("untouched_loss", 100, 1),
         "Perplexity ↓": ("perplexity", 1, 1),
-        "Fluency ↑": ("fluency", 1, 1),
-        "Seconds ↓": ("seconds", 1, 2),
+        **{name: EDITS.columns[name] for name in ("Fluency ↑", "Seconds ↓")},
     },
     _notes,
     120,
@@ -58,8 +55,7 @@ GROWTH = Layout(
         "Undone others ↓": ("undone_others", 100, 1),
         "Updated ↑": ("present_updated_global", 100, 1),
         "Kept ↑": ("past_kept_global", 100, 1),
-        "Says new ↑": ("says_new", 100, 1),
-        "Says old ↓": ("says_old", 100, 1),
+        **{name: EDITS.more[name] for name in ("Says new ↑", "Says old ↓")},
     },
     OF_MODEL,
 )
