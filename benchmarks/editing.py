@@ -34,7 +34,8 @@ from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
 from anachron.evaluate.judge import Judging, pairs_of, requests_of, verdicts_apart
-from anachron.lm.model import LanguageModel, load_tokenizer
+from anachron.lm.loading import load_tokenizer
+from anachron.lm.model import LanguageModel
 
 HIDDEN, LAYERS, INNER, VOCABULARY = 256, 8, 1024, 32_000
 SCORED, PART = 32, 16  # prompts that the published way scores at a time; updates that ours takes at a time

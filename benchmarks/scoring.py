@@ -26,7 +26,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from anachron.data.loaders import load_dataset
 from anachron.lm.formats import PREFIXES
-from anachron.lm.model import LanguageModel, load_tokenizer
+from anachron.lm.loading import load_tokenizer
+from anachron.lm.model import LanguageModel
 from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import tokens_computed
 from anachron.lm.scorer import score_texts

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from anachron.lm.model import LanguageModel, load_tokenizer
+from anachron.lm.loading import load_tokenizer
+from anachron.lm.model import LanguageModel
 from anachron.lm.packing import distinct_prefixes
 
 TIMESTRESS = 521_000

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 
 
 def completion(lm: LanguageModel, prompt: Any, mode: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from anachron.core.dates import Date
 from anachron.data.loaders import Dataset
 from anachron.data.mini import mini_facts
 from anachron.data.mini_updates import known_facts, mini_replacements, mini_updates
-from anachron.lm.model import demo_folder, taught_facts
+from anachron.lm.loading import demo_folder, taught_facts
 from anachron.probe.metrics import GLOBAL, fact_metrics, summarise
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.text.cloze import cloze_templates, fill_cloze
@@ -114,7 +114,7 @@ def test_earlier_tokens_of_a_subject_are_hidden_from_what_comes_after(trainer):
 def test_undated_rows_hide_subjects_where_they_stand(trainer):
     import random
 
-    from anachron.lm.model import load_tokenizer
+    from anachron.lm.loading import load_tokenizer
 
     tokenizer, book = load_tokenizer("demo"), trainer.Book()
     rows = trainer.undated_rows(book, tokenizer, 40, random.Random(1))

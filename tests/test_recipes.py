@@ -12,7 +12,7 @@ import pytest
 
 from anachron.data.mini_updates import mini_updates
 from anachron.lm.formats import ChatTemplate
-from anachron.lm.model import load_tokenizer
+from anachron.lm.loading import load_tokenizer
 from staging import Stage, parse
 
 RECIPES = Path(__file__).parent.parent / "recipes"

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from anachron.evaluate.plan import plan as plan_edits
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.formats import Format
-    from anachron.lm.model import LanguageModel, load_model
+    from anachron.lm.loading import load_model
+    from anachron.lm.model import LanguageModel
     from anachron.probe.metrics import fact_metrics, summarise
     from anachron.probe.run import ProbeSettings, run_probe
 
@@ -61,7 +62,7 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "run_evaluation": "evaluate.run",
     "Format": "lm.formats",
     "LanguageModel": "lm.model",
-    "load_model": "lm.model",
+    "load_model": "lm.loading",
     "fact_metrics": "probe.metrics",
     "summarise": "probe.metrics",
     "ProbeSettings": "probe.run",

@@ -17,7 +17,7 @@ from anachron.cli.main import _code
 from anachron.cli.output import print_json
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.lm.model import load_model
+from anachron.lm.loading import load_model
 from anachron.probe.metrics import fact_metrics
 from anachron.probe.run import ProbeSettings
 

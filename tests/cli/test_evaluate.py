@@ -23,7 +23,7 @@ from anachron.edit.base import edited
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
 from anachron.evaluate import run as run_module
-from anachron.lm.model import load_model
+from anachron.lm.loading import load_model
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
 FT = ["--set", "FT.steps=2"]

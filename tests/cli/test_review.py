@@ -14,7 +14,7 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.errors import ModelError
 from anachron.io import file_fingerprint
-from anachron.lm.model import demo_folder, load_model
+from anachron.lm.loading import demo_folder, load_model
 from anachron.probe.audit import Audit
 from anachron.probe.run import Callbacks, _warn_of, prefix_text
 
@@ -155,7 +155,7 @@ def test_a_wrong_command_is_refused_before_anything_is_loaded(wrong, said, tmp_p
         raise AssertionError("loaded something")
 
     monkeypatch.setattr("anachron.data.loaders.load_dataset", unwanted)
-    monkeypatch.setattr("anachron.lm.model.load_model", unwanted)
+    monkeypatch.setattr("anachron.lm.loading.load_model", unwanted)
     assert _code(["probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run"), *wrong], False) in (1, 2)
     assert said in capsys.readouterr().err
 
@@ -167,7 +167,7 @@ def test_a_quantised_model_that_cannot_be_moved_is_refused_in_a_line(monkeypatch
         raise ValueError("`.to` is not supported for `8-bit` bitsandbytes models.\nMore words.")
 
     monkeypatch.setattr(model, "to", stays)
-    monkeypatch.setattr("anachron.lm.model._load_weights", lambda *_: model)
+    monkeypatch.setattr("anachron.lm.loading._load_weights", lambda *_: model)
     with pytest.raises(ModelError, match=r"cannot put demo on device 'cpu': `\.to` is not supported for `8-bit`"):
         load_model("demo", device="cpu")
 

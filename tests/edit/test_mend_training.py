@@ -26,7 +26,8 @@ from anachron.edit.requests import EditRequest
 from anachron.edit.sites import find_sites
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import locked
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from tiny import FAMILIES, make_lm, naive_log_prob, save
 
 SETTINGS = MendSettings(layers=(0, 1), rank=16, rate=1e-3, lr_rate=1e-2, start=1e-2, steps=12, batch=3)

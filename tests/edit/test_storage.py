@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import describe, load_edit, save_edit, save_edited_model
 from anachron.errors import AnachronError, ConfigError, DataError, ModelError
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from tiny import save
 

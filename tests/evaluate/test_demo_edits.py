@@ -14,7 +14,8 @@ from anachron.evaluate.judge import Judging
 from anachron.evaluate.metrics import UNEDITED, summarise, update_metrics
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 
 METHODS = ("FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "LoRA", "PROMPT")
 

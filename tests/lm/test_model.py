@@ -9,7 +9,8 @@ import transformers
 
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format
-from anachron.lm.model import LanguageModel, demo_folder, load_model, load_tokenizer
+from anachron.lm.loading import demo_folder, load_model, load_tokenizer
+from anachron.lm.model import LanguageModel
 from tiny import make_lm, make_tokenizer, save
 
 PAIRS = [("In 1998, who was the president of France?", answer) for answer in ("Jacques Chirac", "Москва", "Paris")]

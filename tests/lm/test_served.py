@@ -17,7 +17,8 @@ from anachron.data.loaders import Dataset
 from anachron.errors import BackendError, ConfigError, ModelError
 from anachron.io import write_table
 from anachron.lm.formats import Format
-from anachron.lm.model import LanguageModel, load_model, load_tokenizer
+from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
 from anachron.lm.served import ServedModel, Server
 from anachron.lm.spans import Encoded

@@ -17,7 +17,8 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError
 from anachron.io import locked, write_table
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe import runs
 from anachron.probe.run import Callbacks, ProbeSettings, run_probe

@@ -125,7 +125,7 @@ def audit(
     """
     from anachron.data.loaders import load_dataset
     from anachron.lm.formats import Format
-    from anachron.lm.model import load_tokenizer
+    from anachron.lm.loading import load_tokenizer
     from anachron.probe.audit import audit as look
     from anachron.probe.run import prefix_text
     from anachron.report.tables import audit_table

@@ -35,7 +35,7 @@ def demo(
 
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
-    from anachron.lm.model import DEMO, DEMO_UNTRAINED, load_model, taught_facts
+    from anachron.lm.loading import DEMO, DEMO_UNTRAINED, load_model, taught_facts
     from anachron.probe.run import Callbacks, run_probe
     from anachron.probe.runs import find_sources, fingerprints, read_sources
     from anachron.probe.study import make_study
@@ -112,7 +112,7 @@ def _edit(out: Path, full: bool) -> Any:
     from anachron.evaluate.judge import Judging
     from anachron.evaluate.plan import plan
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
-    from anachron.lm.model import DEMO, load_model
+    from anachron.lm.loading import DEMO, load_model
     from anachron.probe.run import Callbacks
     from anachron.report.evaluation import write_evaluation
 

@@ -88,7 +88,7 @@ def planned_of(lm: Any, wanted: Wanted) -> Any:
     from anachron.edit.mend import MendNetwork
     from anachron.edit.sites import find_sites
     from anachron.evaluate.plan import plan
-    from anachron.lm.model import DEMO
+    from anachron.lm.loading import DEMO
 
     corpus = wanted.corpus
     if corpus is None and not wanted.no_covariance and lm.name == DEMO:

@@ -51,7 +51,7 @@ def load(name: str, template: Path | None = None, **options: Any) -> Any:
 
     template: file with a chat template. Raises `ConfigError` where that cannot be read.
     """
-    from anachron.lm.model import load_model
+    from anachron.lm.loading import load_model
 
     text = _read(template)
     quiet_loading()
@@ -94,7 +94,7 @@ def opened(name: str, place: Place, template: Path | None, edit: Path | None, **
 
 
 def _served(name: str, place: Place, template: Path | None, options: Mapping[str, Any]) -> Any:
-    from anachron.lm.model import load_tokenizer
+    from anachron.lm.loading import load_tokenizer
     from anachron.lm.served import ServedModel, Server
     from anachron.servers import key_from
 

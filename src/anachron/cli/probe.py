@@ -163,7 +163,7 @@ def probe(
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
     from anachron.lm.formats import Format
-    from anachron.lm.model import check_dtype
+    from anachron.lm.loading import check_dtype
     from anachron.probe.run import Callbacks, ProbeSettings, prefix_text, run_probe
     from anachron.probe.runs import distinct_names, fingerprints
     from anachron.report.outputs import write_tables

@@ -11,7 +11,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from anachron.edit.sites import Sites, features
 from anachron.errors import ConfigError
-from anachron.lm.model import DEMO, DEMO_UNTRAINED, LanguageModel
+from anachron.lm.loading import DEMO, DEMO_UNTRAINED
+from anachron.lm.model import LanguageModel
 
 LAYER_FIELDS = ("layer", "layers")
 POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for

@@ -80,7 +80,7 @@ def pairs_of(case: EditCase, judging: Judging) -> list[Pair]:
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], judging: Judging) -> dict[Pair, float]:
     """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
     encoded = lm.encode(_triples(pairs))
-    return _means(pairs, encoded, score_texts(lm, encoded, batch_tokens=judging.batch_tokens))
+    return _means(pairs, encoded, score_texts(lm, encoded, batch_tokens=judging.batch_tokens, finite=False))
 
 
 def _triples(pairs: Sequence[Pair]) -> list[Triple]:

@@ -50,7 +50,7 @@ def perplexity(lm: LanguageModel, text: HeldText, batch_tokens: int | None = Non
     """
     encoded = _behind(lm.tokenizer(lm.prefix, add_special_tokens=False)["input_ids"] if lm.prefix else [], text)
     lm.check(encoded)
-    loss = -float(score_texts(lm, encoded, batch_tokens=batch_tokens).sum()) / text.tokens
+    loss = -float(score_texts(lm, encoded, batch_tokens=batch_tokens, finite=False).sum()) / text.tokens
     return float("inf") if isnan(loss) or loss > 700 else exp(loss)
 
 

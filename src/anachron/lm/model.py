@@ -1,24 +1,16 @@
-"""Loading a causal language model, and scoring with it.
-
-`load_model` takes a Hugging Face hub name, a local folder, or ``demo`` (the small model bundled with
-this package; ``demo-untrained`` is its twin with random weights).
-"""
+"""A causal language model with its tokenizer: what it is, and scoring with it."""
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from accelerate.utils import align_module_device
 
-from anachron.errors import ConfigError, ModelError, TooLongError
+from anachron.errors import ModelError, TooLongError
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
@@ -26,11 +18,6 @@ from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import PacksChecked
 from anachron.lm.spans import Encoded, require_offsets
-
-log = logging.getLogger("anachron")
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
-DEMO, DEMO_UNTRAINED = "demo", "demo-untrained"
 
 
 @dataclass
@@ -208,129 +195,3 @@ def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, contex
             f"text {where + 1} has {longest} tokens, more than the {context_length} that {name} reads; shorten the "
             "prompt or the prefix"
         )
-
-
-def check_dtype(dtype: str) -> None:
-    """Raise `ConfigError` for a dtype that is not one of `DTYPES`."""
-    if dtype not in DTYPES:
-        raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
-
-
-def demo_folder() -> Path:
-    """Where the bundled demo model lies."""
-    return Path(str(files("anachron.lm").joinpath("demo_model")))
-
-
-def taught_facts() -> frozenset[str]:
-    """Ids of the facts of ``mini`` that the demo model was trained on; the others it never saw."""
-    return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
-
-
-def load_tokenizer(
-    name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
-) -> Any:
-    """The tokenizer of a hub name, a folder or ``demo``, with a chat template in place of its own where one is given.
-
-    Raises `ModelError` in one line.
-    """
-    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            source, revision=revision, trust_remote_code=trust_remote_code
-        )
-    except Exception as error:  # transformers raises many classes here; all mean the same to a user
-        raise ModelError(f"cannot load a tokenizer from {name!r}: {_first_line(error)}") from error
-    if chat_template is not None:
-        tokenizer.chat_template = chat_template
-    return tokenizer
-
-
-def load_model(
-    name: str,
-    *,
-    dtype: str = "auto",
-    device: str | None = None,
-    device_map: str | None = None,
-    revision: str | None = None,
-    tokenizer: str | None = None,
-    chat_template: str | None = None,
-    trust_remote_code: bool = False,
-) -> LanguageModel:
-    """Load any causal language model of transformers, ready to score.
-
-    name: hub name, local folder, ``demo`` or ``demo-untrained``.
-    dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the checkpoint's own.
-    device: ``cpu``, ``cuda``, ``cuda:1`` ...; by default the GPU where there is one. ``device_map`` (for
-        instance ``auto``) spreads a large model instead, by accelerate.
-    tokenizer: hub name or folder of the tokenizer, where it is not the model's own.
-    chat_template: a Jinja template (the text itself) used instead of the tokenizer's.
-    trust_remote_code: run code that comes with the model; only on request.
-
-    Raises `ModelError` when the model cannot be loaded or is not causal.
-    """
-    check_dtype(dtype)
-    if device and device_map:
-        raise ConfigError("give either a device or a device map, not both")
-    loaded_tokenizer = load_tokenizer(
-        tokenizer or name, revision=revision, trust_remote_code=trust_remote_code, chat_template=chat_template
-    )
-    model = _load_weights(name, dtype, device_map, revision, trust_remote_code)
-    placed = device_map is not None or (device is None and getattr(model, "is_quantized", False))
-    if not placed:
-        try:
-            model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        except (RuntimeError, AssertionError, ValueError) as error:
-            raise ModelError(f"cannot put {name} on device {device!r}: {_first_line(error)}") from error
-    model.eval()
-    check_causal(model, name)
-    commit = getattr(model.config, "_commit_hash", None)
-    return LanguageModel(model, loaded_tokenizer, name, commit, str(model.dtype).removeprefix("torch."))
-
-
-def _load_weights(name: str, dtype: str, device_map: str | None, revision: str | None, trust: bool) -> Any:
-    wanted: Any = dtype if dtype == "auto" else getattr(torch, dtype)
-    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
-    try:
-        if name == DEMO_UNTRAINED:
-            return untrained_twin(source, seed=0).to(torch.float32 if dtype == "auto" else wanted)
-        return transformers.AutoModelForCausalLM.from_pretrained(
-            source, dtype=wanted, device_map=device_map, revision=revision, trust_remote_code=trust
-        )
-    except Exception as error:  # transformers raises many classes here; all mean the same to a user
-        raise ModelError(f"cannot load a causal language model from {name!r}: {_first_line(error)}") from error
-
-
-def untrained_twin(source: str, seed: int) -> Any:
-    """A model of the same shape with random weights, leaving the global random state as it was."""
-    config = transformers.AutoConfig.from_pretrained(source)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return transformers.AutoModelForCausalLM.from_config(config)
-
-
-def check_causal(model: Any, name: str) -> None:
-    """Raise `ModelError` when an earlier token can see a later one, as in BERT and its kin.
-
-    Two texts that share only their first tokens must have the same logits there. What a model's own arithmetic
-    changes with the company a text has in its batch (as in mixtures of experts) is measured and allowed for.
-    """
-    vocabulary = model.config.get_text_config().vocab_size
-    device = input_device(model)
-    a, b = ([3 % vocabulary] * 3 + [later % vocabulary] * 6 for later in (5, 7))
-    with torch.inference_mode():
-        alone, together = (
-            model(input_ids=torch.tensor(texts, device=device), use_cache=False).logits[:, :3].float()
-            for texts in ([a, a], [a, b])
-        )
-    spread = (alone - alone.mean(-1, keepdim=True)).abs().max()
-    noise = (alone[0] - together[0]).abs().max()
-    if not (together[0] - together[1]).abs().max() <= 8 * noise + 1e-4 * spread:
-        raise ModelError(
-            f"{name} ({type(model).__name__}) is not a causal language model: earlier tokens see later ones; choose a "
-            "decoder such as GPT, Llama, Mistral, Gemma or Qwen"
-        )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

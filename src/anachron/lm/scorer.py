@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from anachron.errors import ModelError
 from anachron.lm.formats import Format
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
@@ -69,8 +70,12 @@ def score_texts(
     batch_tokens: int | None = None,
     packing: bool = True,
     native_softmax: bool = False,
+    finite: bool = True,
 ) -> np.ndarray:
-    """Scores of texts in their order, in nats; what occurs twice is computed once."""
+    """Scores of texts in their order, in nats; what occurs twice is computed once.
+
+    finite: raise `ModelError` for a score that is no finite number; off where it is a finding that a model has broken.
+    """
     distinct = list(dict.fromkeys(encoded))
     scores = np.full(len(distinct), np.nan)
     if distinct:
@@ -78,4 +83,22 @@ def score_texts(
         for _, found, _ in scorer.score_parts(distinct, {0: plan}, native_softmax=native_softmax):
             scores[plan.texts] = found
     place = {text: i for i, text in enumerate(distinct)}
-    return scores[[place[text] for text in encoded]]
+    found = scores[[place[text] for text in encoded]]
+    if finite:
+        check_scores(found, scorer)
+    return found
+
+
+def check_scores(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | None = None) -> None:
+    """Raise `ModelError` for a score that is NaN or infinite.
+
+    numbers: of the texts, from 0, where they are not all in their order.
+    """
+    broken = np.flatnonzero(~np.isfinite(scores))
+    if broken.size:
+        first = int(broken[0])
+        raise ModelError(
+            f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}, "
+            f"and {broken.size} of {len(scores)} texts one that is no finite number; its weights are damaged, or too "
+            f"large for its arithmetic ({scorer.dtype}): load it in float32 or use another checkpoint"
+        )

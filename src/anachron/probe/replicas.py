@@ -11,7 +11,8 @@ import numpy as np
 
 from anachron.crew import Crew
 from anachron.lm.formats import Format, encode_pairs
-from anachron.lm.model import check_encoded, load_model, load_tokenizer
+from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.model import check_encoded
 from anachron.lm.numerics import deterministic
 from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.scorer import Progress, Triple

@@ -14,11 +14,11 @@ from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, locked, read_table, versions, write_table
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
-from anachron.lm.model import load_model
+from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
 from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import Plan, tokens_computed
-from anachron.lm.scorer import Scorer
+from anachron.lm.scorer import Scorer, check_scores
 from anachron.lm.scoring import Counters
 from anachron.probe import runs
 from anachron.probe.audit import Audit, audited
@@ -245,6 +245,7 @@ class _Run:
         )  # fmt: skip
         started = time.perf_counter()
         for number, scores, counters in found:
+            check_scores(scores, self.lm, self.plan[number].texts)
             self._keep_part(number, scores, counters)
             self.session["seconds"] += time.perf_counter() - started
             self._save_session()
@@ -316,6 +317,7 @@ class _Run:
         plan = Plan(batches, packed=False, batch_tokens=0)
         texts = [self.texts[i] for i in sample]
         ((_, again, _),) = self.lm.score_parts(texts, {0: plan}, native_softmax=self.settings.native_softmax)
+        check_scores(again, self.lm, sample)
         before = scores["logp"].to_numpy()[[first[i] for i in sample]]
         gap = np.abs(again - before)
         return {"sample": len(sample), "largest": float(gap.max()), "mean": float(gap.mean())}

@@ -1,0 +1,202 @@
+"""Loading a causal language model and its tokenizer.
+
+`load_model` takes a Hugging Face hub name, a local folder, or ``demo`` (the small model bundled with
+this package; ``demo-untrained`` is its twin with random weights).
+"""
+
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.utils import find_adapter_config_file
+
+from anachron.errors import AnachronError, ConfigError, ModelError
+from anachron.lm.checkpoints import SHOWN, Filling, fault, harmless
+from anachron.lm.model import LanguageModel
+from anachron.lm.soundness import check_causal, check_finite, check_tokenizer
+
+log = logging.getLogger("anachron")
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEMO, DEMO_UNTRAINED = "demo", "demo-untrained"
+
+
+def check_dtype(dtype: str) -> None:
+    """Raise `ConfigError` for a dtype that is not one of `DTYPES`."""
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
+
+
+def demo_folder() -> Path:
+    """Where the bundled demo model lies."""
+    return Path(str(files("anachron.lm").joinpath("demo_model")))
+
+
+def taught_facts() -> frozenset[str]:
+    """Ids of the facts of ``mini`` that the demo model was trained on; the others it never saw."""
+    return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
+
+
+def load_tokenizer(
+    name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
+) -> Any:
+    """The tokenizer of a hub name, a folder or ``demo``, with a chat template in place of its own where one is given.
+
+    Raises `ModelError` in one line.
+    """
+    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            source, revision=revision, trust_remote_code=trust_remote_code
+        )
+    except Exception as error:  # transformers raises many classes here; all mean the same to a user
+        raise ModelError(f"cannot load a tokenizer from {name!r}: {_first_line(error)}") from error
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
+    return tokenizer
+
+
+def load_model(
+    name: str,
+    *,
+    dtype: str = "auto",
+    device: str | None = None,
+    device_map: str | None = None,
+    revision: str | None = None,
+    tokenizer: str | None = None,
+    chat_template: str | None = None,
+    trust_remote_code: bool = False,
+) -> LanguageModel:
+    """Load any causal language model of transformers, ready to score.
+
+    name: hub name, local folder, ``demo`` or ``demo-untrained``; a folder may hold a PEFT adapter.
+    dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the checkpoint's own.
+    device: ``cpu``, ``cuda``, ``cuda:1`` ...; by default the GPU where there is one. ``device_map`` (for
+        instance ``auto``) spreads a large model instead, by accelerate.
+    tokenizer: hub name or folder of the tokenizer, where it is not the model's own.
+    chat_template: a Jinja template (the text itself) used instead of the tokenizer's.
+    trust_remote_code: run code that comes with the model; only on request.
+
+    Raises `ModelError` when the model cannot be loaded, its checkpoint does not fill it (weights are missing, left over
+    or of another shape), weights or logits are not finite, it is not causal, or the tokenizer has tokens that it lacks.
+    """
+    check_dtype(dtype)
+    if device and device_map:
+        raise ConfigError("give either a device or a device map, not both")
+    loaded_tokenizer = load_tokenizer(
+        tokenizer or name, revision=revision, trust_remote_code=trust_remote_code, chat_template=chat_template
+    )
+    model = _load_weights(name, dtype, device_map, revision, trust_remote_code)
+    placed = device_map is not None or (device is None and getattr(model, "is_quantized", False))
+    if not placed:
+        try:
+            model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        except (RuntimeError, AssertionError, ValueError) as error:
+            raise ModelError(f"cannot put {name} on device {device!r}: {_first_line(error)}") from error
+    model.eval()
+    check_finite(model, name)
+    check_causal(model, name)
+    commit = getattr(model.config, "_commit_hash", None)
+    lm = LanguageModel(model, loaded_tokenizer, name, commit, str(model.dtype).removeprefix("torch."))
+    check_tokenizer(loaded_tokenizer, lm.embeddings, name)
+    return lm
+
+
+def _load_weights(name: str, dtype: str, device_map: str | None, revision: str | None, trust: bool) -> Any:
+    wanted: Any = dtype if dtype == "auto" else getattr(torch, dtype)
+    source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
+    how = {"dtype": wanted, "device_map": device_map, "trust_remote_code": trust}
+    try:
+        if name == DEMO_UNTRAINED:
+            return untrained_twin(source, seed=0).to(torch.float32 if dtype == "auto" else wanted)
+        adapter = find_adapter_config_file(source, revision=revision)
+        if adapter is None:
+            return _whole(source, name, revision, how)
+        return _with_adapter(source, name, revision, how, json.loads(Path(adapter).read_text("utf-8")))
+    except AnachronError:
+        raise
+    except Exception as error:  # transformers raises many classes here; all mean the same to a user
+        raise ModelError(f"cannot load a causal language model from {name!r}: {_reason(error)}") from error
+
+
+def _whole(source: str, name: str, revision: str | None, how: Mapping[str, Any]) -> Any:
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        source, revision=revision, output_loading_info=True, ignore_mismatched_sizes=True, **how
+    )
+    _check_filled(model, name, info)
+    return model
+
+
+def _with_adapter(
+    source: str, name: str, revision: str | None, how: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Any:
+    """The model that an adapter changes, then the adapter: loaded at once, only the adapter's gaps are reported."""
+    if find_spec("peft") is None:
+        raise ModelError(f"{name} is an adapter; to load it: pip install peft")
+    if (Path(source) / "config.json").is_file():
+        raise ModelError(
+            f"{name} holds a model (config.json) and an adapter (adapter_config.json); give each a folder of its own"
+        )
+    base = settings["base_model_name_or_path"]
+    if find_adapter_config_file(base, revision=settings.get("revision")) is not None:
+        raise ModelError(f"{name} is an adapter of {base}, which is one itself; merge that into its model first")
+    model = _whole(base, f"{base}, the model under the adapter {name}", settings.get("revision"), how)
+    own = {} if revision is None else {"revision": revision}
+    info = model.load_adapter(source, adapter_kwargs=own, ignore_mismatched_sizes=True).to_dict()
+    _check_filled(model, name, info)
+    return model
+
+
+def _check_filled(model: Any, name: str, info: Mapping[str, Any]) -> None:
+    """Refuse a model whose weights are not all those of its checkpoint; warn of what the checkpoint has besides."""
+    head = model.get_output_embeddings()
+    config = model.config.get_text_config()
+    filling = Filling(
+        kind=type(model).__name__,
+        expected=list(model.state_dict()),
+        missing=info["missing_keys"],
+        unexpected=info["unexpected_keys"],
+        shapes={key: (tuple(given), tuple(own)) for key, given, own in info["mismatched_keys"]},
+        saved_as=model.config.architectures or (),
+        head=next((key for key, module in model.named_modules() if module is head), None),
+        extra_layers=getattr(config, "num_nextn_predict_layers", None) or 0,
+    )
+    if wrong := fault(filling):
+        raise ModelError(f"{name}: the checkpoint does not fit {filling.kind}: {wrong}")
+    if info.get("error_msgs"):
+        raise ModelError(f"{name}: the checkpoint does not fit {filling.kind}: {' '.join(str(info['error_msgs'][0]).split())}")
+    if besides := harmless(filling):
+        shown = ", ".join(besides[:SHOWN]) + (", ..." if len(besides) > SHOWN else "")
+        log.warning("%s: %d tensors that scores of text do not need are left out (%s)", name, len(besides), shown)
+
+
+def untrained_twin(source: str, seed: int) -> Any:
+    """A model of the same shape with random weights, leaving the global random state as it was."""
+    config = transformers.AutoConfig.from_pretrained(source)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def _reason(error: BaseException) -> str:
+    """Why transformers gave up; which weights it could not convert it tells only its log."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        failed = getattr(frame.f_locals.get("loading_info"), "conversion_errors", None)
+        if failed:
+            return (
+                f"{len(failed)} of its tensors cannot be made from those of the checkpoint ({min(failed)}): parts are "
+                "missing or differ in shape; give the configuration that these weights were saved with"
+            )
+    return _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

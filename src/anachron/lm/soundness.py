@@ -1,0 +1,109 @@
+"""What a loaded model and its tokenizer must be like for scores to mean anything: finite, causal, and a pair."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from anachron.errors import ModelError
+from anachron.lm.scoring import input_device
+
+
+def check_finite(model: Any, name: str) -> None:
+    """Raise `ModelError` where weights are NaN or infinite.
+
+    One pass over the memory, a tenth of what the fingerprint takes. Offloaded weights, which it would have to bring in,
+    are left to `check_causal` and to the scores.
+    """
+    broken = {key: ends for key, weight in model.named_parameters() if (ends := _not_finite(weight))}
+    if not broken:
+        return
+    first = next(iter(broken))
+    raise ModelError(
+        f"{name}: {len(broken)} of its weights hold numbers that are {' or '.join(sorted(set(broken.values())))} in "
+        f"{str(model.dtype).removeprefix('torch.')} ({first}{', ...' if len(broken) > 1 else ''}); {_way_out(model)}"
+    )
+
+
+def _not_finite(weight: torch.Tensor) -> str | None:
+    """``NaN`` or ``infinite`` where some number of a weight is."""
+    for part in _plain(weight):
+        if part.is_meta or not part.is_floating_point() or not part.numel():
+            continue
+        wide = part.half() if part.dtype.itemsize < 2 else part  # of 8 bits there is no arithmetic
+        low, high = torch.aminmax(wide)
+        if low.isnan() or high.isnan():
+            return "NaN"
+        if low.isinf() or high.isinf():
+            return "infinite"
+    return None
+
+
+def _plain(weight: torch.Tensor) -> Iterator[torch.Tensor]:
+    """A weight as ordinary tensors: those that torchao makes are several that behave as one."""
+    if hasattr(weight, "__tensor_flatten__"):
+        for part in weight.__tensor_flatten__()[0]:
+            yield from _plain(getattr(weight, part))
+    else:
+        yield weight.detach()
+
+
+def _way_out(model: Any) -> str:
+    if model.dtype == torch.float16:
+        return "float16 holds nothing above 65504: load it in bfloat16 or float32, or use another checkpoint"
+    return "the checkpoint is damaged or its training broke: use another"
+
+
+def check_causal(model: Any, name: str) -> None:
+    """Raise `ModelError` when an earlier token can see a later one, as in BERT and its kin, or logits are no numbers.
+
+    Two texts that share only their first tokens must have the same logits there. What a model's own arithmetic
+    changes with the company a text has in its batch (as in mixtures of experts) is measured and allowed for. Tokens
+    that a model rules out have a logit of -infinity.
+    """
+    vocabulary = model.config.get_text_config().vocab_size
+    device = input_device(model)
+    a, b = ([3 % vocabulary] * 3 + [later % vocabulary] * 6 for later in (5, 7))
+    with torch.inference_mode():
+        alone, together = (
+            model(input_ids=torch.tensor(texts, device=device), use_cache=False).logits[:, :3].float()
+            for texts in ([a, a], [a, b])
+        )
+    both = torch.stack([alone, together])
+    possible = both.isfinite().all(dim=0).all(dim=0).all(dim=0)
+    if both.isnan().any() or both.isposinf().any() or not possible.any():
+        dtype = str(model.dtype).removeprefix("torch.")
+        way = (
+            "load it in bfloat16 or float32"
+            if model.dtype == torch.float16
+            else "its config.json is of another model, or the checkpoint is damaged: use another"
+        )
+        raise ModelError(f"{name} ({type(model).__name__}): its logits are not finite in {dtype}; {way}")
+    alone, together = both[..., possible]
+    spread = (alone - alone.mean(-1, keepdim=True)).abs().max()
+    noise = (alone[0] - together[0]).abs().max()
+    if not (together[0] - together[1]).abs().max() <= 8 * noise + 1e-4 * spread:
+        raise ModelError(
+            f"{name} ({type(model).__name__}) is not a causal language model: earlier tokens see later ones; choose a "
+            "decoder such as GPT, Llama, Mistral, Gemma or Qwen"
+        )
+
+
+def check_tokenizer(tokenizer: Any, embeddings: int, name: str) -> None:
+    """Raise `ModelError` where ordinary tokens of a tokenizer are beyond a model's embeddings.
+
+    Special tokens that were added may be: some published models come with a <pad> or an image's mark that they have
+    no row for, and a text that holds one is refused when it is encoded. Fewer tokens than rows are usual.
+    """
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    beyond = {
+        number: token
+        for token, number in tokenizer.get_vocab().items()
+        if number >= embeddings and not (number in added and added[number].special)
+    }
+    if beyond:
+        last = max(beyond)
+        raise ModelError(
+            f"the tokenizer has {len(beyond)} tokens from {embeddings} on, up to {last} ({beyond[last]!r}), but {name} "
+            f"knows only {embeddings}; use the model's own tokenizer"
+        )
