@@ -92,13 +92,18 @@ def score_texts(
 def check_scores(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | None = None) -> None:
     """Raise `ModelError` for a score that is NaN or infinite.
 
-    numbers: of the texts, from 0, where they are not all in their order.
+    numbers: of the texts, from 0, where they are not all in their order. One that is NaN makes
+    those of the texts in its pack NaN too.
     """
     broken = np.flatnonzero(~np.isfinite(scores))
     if broken.size:
         first = int(broken[0])
+        way = (
+            "its arithmetic overflows in float16, so load it in bfloat16 or float32"
+            if scorer.dtype == "float16"
+            else "its weights are damaged, so use another checkpoint"
+        )
         raise ModelError(
-            f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}, "
-            f"and {broken.size} of {len(scores)} texts one that is no finite number; its weights are damaged, or too "
-            f"large for its arithmetic ({scorer.dtype}): load it in float32 or use another checkpoint"
+            f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}; "
+            f"{broken.size} of {len(scores)} scores are no finite numbers: {way}"
         )

@@ -64,11 +64,15 @@ def check_causal(model: Any, name: str) -> None:
     vocabulary = model.config.get_text_config().vocab_size
     device = input_device(model)
     a, b = ([3 % vocabulary] * 3 + [later % vocabulary] * 6 for later in (5, 7))
-    with torch.inference_mode():
-        alone, together = (
-            model(input_ids=torch.tensor(texts, device=device), use_cache=False).logits[:, :3].float()
-            for texts in ([a, a], [a, b])
-        )
+    try:
+        with torch.inference_mode():
+            alone, together = (
+                model(input_ids=torch.tensor(texts, device=device), use_cache=False).logits[:, :3].float()
+                for texts in ([a, a], [a, b])
+            )
+    except Exception as error:  # of any class, by the model's own code
+        reason = next(iter(str(error).splitlines()), "")
+        raise ModelError(f"{name} ({type(model).__name__}) cannot compute a text: {reason}") from error
     both = torch.stack([alone, together])
     possible = both.isfinite().all(dim=0).all(dim=0).all(dim=0)
     if both.isnan().any() or both.isposinf().any() or not possible.any():
