@@ -192,11 +192,12 @@ def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, 
     """
     if model == (here := fingerprint(lm)):
         return
-    apart = [] if made_on is None else differences(made_on, lm.described())
-    reason = "; ".join(apart) if apart else "" if made_on is None else "the weights differ"
+    reason = ""
+    if isinstance(made_on, dict):
+        reason = f" ({'; '.join(differences(made_on, lm.described())) or 'the weights differ'})"
     raise ModelError(
         f"{what} was made for the model with fingerprint {model[:12]}, and {lm.name} has {here[:12]}"
-        f"{f' ({reason})' if reason else ''}; {fix}"
+        f"{reason}; {fix}"
     )
 
 
@@ -282,7 +283,7 @@ def checked_owner(lm: LanguageModel, name: str, delta: Delta) -> Any:
     written = is_plain(owner) or isinstance(delta, Dense)
     shape = tuple(weight_of(lm.model, name).shape) if written else features(owner, name)
     if delta.shape != shape:
-        raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}")
+        raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}; is it for another model?")
     bias = delta.bias if isinstance(delta, Dense) else None
     if bias is not None and (owner.bias is None or owner.bias.shape != bias.shape):
         there = "none" if owner.bias is None else f"one of shape {tuple(owner.bias.shape)}"
