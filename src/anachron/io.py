@@ -176,16 +176,32 @@ def rows_fingerprint(rows: Iterable[Any]) -> str:
 
 
 def differences(old: Json, new: Json) -> list[str]:
-    """Lines ``name: old -> new`` for every setting that differs."""
-    return [
-        f"{name}: {_short(old.get(name))} -> {_short(new.get(name))}"
-        for name in dict.fromkeys([*old, *new])
-        if old.get(name) != new.get(name)
-    ]
+    """Lines ``name: old -> new`` for every setting that differs; one inside another is named ``outer.inner``.
+
+    In lists of one length only what differs is named, by its place: ``layers[2]: 7 -> 8``. What is not there differs
+    from what is None.
+    """
+    names = dict.fromkeys([*old, *new])
+    return [line for name in names for line in _apart(name, old.get(name, _Absent), new.get(name, _Absent))]
+
+
+class _Absent:
+    """In the place of a setting that is not there."""
+
+
+def _apart(name: str, old: Any, new: Any) -> list[str]:
+    if old == new:
+        return []
+    if isinstance(old, dict) and isinstance(new, dict):
+        return differences(*({f"{name}.{key}": value for key, value in d.items()} for d in (old, new)))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [line for place, pair in pairs for line in _apart(f"{name}[{place}]", *pair)]
+    return [f"{name}: {_short(old)} -> {_short(new)}"]
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = "nothing" if value is _Absent else repr(value)
     return text if len(text) <= 70 else text[:67] + "..."
 
 

@@ -258,7 +258,7 @@ def test_modules_that_cannot_take_it_are_refused_and_nothing_is_changed():
     before = lm.fingerprint()
     good = low_rank(lm, LLAMA)
     wrong: list[tuple[str, Delta, str]] = [
-        ("model.layers.9.mlp.down_proj", good, "no module model.layers.9.mlp.down_proj.*another model"),
+        ("model.layers.9.mlp.down_proj", good, "no module 'model.layers.9.mlp.down_proj.*another model"),
         (LLAMA, LowRank(good.left, good.right[:, 1:]), r"shape \(32, 63\), the model's is \(32, 64\)"),
         (LLAMA, Dense(good.dense().T), r"shape \(64, 32\)"),
         (LLAMA, Dense(good.dense(), numbers(0, 32)), "changes a bias of shape .32,., the module has none"),

@@ -232,9 +232,9 @@ def test_a_network_of_another_model_is_refused(tmp_path: Path):
     sites = find_sites(lm.model)
     network = untrained_network(lm, SMALL, sites)
     network.save(tmp_path / "network")
-    with pytest.raises(ModelError, match=r"trained for the model with fingerprint .*train-mend"):
+    with pytest.raises(ModelError, match=r"made for the model with fingerprint .*train-mend"):
         MendNetwork.load(tmp_path / "network", other)
-    with pytest.raises(ModelError, match="trained for the model"):
+    with pytest.raises(ModelError, match="made for the model"):
         mend(other, REQUESTS, SMALL, sites, network)
     with edited(lm, Edit(model=lm.fingerprint())):  # on top of an edit it is still that model's
         assert mend(lm, REQUESTS, SMALL, sites, network).model == network.model

@@ -54,8 +54,14 @@ class TableModel:
         config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(model_type="table"))
         self.model = SimpleNamespace(config=config)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, weights: str | None = None) -> str:
         return "table"
+
+    def weights_fingerprint(self) -> str:
+        return "table"
+
+    def described(self) -> dict[str, Any]:
+        return {}
 
     def identity(self, weights: str | None = None) -> dict[str, Any]:
         return {"model": self.name, "weights": weights}

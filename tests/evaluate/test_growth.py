@@ -229,7 +229,7 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
     summary = growth_summary(growth_metrics(result.tables), result.tables["untouched"], result.tables["stages"])
     found = summary.filter(method="FT").select("edits", "collapsed", "done", "failed").rows()
     assert found == [(1, False, 1, 0), (3, True, 0, 3)]
-    assert lm.fingerprint() == result.record["settings"]["weights"]
+    assert lm.weights_fingerprint() == result.record["settings"]["weights"]
 
 
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):

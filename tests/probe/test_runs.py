@@ -1,5 +1,7 @@
 """Run folders made by hand: what is refused, found, labelled and read."""
 
+import json
+
 import polars as pl
 import pytest
 
@@ -40,8 +42,22 @@ def make_run(folder, table=None, noise=None, **settings):
 def test_differences_name_old_and_new_values():
     old = {"dtype": "float32", "seed": 0, "prefix": "none", "gone": 1}
     new = {"dtype": "bfloat16", "seed": 0, "prefix": "none", "added": True}
-    assert differences(old, new) == ["dtype: 'float32' -> 'bfloat16'", "gone: 1 -> None", "added: None -> True"]
+    assert differences(old, new) == ["dtype: 'float32' -> 'bfloat16'", "gone: 1 -> nothing", "added: nothing -> True"]
     assert differences(old, dict(reversed(old.items()))) == []
+    assert differences({"gone": None}, {}) == ["gone: None -> nothing"]
+
+
+def test_differences_inside_a_setting_are_named_by_its_path():
+    old = {"config": {"rope": {"theta": 10000.0, "type": "default"}, "layers": ["full", "sliding"], "eps": 1e-6}}
+    new = {"config": {"layers": ["full", "full"], "rope": {"theta": 500000.0, "type": "default"}, "eps": 1e-6}}
+    assert differences(old, new) == [
+        "config.rope.theta: 10000.0 -> 500000.0", "config.layers[1]: 'sliding' -> 'full'"
+    ]  # fmt: skip
+    assert differences(old, {"config": {**old["config"], "rope": None}}) == [
+        "config.rope: {'theta': 10000.0, 'type': 'default'} -> None"
+    ]
+    assert differences({"layers": [1]}, {"layers": [1, 2]}) == ["layers: [1] -> [1, 2]"]
+    assert differences(old, json.loads(json.dumps(old))) == []
 
 
 def test_differences_shorten_long_values():

@@ -12,10 +12,13 @@ from typing import Any
 import torch
 
 from anachron.edit.sites import as_stored, features, is_plain, weight_of
+from anachron.edit.tensors import checksum
 from anachron.errors import ConfigError, ModelError
-from anachron.io import Json
+from anachron.io import Json, differences
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
+
+MADE_ON = "made_on"  # in an edit's ``about``
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class Edit:
     """What a method returns.
 
     deltas: module name -> change of its weight. prefix: text to put before every prompt (method PROMPT).
-    model: fingerprint of the unedited model that it belongs to. about: method, settings and what else made it.
+    model: fingerprint of the unedited model that it belongs to. about: method, settings and what else made it, such as
+    ``made_on``, that model's configuration (`LanguageModel.described`).
     keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
     """
 
@@ -167,9 +171,12 @@ def fingerprint(lm: LanguageModel) -> str:
     return lm.edit_of or lm.fingerprint()
 
 
-def identified(lm: LanguageModel) -> Temporary[str]:
-    """Read the fingerprint of a model once for all that is done in the block, in which only edits may change it."""
-    found = fingerprint(lm)
+def identified(lm: LanguageModel, weights: str | None = None) -> Temporary[str]:
+    """Read the fingerprint of a model once for all that is done in the block, in which only edits may change it.
+
+    weights: the fingerprint of its weights as they are now, where it is known.
+    """
+    found = lm.edit_of or lm.fingerprint(weights)
 
     def change() -> Callable[[], None]:
         before, lm.edit_of = lm.edit_of, found
@@ -178,36 +185,51 @@ def identified(lm: LanguageModel) -> Temporary[str]:
     return Temporary(change, found)
 
 
+def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, fix: str) -> None:
+    """Raise `ModelError` unless something belongs to this model: ``model``, the fingerprint of the one it was made for.
+
+    made_on: what `LanguageModel.described` said of that one, so that the error can say what differs.
+    """
+    if model == (here := fingerprint(lm)):
+        return
+    reason = ""
+    if isinstance(made_on, dict):
+        reason = f" ({'; '.join(differences(made_on, lm.described())) or 'the weights differ'})"
+    raise ModelError(
+        f"{what} was made for the model with fingerprint {model[:12]}, and {lm.name} has {here[:12]}"
+        f"{reason}; {fix}"
+    )
+
+
 def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[LanguageModel]:
     """The model with an edit in force, as long as the ``with`` block lasts; afterwards it is what it was, bit for bit.
 
     Also when the block ends with an exception or an interrupt: the original tensors are put back, not recomputed.
     Blocks can be nested. check: compare fingerprints, which reads all weights; leave it out only for an edit just made.
 
-    Raises `ModelError` for an edit that belongs to another model, or whose modules cannot take it.
+    Raises `ModelError` for an edit that belongs to another model (other weights or another configuration), whose
+    modules cannot take it, or with which weights would not be finite.
     """
-    if check and edit.model is not None and edit.model != fingerprint(lm):
-        raise ModelError(
-            f"the edit was made for the model with fingerprint {edit.model[:12]}, and {lm.name} has "
-            f"{fingerprint(lm)[:12]}; load the model it was made on"
-        )
+    if check and edit.model is not None:
+        require_own(lm, edit.model, edit.about.get(MADE_ON), "the edit", "load the model it was made on")
     tensors, beside = _changes(lm, edit)
     unedited = lm.edit_of or edit.model or (lm.fingerprint() if tensors and check else None)
 
     def change() -> Callable[[], None]:
         before = [(parameter, parameter.data) for parameter, _ in tensors]
-        belongs, prefix = lm.edit_of, lm.prefix
+        belongs, prefix, aside = lm.edit_of, lm.prefix, lm.edit_beside
         for parameter, data in tensors:
             parameter.data = data
         lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
-        hooks = [owner.register_forward_hook(_adding(delta)) for owner, delta in beside]
+        lm.edit_beside = (*aside, *(checksum({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside))
+        hooks = [owner_of(lm, name).register_forward_hook(_adding(delta)) for name, delta in beside]
 
         def undo() -> None:
             for hook in hooks:
                 hook.remove()
             for parameter, data in before:
                 parameter.data = data
-            lm.edit_of, lm.prefix = belongs, prefix
+            lm.edit_of, lm.prefix, lm.edit_beside = belongs, prefix, aside
 
         return undo
 
@@ -217,24 +239,42 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
 Tensors = list[tuple[torch.nn.Parameter, torch.Tensor]]
 
 
-def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[Any, LowRank]]]:
+def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[str, LowRank]]]:
     """Parameters with what they become, and modules whose weights cannot be written with their low-rank changes.
 
     Sums are taken in float32 or finer and rounded once. A quantised module gets its low-rank change beside it.
     """
     tensors: Tensors = []
-    beside: list[tuple[Any, LowRank]] = []
+    beside: list[tuple[str, LowRank]] = []
     for name, delta in edit.deltas.items():
+        require_finite(name, delta)
         owner = checked_owner(lm, name, delta)
         if isinstance(delta, LowRank) and not is_plain(owner):
-            beside.append((owner, delta))
+            beside.append((name, delta))
             continue
         if any(parameter is owner.weight for parameter, _ in tensors):
             raise ModelError(f"{name}: the edit changes its weight under another name too; leave out one of the two")
-        tensors.append((owner.weight, as_stored(owner, sum_in(weight_of(lm.model, name), delta.dense()))))
+        made = [(owner.weight, as_stored(owner, sum_in(weight_of(lm.model, name), delta.dense())))]
         if isinstance(delta, Dense) and delta.bias is not None:
-            tensors.append((owner.bias, sum_in(owner.bias, delta.bias)))
+            made.append((owner.bias, sum_in(owner.bias, delta.bias)))
+        for parameter, data in made:
+            if not data.isfinite().all() and parameter.isfinite().all():
+                raise ModelError(
+                    f"{name}: with the edit its weights do not fit into {parameter.dtype}; load the model in bfloat16 "
+                    "or float32"
+                )
+        tensors += made
     return tensors, beside
+
+
+def is_finite(delta: Delta) -> bool:
+    return all(part is None or bool(part.isfinite().all()) for part in vars(delta).values())
+
+
+def require_finite(name: str, delta: Delta) -> None:
+    """Raise `ModelError` for a change of a module that holds NaN or infinite numbers."""
+    if not is_finite(delta):
+        raise ModelError(f"the change of {name!r} holds NaN or infinite numbers; make the edit again")
 
 
 def checked_owner(lm: LanguageModel, name: str, delta: Delta) -> Any:
@@ -243,7 +283,7 @@ def checked_owner(lm: LanguageModel, name: str, delta: Delta) -> Any:
     written = is_plain(owner) or isinstance(delta, Dense)
     shape = tuple(weight_of(lm.model, name).shape) if written else features(owner, name)
     if delta.shape != shape:
-        raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}")
+        raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}; is it for another model?")
     bias = delta.bias if isinstance(delta, Dense) else None
     if bias is not None and (owner.bias is None or owner.bias.shape != bias.shape):
         there = "none" if owner.bias is None else f"one of shape {tuple(owner.bias.shape)}"
@@ -272,4 +312,4 @@ def owner_of(lm: LanguageModel, name: str) -> Any:
     try:
         return lm.model.get_submodule(name)
     except AttributeError as error:
-        raise ModelError(f"{lm.name} has no module {name}, which the edit changes; is it for another model?") from error
+        raise ModelError(f"{lm.name} has no module {name!r}, which the edit changes; is it for another model?") from error

@@ -95,10 +95,9 @@ def collect(
     if precision == "float64" and lm.device.type == "mps":
         raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
+    identity = lm.identity()
     settings: Json = {
-        "weights": lm.fingerprint(),
-        "tokenizer": lm.tokenizer_fingerprint(),
-        "dtype": lm.dtype,
+        **{name: value for name, value in identity.items() if name not in ("model", "revision", "device")},
         "corpus": text.identity,
         "tokens": tokens,
         "window": width,
@@ -110,7 +109,7 @@ def collect(
         found = work.finish(None)
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
-        folder = Path(cache).expanduser() / settings["weights"][:16] / f"{corpus_key}-{tokens}"
+        folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
         busy = f"{folder} is in use by another process; wait for it or choose another cache"
         with locked(folder / ".lock", busy):
             found = work.finish(folder)

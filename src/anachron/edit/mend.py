@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from anachron.edit.base import Dense, Edit, LowRank, fingerprint
+from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
 from anachron.edit.gradients import encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import Sites, weight_of
@@ -22,10 +22,12 @@ from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
+from anachron.lm.identity import DESCRIBED
 from anachron.lm.model import LanguageModel
 from anachron.lm.spans import Encoded
 
 FORMAT = "anachron mend network 1"
+GIVE = "give the file of anachron train-mend --out"
 EPSILON = 1e-7  # added to standard deviations, as published
 
 
@@ -212,7 +214,7 @@ class MendNetwork(torch.nn.Module):
 
         Raises `ModelError` for a network of another model, `DataError` for any other file.
         """
-        tensors, about = read_tensors(Path(path))
+        tensors, about = read_tensors(Path(path), GIVE)
         network = cls.of(tensors, about, path)
         network.check(lm)
         return network.to(lm.device)
@@ -220,12 +222,16 @@ class MendNetwork(torch.nn.Module):
     @classmethod
     def of(cls, tensors: dict[str, torch.Tensor], about: Json, path: Path | str) -> "MendNetwork":
         """From what a file holds. Raises `DataError` where that is no network."""
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise DataError(f"{path} is no network for MEND (no {FORMAT!r} in it); give the file of train-mend --out")
-        settings = MendSettings(**{**about["settings"], "layers": tuple(about["settings"]["layers"])})
-        shapes = {name: (shape[0], shape[1]) for name, shape in about["modules"].items()}
-        network = cls(shapes, settings, about["model"], tensors["rates"].dtype, about["about"])
-        network.load_state_dict(tensors)
+        if about.get("format") != FORMAT:
+            raise DataError(f"{path} is no network for MEND (no {FORMAT!r} in it); {GIVE}")
+        try:
+            settings = MendSettings(**{**about["settings"], "layers": tuple(about["settings"]["layers"])})
+            shapes = {name: (shape[0], shape[1]) for name, shape in about["modules"].items()}
+            network = cls(shapes, settings, about["model"], tensors["rates"].dtype, about["about"])
+            network.load_state_dict(tensors)
+        except (LookupError, TypeError, AttributeError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(f"{path} is a broken network for MEND ({reason}); {GIVE}") from error
         return network
 
     def fingerprint(self) -> str:
@@ -237,11 +243,9 @@ class MendNetwork(torch.nn.Module):
 
     def check(self, lm: LanguageModel) -> None:
         """Raise `ModelError` unless the network was trained for this model."""
-        if self.model != fingerprint(lm):
-            raise ModelError(
-                f"the network was trained for the model with fingerprint {self.model[:12]}, and {lm.name} has "
-                f"{fingerprint(lm)[:12]}; train one for it with anachron train-mend"
-            )
+        made_on = {name: value for name, value in self.about.get("inputs", {}).items() if name in DESCRIBED}
+        fix = "train one for it with anachron train-mend"
+        require_own(lm, self.model, made_on or None, "the network", fix)
 
 
 def _key(shape: tuple[int, int]) -> str:

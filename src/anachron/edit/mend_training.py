@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 
-from anachron.edit.base import LowRank, fingerprint
+from anachron.edit.base import LowRank
 from anachron.edit.forward import at_least_float32, batch, means, target_losses
 from anachron.edit.gradients import Factors, gradients
 from anachron.edit.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.edit.requests import Marked
 from anachron.edit.sites import Sites
-from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
+from anachron.edit.tensors import KEPT, read_manifest, read_tensors, write_tensors
 from anachron.edit.value import frozen
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, differences, locked, rows_fingerprint, versions
@@ -82,11 +82,9 @@ def _beside(target: Path, ending: str) -> Path:
 
 def _identity(lm: LanguageModel, examples: Sequence[MendExample], settings: MendSettings) -> Json:
     """What must be the same for a training to go on, field by field."""
+    of_model = {name: value for name, value in lm.identity().items() if name not in ("model", "revision")}
     found = {
-        "weights": fingerprint(lm),
-        "tokenizer": lm.tokenizer_fingerprint(),
-        "dtype": lm.dtype,
-        "device": lm.device.type,
+        **of_model,
         "examples": rows_fingerprint(asdict(example) for example in examples),
         **asdict(settings),
         "layers": list(settings.layers),
@@ -102,13 +100,13 @@ def _refuse(path: Path, old: Json, new: Json) -> None:
 
 def _check(checkpoint: Path, identity: Json) -> None:
     about = read_manifest(checkpoint)
-    if not isinstance(about, dict) or about.get("format") != CHECKPOINT:
-        raise DataError(f"{checkpoint} is no checkpoint of this version ({CHECKPOINT}); delete it and repeat")
+    if about.get("format") != CHECKPOINT:
+        raise DataError(f"{checkpoint} is no checkpoint of this version ({CHECKPOINT}); {KEPT}")
     _refuse(checkpoint, about["identity"], identity)
 
 
 def _finished(target: Path, identity: Json, lm: LanguageModel) -> MendNetwork:
-    tensors, about = read_tensors(target)
+    tensors, about = read_tensors(target, "choose another --out")
     network = MendNetwork.of(tensors, about, target)
     _refuse(target, network.about.get("inputs", {}), identity)
     if not Path(f"{target}.manifest.json").exists():  # killed between the two

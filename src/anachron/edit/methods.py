@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from anachron.edit.alphaedit import AlphaEditSettings, alphaedit
-from anachron.edit.base import Edit, LowRank, identified
+from anachron.edit.base import MADE_ON, Edit, identified, is_finite
 from anachron.edit.emmet import EmmetSettings, emmet
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.ft import FtSettings, ft
@@ -257,7 +257,7 @@ class _Making:
         seconds = (_clock(self.lm) - started) / len(found)
         about = {
             "method": self.name, "settings": asdict(self.settings), "settings_from": self.source,
-            "edits": len(requests) // len(found), "seconds": seconds,
+            "edits": len(requests) // len(found), "seconds": seconds, MADE_ON: self.lm.described(),
         }  # fmt: skip
         for edit, own in zip(found, [[r] for r in requests] if apart else [requests], strict=True):
             _check_finite(self.name, own, edit)
@@ -291,8 +291,7 @@ def _check_modules(name: str, lm: LanguageModel, modules: Sequence[str], resourc
 
 def _check_finite(name: str, requests: Sequence[EditRequest], edit: Edit) -> None:
     for module, delta in edit.deltas.items():
-        parts = (delta.left, delta.right) if isinstance(delta, LowRank) else (delta.weight, delta.bias)
-        if not all(part is None or part.isfinite().all() for part in parts):
+        if not is_finite(delta):
             raise DataError(
                 f"{name}: the change of {module} for {requests[0].sentence!r} is not finite (a key that is 0, or steps "
                 "that are too large); choose another layer, a lower rate or dtype float32"

@@ -1,25 +1,32 @@
 """Edits as files: one safetensors file that carries its manifest, and models with an edit saved whole."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, owner_of
+from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, is_finite, owner_of, require_finite
 from anachron.edit.sites import is_plain
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError
-from anachron.io import versions, write_json, write_manifest
+from anachron.io import Json, versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
 
 FORMAT = "anachron edit 1"
+GIVE = "give a file that anachron edit --out or save_edit wrote"
+KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def save_edit(edit: Edit, path: Path | str) -> None:
-    """Write an edit, whole or not at all; its manifest is in the file and beside it."""
+    """Write an edit, whole or not at all; its manifest is in the file and beside it.
+
+    Raises `ModelError` for one that holds NaN or infinite numbers.
+    """
     tensors: dict[str, torch.Tensor] = {}
     for name, delta in edit.deltas.items():
+        require_finite(name, delta)
         parts = (
             {"left": delta.left, "right": delta.right}
             if isinstance(delta, LowRank)
@@ -39,26 +46,58 @@ def save_edit(edit: Edit, path: Path | str) -> None:
     )
 
 
-def load_edit(path: Path | str) -> Edit:
-    """Read what `save_edit` wrote. Raises `DataError` for any other file."""
-    tensors, about = read_tensors(Path(path))
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        found = about.get("format") if isinstance(about, dict) else None
-        raise DataError(f"{path} is no edit of Anachron (its format is {found!r}, not {FORMAT!r}); give one")
+def load_edit(path: Path | str, fix: str = GIVE) -> Edit:
+    """Read what `save_edit` wrote. Raises `DataError` for any other file; fix: what the error advises."""
+    tensors, about = read_tensors(Path(path), fix)
+    try:
+        return _edit_of(tensors, about)
+    except ValueError as error:
+        raise DataError(f"{path} is no edit of Anachron ({error}); {fix}") from None
+
+
+def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
+    """The edit in a file. Raises `ValueError` where something in it is not as `save_edit` writes it."""
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"its format is {manifest.get('format')!r}, not {FORMAT!r}")
+    for name, kinds in (("prefix", str), ("model", str | None), ("about", dict)):
+        if name not in manifest or not isinstance(manifest[name], kinds):
+            raise ValueError(f"its {name} is {repr(manifest.get(name, 'missing'))[:70]}")
+    about = manifest["about"]
+    count = about.get("edits", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ValueError(f"it holds {repr(count)[:70]} edits")
     parts: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
-        module, _, part = name.rpartition("/")
+        module, slash, part = name.rpartition("/")
+        if not slash or tensor.dtype not in KINDS:
+            raise ValueError(f"tensor {name!r} of {tensor.dtype} is no change of a module")
         parts.setdefault(module, {})[part] = tensor
     keys = {module: held.pop("keys") for module, held in parts.items() if "keys" in held}
-    try:
-        deltas: dict[str, Delta] = {
-            module: LowRank(held["left"], held["right"]) if "left" in held else Dense(held["weight"], held.get("bias"))
-            for module, held in parts.items()
-            if held
-        }
-        return Edit(deltas, about["prefix"], about["model"], about["about"], keys)
-    except KeyError as error:
-        raise DataError(f"{path} is a broken edit, without {error}; make it again") from error
+    for module, rows in keys.items():
+        if rows.ndim != 2 or not rows.isfinite().all():
+            raise ValueError(f"the keys of {module!r} are no matrix of finite numbers")
+    deltas = {module: _delta_of(module, held) for module, held in parts.items() if held}
+    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys)
+
+
+def _delta_of(module: str, held: Mapping[str, torch.Tensor]) -> Delta:
+    shapes = {part: tuple(tensor.shape) for part, tensor in held.items()}
+    delta: Delta
+    if set(held) == {"left", "right"}:
+        left, right = held["left"], held["right"]
+        whole = left.ndim == right.ndim == 2 and left.shape[1] == right.shape[0] and left.dtype == right.dtype
+        delta = LowRank(left, right)
+    elif set(held) in ({"weight"}, {"weight", "bias"}):
+        weight, bias = held["weight"], held.get("bias")
+        whole = weight.ndim == 2 and (bias is None or tuple(bias.shape) == (weight.shape[0],))
+        delta = Dense(weight, bias)
+    else:
+        raise ValueError(f"the change of {module!r} consists of {', '.join(sorted(held))}")
+    if not whole:
+        raise ValueError(f"the change of {module!r} has the shapes {shapes}, which do not go together")
+    if not is_finite(delta):
+        raise ValueError(f"the change of {module!r} holds NaN or infinite numbers")
+    return delta
 
 
 def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None:

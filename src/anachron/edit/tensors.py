@@ -1,6 +1,10 @@
-"""Files of tensors that carry their own manifest: written whole or not at all, read with an error in one line."""
+"""Files of tensors that carry their own manifest and checksum: written whole or not at all, read with an error in one
+line.
+"""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -10,7 +14,9 @@ from safetensors.torch import save_file
 from anachron.errors import BackendError, DataError
 from anachron.io import Json, atomic
 
+KEPT = "delete it and repeat the command"  # how to go on where a file is one that this program keeps for itself
 _KEY = "manifest"  # one entry only: safetensors keeps no order among several, and the bytes would not be the same
+_SUM = "sha256"
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], manifest: Json) -> None:
@@ -18,31 +24,60 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], manifest: Json) 
 
     Raises `BackendError` where the disk is full or the folder cannot be written.
     """
-    text = json.dumps(manifest, ensure_ascii=False, sort_keys=True)
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    manifest = json.loads(json.dumps(manifest))  # as it comes back: the checksum is over that
+    text = _text(manifest | {_SUM: checksum(tensors, manifest)})
     with atomic(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # an ordinary file's: safetensors makes files that only their owner can read
         try:
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, {_KEY: text})
+            save_file(tensors, temporary, {_KEY: text})
         except SafetensorError as error:
             raise BackendError(f"cannot write {path}: {error}; free the disk or choose another folder") from error
         temporary.chmod(mode)
 
 
-def read_manifest(path: Path) -> Json:
-    """The manifest of a file that `write_tensors` wrote. Raises `DataError` for any other file."""
-    return _read(path, tensors=False)[1]
+def checksum(tensors: Mapping[str, torch.Tensor], manifest: Json) -> str:
+    """SHA-256 over a manifest and the name, shape, dtype and bytes of every tensor."""
+    digest = hashlib.sha256(_text(manifest).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        if tensor.numel():  # an empty tensor cannot be viewed as bytes
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
-def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], Json]:
-    """Tensors (on the CPU) and manifest of a file that `write_tensors` wrote. Raises `DataError` for any other."""
-    return _read(path, tensors=True)
+def read_manifest(path: Path, fix: str = KEPT) -> Json:
+    """The manifest of a file that `write_tensors` wrote; errors as of `read_tensors`, but tensors are not looked at."""
+    manifest = _read(path, fix, tensors=False)[1]
+    return {name: value for name, value in manifest.items() if name != _SUM}
 
 
-def _read(path: Path, *, tensors: bool) -> tuple[dict[str, torch.Tensor], Json]:
+def read_tensors(path: Path, fix: str = KEPT) -> tuple[dict[str, torch.Tensor], Json]:
+    """Tensors (on the CPU, mapped from the file) and manifest of a file that `write_tensors` wrote.
+
+    Raises `DataError` for any other file, and for one that was changed since; fix: what the error advises.
+    """
+    tensors, manifest = _read(path, fix, tensors=True)
+    if manifest.pop(_SUM, None) != checksum(tensors, manifest):
+        raise DataError(f"{path} was changed since it was written (its SHA-256 is another); {fix}")
+    return tensors, manifest
+
+
+def _read(path: Path, fix: str, *, tensors: bool) -> tuple[dict[str, torch.Tensor], Json]:
+    if not path.is_file():
+        raise DataError(f"{path} is {'no file' if path.exists() else 'not there'}; {fix}")
     try:
         with safe_open(path, framework="pt") as file:
-            found = json.loads((file.metadata() or {})[_KEY])
+            text = (file.metadata() or {}).get(_KEY)
+            found = None if text is None else json.loads(text)
+            if not isinstance(found, dict):
+                raise DataError(f"{path} is a safetensors file without a manifest of Anachron; {fix}")
             return {name: file.get_tensor(name) for name in file.keys()} if tensors else {}, found  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise DataError(f"{path} is not a file that this version wrote ({error}); delete it and repeat") from error
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{path} cannot be read as a file of tensors ({reason}); {fix}") from error
+
+
+def _text(manifest: Json) -> str:
+    return json.dumps(manifest, ensure_ascii=False, sort_keys=True)

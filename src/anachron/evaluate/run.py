@@ -24,7 +24,7 @@ import polars as pl
 
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
-from anachron.edit.base import Edit, edited, fingerprint, identified
+from anachron.edit.base import Edit, edited, identified
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.methods import check_scenarios, edits_at_once, make_edits
 from anachron.edit.requests import EditRequest
@@ -117,7 +117,9 @@ def opened(
     if judging.dated is not None:
         judging = replace(judging, dated=settled(judging.dated, cases.cases))
     dating = judging.dated
-    identity = lm.identity(fingerprint(lm)) | {
+    weights = lm.weights_fingerprint()
+    identity = lm.identity(weights) | {
+        "edit_prefix": lm.prefix or None,
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": mode, "fluency_tokens": judging.fluency_tokens, "batch_tokens": judging.batch_tokens, **more,
     }  # fmt: skip
@@ -126,7 +128,7 @@ def opened(
     if dating is not None:  # likewise
         identity["dated"] = asdict(dating)
     with (
-        identified(lm),
+        identified(lm, weights),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
     ):
         record = runs.open_run(folder, identity)
@@ -143,18 +145,13 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
     for planned in methods:
         identity = planned.identity()
         if planned.label in known:
-            found = differences(_flat(known[planned.label]["identity"]), _flat(identity))
+            found = differences(known[planned.label]["identity"], identity)
             if found:
                 raise ConfigError(
                     f"{folder} holds {planned.label} with other settings ({'; '.join(found)}); choose another --out or "
                     "the same settings"
                 )
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
-
-
-def _flat(identity: Json) -> Json:
-    """A method's identity with each of its settings beside the rest, so that a difference names the one setting."""
-    return {**identity, "settings": None, **{f"settings.{name}": v for name, v in identity["settings"].items()}}
 
 
 class _Run:

@@ -1,23 +1,27 @@
 """A causal language model with its tokenizer: what it is, and scoring with it."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import align_module_device
 
 from anachron.errors import ModelError, TooLongError
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
+from anachron.lm.identity import (
+    arithmetic,
+    described,
+    model_fingerprint,
+    tokenizer_fingerprint,
+    weights_fingerprint,
+)  # fmt: skip
 from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import PacksChecked
-from anachron.lm.spans import Encoded, require_offsets
+from anachron.lm.spans import Encoded
 
 
 @dataclass
@@ -26,7 +30,8 @@ class LanguageModel:
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
-    puts before every prompt and ``edit_of`` the fingerprint of the model without it.
+    puts before every prompt, ``edit_of`` the fingerprint of the model without it and ``edit_beside`` fingerprints of the
+    changes that are computed beside weights that cannot be written.
     """
 
     model: Any
@@ -37,6 +42,7 @@ class LanguageModel:
     counters: Counters = field(default_factory=Counters)
     prefix: str = ""
     edit_of: str | None = None
+    edit_beside: tuple[str, ...] = ()
     packs: PacksChecked = field(default_factory=PacksChecked)
 
     @property
@@ -63,15 +69,26 @@ class LanguageModel:
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
     def identity(self, weights: str | None = None) -> dict[str, Any]:
-        """What must match for a run with the model to go on; ``weights``: their `fingerprint`, where it is known."""
+        """Everything that decides its scores; what must match for a run with the model to go on.
+
+        ``model`` and ``revision``, ``weights`` and ``tokenizer`` (fingerprints), ``architecture``, ``config``,
+        ``adapters`` and ``code`` (see `anachron.lm.identity.described`), ``dtype``, ``device``, ``float32_precision``
+        and ``autocast``; ``edit_beside`` where an edit is in force that is computed beside weights. weights: their
+        `weights_fingerprint`, where it is known.
+        """
         return {
             "model": self.name,
             "revision": self.revision,
-            "weights": weights or self.fingerprint(),
+            "weights": weights or self.weights_fingerprint(),
             "tokenizer": self.tokenizer_fingerprint(),
-            "dtype": self.dtype,
-            "device": self.device.type,
+            **self.described(),
+            **arithmetic(self.dtype, self.device),
+            **({"edit_beside": list(self.edit_beside)} if self.edit_beside else {}),
         }
+
+    def described(self) -> dict[str, Any]:
+        """What decides its scores beside its weights; see `anachron.lm.identity.described`."""
+        return described(self.model)
 
     def about(self) -> dict[str, Any]:
         """``family`` and number of ``parameters``, from the model's configuration and weights."""
@@ -146,39 +163,20 @@ class LanguageModel:
         plan = make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed, owners=owners)
         return replace(plan, refusal=self.packs.refusal if packing else None)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, weights: str | None = None) -> str:
+        """SHA-256 over all that makes it the model that it is: weights, configuration, adapters and code.
+
+        weights: their own fingerprint, where it is known; else they are read.
+        """
+        return model_fingerprint(weights or self.weights_fingerprint(), self.described())
+
+    def weights_fingerprint(self) -> str:
         """SHA-256 over name, shape, dtype and all bytes of every weight, wherever it lies (offloaded ones too)."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-            if tensor.device.type != "meta":
-                _update(digest, tensor)
-                continue
-            module, _, leaf = name.rpartition(".")
-            owner = self.model.get_submodule(module)
-            with align_module_device(owner):  # brings in what is offloaded, for as long as it is read
-                _update(digest, getattr(owner, leaf))
-        return digest.hexdigest()
+        return weights_fingerprint(self.model)
 
     def tokenizer_fingerprint(self) -> str:
-        """SHA-256 of the tokenizer's full definition and its chat template."""
+        """SHA-256 of the tokenizer's full definition, chat template and special tokens."""
         return tokenizer_fingerprint(self.tokenizer)
-
-
-def _update(digest: Any, tensor: torch.Tensor) -> None:
-    if hasattr(tensor, "__tensor_flatten__"):  # quantised by torchao: several tensors that behave as one
-        for part in tensor.__tensor_flatten__()[0]:
-            _update(digest, getattr(tensor, part))
-    elif tensor.numel():  # an empty tensor cannot be viewed as bytes
-        digest.update(tensor.detach().reshape(-1).contiguous().cpu().view(torch.uint8).numpy().data)
-
-
-def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """SHA-256 of a fast tokenizer's definition and chat template, without its passing state (padding, truncation)."""
-    require_offsets(tokenizer)
-    definition = json.loads(tokenizer.backend_tokenizer.to_str()) | {"padding": None, "truncation": None}
-    text = json.dumps([definition, tokenizer.chat_template], ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, context_length: int | None) -> None:

@@ -16,7 +16,7 @@ from anachron.errors import BackendError, ConfigError, ModelError
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
-from anachron.lm.model import tokenizer_fingerprint
+from anachron.lm.identity import tokenizer_fingerprint
 from anachron.lm.plans import Plan
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
