@@ -1,4 +1,4 @@
-"""Runs of edits whose files are not as they were written: made again, or refused where their method is not asked for."""
+"""Runs of edits whose files are not as they were written: made again, or refused where nobody asks for their method."""
 
 import shutil
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import pytest
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.errors import DataError
+from anachron.evaluate import growth as growth_module
 from anachron.evaluate import run as run_module
 from anachron.evaluate.growth import GrowthSettings, run_growth
 from anachron.evaluate.judge import Judging
@@ -45,6 +46,7 @@ def lm() -> LanguageModel:
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "PART", 2)
+    monkeypatch.setattr(growth_module, "PART", 2)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,7 @@ def whole(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     place = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "PART", 2)
+        patch.setattr(growth_module, "PART", 2)
         run_evaluation(lm, CASES, plan_fast(lm, FAST, "FT", "PROMPT"), place / "one", SETTINGS)
         run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), place / "growth", GROWTH)
     return {"one": place / "one", "growth": place / "growth"}
