@@ -1,9 +1,13 @@
 """Files that appear whole or not at all, tables, fingerprints and manifests."""
 
+import errno
 import hashlib
 import json
+import os
+import random
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +17,7 @@ from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
     file_fingerprint,
+    locked,
     read_json,
     read_jsonl,
     read_table,
@@ -94,7 +99,7 @@ def test_a_target_below_a_file_is_a_one_line_backend_error(tmp_path: Path, below
     with pytest.raises(BackendError) as caught:
         write_bytes(target, b"data")
     message = str(caught.value)
-    assert str(target) in message and "--out" in message and "\n" not in message
+    assert str(target) in message and "choose another place" in message and "\n" not in message
     assert names(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "I am no folder"
 
 
@@ -103,6 +108,46 @@ def test_a_target_that_is_a_folder_is_a_backend_error(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="cannot write"):
         write_bytes(tmp_path / "out.bin", b"data")
     assert names(tmp_path) == ["out.bin"]
+
+
+def test_a_file_is_synced_as_windows_demands_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``_commit`` of Windows refuses a descriptor that is open for reading only, and so does this fsync."""
+    fcntl, synced = pytest.importorskip("fcntl"), []
+    real = os.fsync
+
+    def commit(descriptor: int) -> None:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        real(descriptor)
+        synced.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", commit)
+    write_bytes(tmp_path / "out.bin", b"data")
+    assert (tmp_path / "out.bin").read_bytes() == b"data" and len(synced) == 1
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    """Only of the same file, and only where no such process is left."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone, own, other = (
+        tmp_path / f".{name}.{process}.0123abcd.tmp"
+        for name, process in (("out.bin", ended.pid), ("out.bin", os.getpid()), ("out.bin.2", ended.pid))
+    )
+    for path in (gone, own, other):
+        path.touch()
+    write_bytes(tmp_path / "out.bin", b"data")
+    assert names(tmp_path) == sorted([own.name, other.name, "out.bin"])
+
+
+def test_a_folder_that_cannot_be_locked_says_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("I am no folder")
+    lock = tmp_path / "file" / "cache" / ".lock"
+    with (
+        pytest.raises(BackendError, match=r"cannot write to .*; choose another cache$"),
+        locked(lock, "busy", elsewhere="choose another cache"),
+    ):
+        pass
 
 
 FULL_DISK = """
@@ -187,6 +232,23 @@ def test_a_corrupt_table_is_a_one_line_data_error(tmp_path: Path, name: str, con
     with pytest.raises(DataError) as caught:
         read_table(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_parquet_with_a_flipped_bit_is_read_or_a_data_error(tmp_path: Path) -> None:
+    """Polars panics over some, which is an error of no usual kind."""
+    buffer, path, random_, panics = BytesIO(), tmp_path / "a.parquet", random.Random(1), 0
+    TABLE.write_parquet(buffer)
+    good = buffer.getvalue()
+    for _ in range(400):
+        data = bytearray(good)
+        data[random_.randrange(len(data))] ^= 1 << random_.randrange(8)
+        path.write_bytes(data)
+        try:
+            read_table(path)
+        except DataError as error:
+            panics += isinstance(error.__cause__, pl.exceptions.PanicException)
+            assert "\n" not in str(error)
+    assert panics
 
 
 def test_json_round_trip(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +20,7 @@ import polars as pl
 from anachron.errors import BackendError, ConfigError, DataError
 
 Json = dict[str, Any]
+_TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 @contextmanager
@@ -25,14 +28,16 @@ def atomic(path: Path | str) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its name when the block ends without an error.
 
     The content is on disk before it is renamed, so a reader never sees half a file, whatever kills the
-    writer. A disk that is full or a folder that cannot be written raises `BackendError`.
+    writer. What killed writers of the same file left is removed. A disk that is full or a folder that cannot be
+    written raises `BackendError`.
     """
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target.parent, of=target.name)
         yield temporary
-        with temporary.open("rb") as written:
+        with temporary.open("r+b") as written:  # Windows syncs only what is open for writing
             os.fsync(written.fileno())
         temporary.replace(target)
     except OSError as error:
@@ -41,12 +46,37 @@ def atomic(path: Path | str) -> Iterator[Path]:
         _discard(temporary)
 
 
+def remove_leftovers(folder: Path, *, of: str | None = None) -> None:
+    """Remove the temporary files that killed writers left in a folder.
+
+    of: the name of one target, whose other writers may be at work: only files of processes that are gone are removed.
+    Without it all of them are, which is for a folder whose lock is held.
+    """
+    for path in folder.glob(".*.tmp"):
+        named = _TEMPORARY.fullmatch(path.name)
+        if named and (of is None or (named["target"] == of and not _is_running(int(named["process"])))):
+            _discard(path)
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is such a process; on Windows, where asking it by a signal would end it, always yes."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
+
+
 @contextmanager
-def locked(lock: Path, busy: str, *, remove: bool = False) -> Iterator[None]:
+def locked(lock: Path, busy: str, *, elsewhere: str = "choose another --out", remove: bool = False) -> Iterator[None]:
     """Keep a second process out of a folder, by a lock file in it; the lock goes with the process, however it ends.
 
-    busy: what to say (`ConfigError`) when another process holds it. remove: leave no lock file behind. Raises
-    `BackendError` where the folder cannot be written.
+    busy: what to say (`ConfigError`) when another process holds it. elsewhere: what to do (`BackendError`) where the
+    folder cannot be written. remove: leave no lock file behind.
     """
     held = filelock.FileLock(lock)
     try:
@@ -55,26 +85,26 @@ def locked(lock: Path, busy: str, *, remove: bool = False) -> Iterator[None]:
     except filelock.Timeout as error:
         raise ConfigError(busy) from error
     except OSError as error:
-        raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; choose another --out") from error
+        raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
     try:
         yield
     finally:
         held.release()
         if remove:
-            lock.unlink(missing_ok=True)
+            _discard(lock)
 
 
-def _discard(temporary: Path) -> None:
+def _discard(path: Path) -> None:
     try:
-        temporary.unlink(missing_ok=True)
-    except OSError:  # its folder could not be made, so there is nothing to remove
+        path.unlink(missing_ok=True)
+    except OSError:  # its folder could not be made, or (Windows) another process has it open: it is that one's now
         return
 
 
 def _unwritable(path: Path, error: OSError) -> BackendError:
     reason = error.strerror or str(error)
     return BackendError(
-        f"cannot write {path}: {reason}; finished files are intact, free the disk or choose another --out"
+        f"cannot write {path}: {reason}; finished files are intact: free the disk, or choose another place for it"
     )
 
 
@@ -88,9 +118,21 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_json(path: Path | str) -> Any:
+    return parse_json(read_bytes(path), path)
+
+
+def read_bytes(path: Path | str) -> bytes:
     try:
-        return json.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def parse_json(content: bytes, path: Path | str) -> Any:
+    """What a file holds as JSON. path: for the message of the `DataError` where it is none."""
+    try:
+        return json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path} as JSON: {error}") from error
 
 
@@ -133,12 +175,16 @@ def check_ending(path: Path | str) -> str:
 
 def write_table(path: Path | str, table: pl.DataFrame) -> None:
     """Write a table in the format its ending names: .parquet, .csv or .jsonl."""
+    write_bytes(path, table_bytes(table, check_ending(path)))
+
+
+def table_bytes(table: pl.DataFrame, ending: str) -> bytes:
     buffer = BytesIO()
-    WRITERS[check_ending(path)](table, buffer)
-    write_bytes(path, buffer.getvalue())
+    WRITERS[ending](table, buffer)
+    return buffer.getvalue()
 
 
-READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
+READERS: dict[str, Callable[[Path | BytesIO], pl.DataFrame]] = {
     ".parquet": pl.read_parquet,
     ".csv": lambda p: pl.read_csv(p, infer_schema=False),
     ".jsonl": lambda p: pl.read_ndjson(p, infer_schema_length=None),
@@ -154,10 +200,20 @@ def read_table(path: Path | str) -> pl.DataFrame:
         raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(READERS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    return _parsed(path, path)
+
+
+def parse_table(content: bytes, path: Path) -> pl.DataFrame:
+    """The table in the content of a file, in the format that the file's ending names."""
+    return _parsed(BytesIO(content), path)
+
+
+def _parsed(source: Path | BytesIO, path: Path) -> pl.DataFrame:
     try:
-        return READERS[path.suffix](path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"cannot read {path} as {path.suffix[1:]}: {str(error).splitlines()[0]}") from error
+        return READERS[path.suffix](source)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)  # Polars panics over some broken Parquet
+        raise DataError(f"cannot read {path} as {path.suffix[1:]}: {reason}") from error
 
 
 def file_fingerprint(path: Path | str) -> str:

@@ -20,12 +20,10 @@ from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.judge import Judging, requests_of
 from anachron.evaluate.metrics import summarise, update_metrics
-from anachron.evaluate.parts import PART_SCHEMA, read_part
 from anachron.evaluate.plan import plan
 from anachron.evaluate.results import NEIGHBOURS, OBJECTS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.scenarios import SCENARIO_METRICS, group_objects, object_pairs, other_objects, scenario_metrics
-from anachron.io import write_table
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from tiny import naive_log_prob
@@ -414,16 +412,3 @@ def test_replacements_alone_write_no_table_of_objects(lm: LanguageModel, groups:
     assert update_metrics(result.targets, result.neighbours, result.updates, result.objects).equals(plain)
     older = result.updates.drop("scenario")
     assert update_metrics(result.targets, result.neighbours, older).equals(plain)
-
-
-def test_parts_of_an_earlier_version_lack_what_came_later(tmp_path: Path):
-    row = {
-        "case_id": "1",
-        "status": "done",
-        "targets": [{"kind": "update", "prompt_number": 0, "new": 0.5, "old": 0.25}],
-    }
-    whole = pl.DataFrame([row], PART_SCHEMA)
-    write_table(tmp_path / "part.parquet", whole.drop("objects"))
-    read = read_part(tmp_path / "part.parquet")
-    assert read.schema == whole.schema and read["objects"].null_count() == 1
-    assert read.drop("objects").equals(whole.drop("objects"))

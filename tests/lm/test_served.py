@@ -15,6 +15,7 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.errors import BackendError, ConfigError, ModelError
+from anachron.folders import RunFolder
 from anachron.io import write_table
 from anachron.lm.formats import Format
 from anachron.lm.loading import load_model, load_tokenizer
@@ -157,9 +158,9 @@ def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: La
         )  # fmt: skip
     assert 0 < calls[-1] < whole.height
     again = serve()
-    record = json.loads((tmp_path / "run" / "run.json").read_text())
-    record["settings"]["device"] = again  # the server came up again at its address, which here is another port
-    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    run = RunFolder.read(tmp_path / "run")
+    run.record["settings"]["device"] = again  # the server came up again at its address, which here is another port
+    run.save()
     result = run_probe(served(again), data, tmp_path / "run", SMALL)
     np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole["logp"].to_numpy(), atol=1e-4, rtol=0)
     assert result.scores["n_tokens"].equals(whole["n_tokens"])

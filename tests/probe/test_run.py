@@ -16,11 +16,11 @@ import pytest
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError
+from anachron.folders import RunFolder
 from anachron.io import locked, write_table
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
-from anachron.probe import runs
 from anachron.probe.run import Callbacks, ProbeSettings, run_probe
 
 PART = 50  # statements
@@ -231,15 +231,9 @@ def test_chat_date_is_frozen_and_said(lm: LanguageModel, data: Dataset, tmp_path
     result = run_probe(dated, data, tmp_path / "run", settings, callbacks=Callbacks(warn=said.append))
     assert any("frozen" in line for line in said)
     assert result.record["template_date"]
-    record = json.loads((tmp_path / "run" / runs.RUN_FILE).read_text())
-    record["template_date"], record["status"] = "2001-02-03", "running"
-    (tmp_path / "run" / runs.RUN_FILE).write_text(json.dumps(record))
-    for file in [
-        *(tmp_path / "run" / "scores").glob("*"),
-        tmp_path / "run" / "scores.parquet",
-        tmp_path / "run" / "plan.parquet",
-    ]:
-        file.unlink()
+    run = RunFolder.read(tmp_path / "run")
+    run.record |= {"template_date": "2001-02-03", "status": "running"}
+    run.forget(list(run.record["files"]))
     resumed = run_probe(dated, data, tmp_path / "run", settings)
     assert resumed.record["template_date"] == "2001-02-03"
     assert not np.allclose(resumed.scores["logp"].to_numpy(), result.scores["logp"].to_numpy())

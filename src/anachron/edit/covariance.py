@@ -28,7 +28,7 @@ from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, t
 from anachron.edit.second_moment import SecondMoment
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
-from anachron.io import Json, differences, locked, rows_fingerprint, versions
+from anachron.io import Json, differences, locked, remove_leftovers, rows_fingerprint, versions
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 
@@ -111,7 +111,9 @@ def collect(
         corpus_key = rows_fingerprint([text.identity])[:16]
         folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
         busy = f"{folder} is in use by another process; wait for it or choose another cache"
-        with locked(folder / ".lock", busy):
+        elsewhere = "choose another cache: --cache, or the variable ANACHRON_CACHE"
+        with locked(folder / ".lock", busy, elsewhere=elsewhere):
+            remove_leftovers(folder)
             found = work.finish(folder)
     for moment in found.values():
         if moment.tokens < moment.size and regularise is None:

@@ -1,12 +1,11 @@
 """Many updates as one edit of a model: made together, or one after the other, each on top of the ones before.
 
-A sequence lies in one file, with the seconds of its updates and the reasons of those that could not be made, and is
-saved as it grows; a killed one goes on from there.
+A sequence lies in one file of a run's folder, with the seconds of its updates and the reasons of those that could not
+be made, and is saved as it grows; a killed one goes on from there.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited, fingerprint
@@ -14,9 +13,10 @@ from anachron.edit.failures import each_or_failure, failure_of
 from anachron.edit.methods import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
-from anachron.edit.tensors import KEPT
+from anachron.edit.tensors import KEPT as MAKE_AGAIN
 from anachron.errors import DataError
 from anachron.evaluate.plan import Planned, askable, requests_for
+from anachron.folders import RunFolder, Warn
 from anachron.lm.model import LanguageModel
 
 KEPT = 20  # updates after which a sequence is saved
@@ -32,18 +32,46 @@ class Grown:
     failed: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Held:
+    """A file of a run's folder with updates that are in one edit. warn: told where it is not as it was written."""
+
+    run: RunFolder
+    name: str
+    warn: Warn
+
+    def is_known(self) -> bool:
+        """Whether it was written, whatever became of it."""
+        return self.name in self.run.record["files"]
+
+    def is_there(self) -> bool:
+        """Whether it is there as it was written."""
+        return self.run.has(self.name, self.warn)
+
+    def save(self, edit: Edit) -> None:
+        save_edit(edit, self.run.path / self.name)
+        self.run.keep(self.name)
+
+    def load(self) -> Edit:
+        return load_edit(self.run.path / self.name, MAKE_AGAIN)
+
+    def forget(self) -> None:
+        """Remove the file and the manifest beside it."""
+        self.run.forget([self.name, f"{self.name}.manifest.json"])
+
+
 def grow(
-    lm: LanguageModel, planned: Planned, cases: Sequence[EditCase], path: Path, *,
+    lm: LanguageModel, planned: Planned, cases: Sequence[EditCase], held: Held, *,
     progress: Callable[[int], None] = lambda done: None,
     each: Callable[[int, Edit], None] = lambda place, edit: None,
 ) -> Grown:  # fmt: skip
-    """All these updates in their order, on top of what ``path`` holds of them, which it holds afterwards.
+    """All these updates in their order, on top of what is held of them; all of them are held afterwards.
 
     progress: told how many are done. each: told the place, from 1, of an update that was made and the edit that it is,
     before the sequence with it is saved. Raises `DataError` for a file of another model.
     """
-    held = load(lm, path)
-    total, seconds, failed = held.edit, dict(held.seconds), dict(held.failed)
+    found = load(lm, held)
+    total, seconds, failed = found.edit, dict(found.seconds), dict(found.failed)
     for place, case in enumerate(cases, 1):
         if case.case_id in seconds or case.case_id in failed:
             continue
@@ -61,7 +89,7 @@ def grow(
             each(place, edit)
         progress(place)
         if place % KEPT == 0 or place == len(cases):
-            save(Grown(total, seconds, failed), path)
+            save(Grown(total, seconds, failed), held)
     return Grown(total, seconds, failed)
 
 
@@ -87,22 +115,16 @@ def _line(failure: Exception) -> str:
     return " ".join(str(failure).split())
 
 
-def save(grown: Grown, path: Path) -> None:
+def save(grown: Grown, held: Held) -> None:
     about = {"edits": len(grown.seconds), "seconds": grown.seconds, "failed": grown.failed}
-    save_edit(replace(grown.edit, about=about), path)
+    held.save(replace(grown.edit, about=about))
 
 
-def load(lm: LanguageModel, path: Path) -> Grown:
-    """What a file holds; nothing where there is none. Raises `DataError` where it is another model's."""
-    if not path.is_file():
+def load(lm: LanguageModel, held: Held) -> Grown:
+    """What is held; nothing where there is no file. Raises `DataError` where it is another model's."""
+    if not held.is_there():
         return Grown(Edit(model=fingerprint(lm)))
-    held = load_edit(path, KEPT)
-    if held.model != fingerprint(lm):
-        raise DataError(f"{path} belongs to another model; delete it and repeat the command")
-    return Grown(replace(held, about={}), held.about["seconds"], held.about["failed"])
-
-
-def forget(path: Path) -> None:
-    """Remove the file and the manifest beside it."""
-    path.unlink(missing_ok=True)
-    Path(f"{path}.manifest.json").unlink(missing_ok=True)
+    found = held.load()
+    if found.model != fingerprint(lm):
+        raise DataError(f"{held.run.path / held.name} belongs to another model; delete it and repeat the command")
+    return Grown(replace(found, about={}), found.about["seconds"], found.about["failed"])

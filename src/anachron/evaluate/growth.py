@@ -23,22 +23,20 @@ from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import Corpus
 from anachron.edit.failures import failure_of
-from anachron.edit.storage import load_edit, save_edit
-from anachron.edit.tensors import KEPT
 from anachron.errors import ConfigError
 from anachron.evaluate.fluency import fluency
-from anachron.evaluate.grown import Grown, forget, grow, load, make_batch, save
+from anachron.evaluate.grown import Grown, Held, grow, load, make_batch, save
 from anachron.evaluate.growth_metrics import STAGES, untouched
 from anachron.evaluate.judge import Judging
-from anachron.evaluate.parts import Folder, dated_tables_of, tables_of
+from anachron.evaluate.parts import Verdicts, dated_tables_of, tables_of
 from anachron.evaluate.perplexity import TOKENS, HeldText, perplexity, read_text
 from anachron.evaluate.plan import Planned
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import CLEAN, PART, in_pieces, opened, tell_failures
-from anachron.io import Json, read_json, write_json, write_table
+from anachron.folders import RunFolder, now
+from anachron.io import Json
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.probe import runs
 from anachron.probe.run import Callbacks
 
 MODES = ("batch", "sequential")
@@ -103,8 +101,8 @@ def run_growth(
     if settings.text is not None:
         more["text"] = {"identity": settings.text.identity, "tokens": settings.text_tokens}
     folder, callbacks = Path(out), callbacks or Callbacks()
-    with opened(lm, cases, methods, folder, settings.mode, settings.judging, more) as (record, judging):
-        return _Growing(lm, cases, replace(settings, judging=judging), folder, record, callbacks).finish(methods)
+    with opened(lm, cases, methods, folder, settings.mode, settings.judging, more) as (run, judging):
+        return _Growing(lm, cases, replace(settings, judging=judging), run, callbacks).finish(methods)
 
 
 @dataclass
@@ -112,95 +110,105 @@ class _Growing:
     lm: LanguageModel
     cases: CaseSet
     settings: GrowthSettings
-    folder: Path
-    record: Json
+    run: RunFolder
     callbacks: Callbacks
 
     def __post_init__(self) -> None:
-        self.parts = Folder.of(self.folder, self.cases.cases, PART)
+        self.told = (self.callbacks.progress, self.callbacks.warn)
+        self.parts = Verdicts.of(self.run, self.cases.cases, PART)
         self.judging = replace(self.settings.judging, fluency_tokens=0)  # free text is the model's as a whole
 
     def finish(self, methods: Sequence[Planned]) -> Growth:
-        self.parts.make(CLEAN, lambda part, _: in_pieces(self.lm, part, self.judging), self.callbacks.progress)
-        if not self._file(CLEAN).is_file():
-            write_json(self._file(CLEAN), self._whole())
+        self.parts.make(CLEAN, lambda part, _: in_pieces(self.lm, part, self.judging), *self.told)
+        if not self.run.has(_file(CLEAN), self.callbacks.warn):
+            self.run.write_json(_file(CLEAN), self._whole())
         for planned in methods:
             for edits in self.settings.after:
-                if not self._file(_stage(planned.label, edits)).is_file():
+                if not self._is_whole(planned.label, edits):
                     self._make(planned, edits)
-            for path in (self._growing(planned), *(self._undo(planned, edits) for edits in self.settings.after)):
-                forget(path)
+            for held in (self._growing(planned), *(self._undo(planned, edits) for edits in self.settings.after)):
+                held.forget()
         tables = self._tables()
         tables |= {"untouched": untouched(tables["neighbours"], self.cases.cases), "stages": self._stages()}
         for name, table in tables.items():
             if table.height or name not in ("objects", "said"):
-                write_table(self.folder / f"{name}.parquet", table)
+                self.run.write_table(f"{name}.parquet", table)
         for (edits,), updates in tables["updates"].group_by(["edits"], maintain_order=True):
             tell_failures(updates.filter(pl.col("place") <= edits), self.callbacks, f" after {edits}")
-        self.record |= {"status": "done", "finished": runs.now()}
-        runs.write_record(self.folder, self.record)
-        return Growth(self.folder, self.record, tables)
+        self.run.record |= {"status": "done", "finished": now()}
+        self.run.save()
+        return Growth(self.run.path, self.run.record, tables)
 
-    def _file(self, stage: str) -> Path:
-        return self.folder / f"{stage}.json"
+    def _is_whole(self, label: str, edits: int) -> bool:
+        """Whether all that is known of a method after so many updates is as it was written."""
+        stage, undone = _stage(label, edits), _stage(label, edits, "undone")
+        parts = [name for name in self.run.record["files"] if name.startswith((f"{stage}/", f"{undone}/"))]
+        return self.run.has(_file(stage), self.callbacks.warn) and all(map(self.run.has, parts))
 
-    def _growing(self, planned: Planned) -> Path:
-        return self.folder / planned.label / "growing.safetensors"
+    def _held(self, name: str) -> Held:
+        return Held(self.run, f"{name}.safetensors", self.callbacks.warn)
 
-    def _undo(self, planned: Planned, edits: int) -> Path:
-        return self.folder / f"{_stage(planned.label, edits, 'undo')}.safetensors"
+    def _growing(self, planned: Planned) -> Held:
+        return self._held(f"{planned.label}/growing")
+
+    def _undo(self, planned: Planned, edits: int) -> Held:
+        return self._held(_stage(planned.label, edits, "undo"))
 
     def _methods(self, edits: int) -> list[str]:
         """Methods that were judged after so many updates."""
-        return [name for name in self.record["methods"] if self._file(_stage(name, edits)).is_file()]
+        return [name for name in self.run.record["methods"] if _file(_stage(name, edits)) in self.run.record["files"]]
 
     def _make(self, planned: Planned, edits: int) -> None:
         """Everything about a method after so many updates."""
-        stage, progress = _stage(planned.label, edits), self.callbacks.progress
+        stage = _stage(planned.label, edits)
         grown = self._grown(planned, edits)
         with edited(self.lm, grown.edit, check=False):
-            self.parts.make(stage, lambda part, _: in_pieces(self.lm, part, self.judging, grown), progress)
+            self.parts.make(stage, lambda part, _: in_pieces(self.lm, part, self.judging, grown), *self.told)
             found = self._whole()
         undo = self._undo(planned, edits)
-        if undo.is_file():
-            one = load_edit(undo, KEPT)
+        if undo.is_there():
+            one = undo.load()
             plain = replace(self.judging, say=False, dated=None)
             with edited(self.lm, grown.edit - one, check=False):
                 self._undone(edits).make(
                     _stage(planned.label, edits, "undone"),
-                    lambda part, _: in_pieces(self.lm, part, plain, grown), progress,
+                    lambda part, _: in_pieces(self.lm, part, plain, grown), *self.told,
                 )  # fmt: skip
             found["undone"] = one.about["case_id"]
-        write_json(self._file(stage), found)
+        self.run.write_json(_file(stage), found)
 
     def _grown(self, planned: Planned, edits: int) -> Grown:
         """The edit of the first so many updates, read where it was made before."""
-        path, cases = self._growing(planned), self.cases.cases[:edits]
+        growing, cases = self._growing(planned), self.cases.cases[:edits]
+        undos = [self._undo(planned, number) for number in self.settings.after]
+        if broken := [undo for undo in undos if undo.is_known() and not undo.is_there()]:
+            for held in (growing, *broken):  # an update by itself is kept only while its sequence grows
+                held.forget()
         if self.settings.mode == "sequential":
             making = f"{planned.label}, making"
             return grow(
-                self.lm, planned, cases, path, progress=lambda done: self.callbacks.progress(done, edits, making),
+                self.lm, planned, cases, growing, progress=lambda done: self.callbacks.progress(done, edits, making),
                 each=lambda place, edit: self._keep_middle(planned, place, edit),
             )  # fmt: skip
-        held = load(self.lm, path)
-        if {*held.seconds, *held.failed} != {case.case_id for case in cases}:
+        grown = load(self.lm, growing)
+        if {*grown.seconds, *grown.failed} != {case.case_id for case in cases}:
             self.callbacks.progress(0, edits, f"{planned.label}, making {edits} together")
-            held = make_batch(self.lm, planned, cases)
-            save(held, path)
-        return held
+            grown = make_batch(self.lm, planned, cases)
+            save(grown, growing)
+        return grown
 
     def _keep_middle(self, planned: Planned, place: int, edit: Edit) -> None:
         """Keep an update by itself that is the middle one of a stage, or the first behind it that could be made."""
         for edits in self.settings.after:
             middle, undo = (edits + 1) // 2, self._undo(planned, edits)
-            if middle <= place <= edits and not undo.is_file():
+            if middle <= place <= edits and not undo.is_there():
                 about = {"case_id": self.cases.cases[place - 1].case_id, "edits": 1}
-                save_edit(replace(edit, about=about), undo)
+                undo.save(replace(edit, about=about))
 
-    def _undone(self, edits: int) -> Folder:
+    def _undone(self, edits: int) -> Verdicts:
         """The first so many updates without their neighbours, in parts."""
         bare = [replace(case, nearest=(), random=()) for case in self.cases.cases[:edits]]
-        return Folder.of(self.folder, bare, PART)
+        return Verdicts.of(self.run, bare, PART)
 
     def _whole(self) -> Json:
         """The model as it is now, apart from any update."""
@@ -243,12 +251,12 @@ class _Growing:
     def _stages(self) -> pl.DataFrame:
         """The clean model, as ``unedited`` after 0 updates, and each method after each number of them."""
         rows = [self._row(UNEDITED, 0, CLEAN)]
-        for name in self.record["methods"]:
+        for name in self.run.record["methods"]:
             rows += [self._row(name, n, _stage(name, n)) for n in self.settings.after if name in self._methods(n)]
         return pl.DataFrame(rows, schema=STAGES)
 
     def _row(self, method: str, edits: int, stage: str) -> Json:
-        row = dict.fromkeys(STAGES) | read_json(self._file(stage))
+        row = dict.fromkeys(STAGES) | self.run.read_json(_file(stage))
         row |= {"mode": self.settings.mode, "method": method, "edits": edits}
         if row["undone"] is not None:
             row |= self._after_undoing(_stage(method, edits, "undone"), stage, edits, row["undone"])
@@ -267,6 +275,10 @@ class _Growing:
         ]
         own = without.get(case_id, {})
         return {"undone_new": own.get("new"), "undone_old": own.get("old"), "undone_others": moved}
+
+
+def _file(stage: str) -> str:
+    return f"{stage}.json"
 
 
 def _stage(label: str, edits: int, kind: str = "after") -> str:

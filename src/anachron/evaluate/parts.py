@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -10,7 +9,7 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.errors import DataError
 from anachron.evaluate.results import DATED, DATED_NEIGHBOURS
-from anachron.io import read_table, write_table
+from anachron.folders import RunFolder, Warn
 
 DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 PART_SCHEMA: dict[str, Any] = {
@@ -74,59 +73,54 @@ def failed(case: EditCase, reason: str) -> Verdict:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Verdicts:
     """Verdicts on updates in a run's folder, a file a part: what is there is not made again.
 
-    parts: the updates of each. A name is a folder below ``path``: that of the clean model, of a method.
+    parts: the updates of each. A name is a folder below that of the run: that of the clean model, of a method.
     """
 
-    path: Path
+    run: RunFolder
     parts: Sequence[Sequence[EditCase]]
 
     @classmethod
-    def of(cls, path: Path, cases: Sequence[EditCase], size: int) -> "Folder":
-        return cls(path, [cases[start : start + size] for start in range(0, len(cases), size)])
+    def of(cls, run: RunFolder, cases: Sequence[EditCase], size: int) -> "Verdicts":
+        return cls(run, [cases[start : start + size] for start in range(0, len(cases), size)])
 
-    def file(self, name: str, number: int) -> Path:
-        return self.path / name / f"part-{number:05d}.parquet"
+    def file(self, name: str, number: int) -> str:
+        return f"{name}/part-{number:05d}.parquet"
 
     def is_done(self, name: str) -> bool:
-        return all(self.file(name, number).is_file() for number in range(len(self.parts)))
+        """Whether every part was finished; not whether it still is as it was, which `read` sees."""
+        return all(self.file(name, number) in self.run.record["files"] for number in range(len(self.parts)))
 
     def make(
         self, name: str, work: Callable[[Sequence[EditCase], int], Iterable[Verdict]],
-        progress: Callable[[int, int, str], None],
+        progress: Callable[[int, int, str], None], warn: Warn,
     ) -> pl.DataFrame:  # fmt: skip
-        """Every part, made by ``work`` from its updates and its number where it is not there yet."""
+        """Every part, made by ``work`` from its updates and its number where it is not there as it was written."""
         done, total = 0, sum(map(len, self.parts))
         for number, part in enumerate(self.parts):
-            if not self.file(name, number).is_file():
+            if not self.run.has(self.file(name, number), warn):
                 found = []
                 for verdict in work(part, number):
                     found.append(verdict)
                     progress(done + len(found), total, name)
-                write_table(self.file(name, number), part_table(found))
+                self.run.write_table(self.file(name, number), part_table(found))
             done += len(part)
         return self.read(name)
 
     def read(self, name: str) -> pl.DataFrame:
-        """All parts. Raises `DataError` where one holds other updates."""
-        tables = [read_part(self.file(name, number)) for number in range(len(self.parts))]
-        for number, (table, part) in enumerate(zip(tables, self.parts, strict=True)):
-            if table["case_id"].to_list() != [case.case_id for case in part]:
-                raise DataError(f"{self.file(name, number)} holds other updates; delete it and repeat the command")
+        """All parts. Raises `DataError` where one is damaged or holds other updates."""
+        files = [self.file(name, number) for number in range(len(self.parts))]
+        tables = [self.run.read_table(file) for file in files]
+        for file, table, part in zip(files, tables, self.parts, strict=True):
+            if table.schema != PART_SCHEMA or table["case_id"].to_list() != [case.case_id for case in part]:
+                raise DataError(f"{self.run.path / file} holds other updates; delete it and repeat the command")
         return pl.concat(tables)
 
 
 def part_table(verdicts: Sequence[Verdict]) -> pl.DataFrame:
     return pl.DataFrame([vars(v) for v in verdicts], schema=PART_SCHEMA)
-
-
-def read_part(path: Path) -> pl.DataFrame:
-    """A part as `part_table` made it; columns that an earlier version did not have are null."""
-    table = read_table(path)
-    absent = [pl.lit(None, kind).alias(name) for name, kind in PART_SCHEMA.items() if name not in table.columns]
-    return table.with_columns(absent).select(PART_SCHEMA.keys())
 
 
 def tables_of(

@@ -31,13 +31,13 @@ from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.dated import not_asked, settled
 from anachron.evaluate.dated_metrics import past_scores
-from anachron.evaluate.grown import Grown, forget, grow, joint_edit, make_batch
+from anachron.evaluate.grown import Grown, Held, grow, joint_edit, make_batch
 from anachron.evaluate.judge import Judging, or_failed, verdicts, verdicts_apart
-from anachron.evaluate.parts import Folder, Verdict, dated_tables_of, failed, tables_of
+from anachron.evaluate.parts import Verdict, Verdicts, dated_tables_of, failed, tables_of
 from anachron.evaluate.plan import Planned, askable
-from anachron.io import Json, differences, locked, versions, write_table
+from anachron.folders import RunFolder, now
+from anachron.io import Json, differences, locked, versions
 from anachron.lm.model import LanguageModel
-from anachron.probe import runs
 from anachron.probe.run import Callbacks
 
 MODES = ("independent", "batch", "sequential")
@@ -95,18 +95,19 @@ def run_evaluation(
     A finished folder can be given further methods; what is there is kept. An update that a method fails on leaves a
     record with the reason and no score, as does one of a scenario that the method does not support. Raises
     `ConfigError` for a method that supports none of the updates, and where the folder holds a run, or a method, with
-    other settings; finished parts stay.
+    other settings; finished parts stay. A part that is not as it was written is made again, with a warning, if its
+    method is among these; else `DataError` says so.
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
     size: Json = {"size": settings.size}
-    with opened(lm, cases, methods, folder, settings.mode, settings.judging, size) as (record, judging):
-        return _Run(lm, cases, replace(settings, judging=judging), folder, record, callbacks).finish(methods)
+    with opened(lm, cases, methods, folder, settings.mode, settings.judging, size) as (run, judging):
+        return _Run(lm, cases, replace(settings, judging=judging), run, callbacks).finish(methods)
 
 
 @contextmanager
 def opened(
     lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], folder: Path, mode: str, judging: Judging, more: Json
-) -> Iterator[tuple[Json, Judging]]:
+) -> Iterator[tuple[RunFolder, Judging]]:
     """A run's folder, locked and with the record of these settings, and how to judge with all dates settled.
 
     more: settings of this kind of run. Raises `ConfigError` and `DataError` as `run_evaluation`.
@@ -131,17 +132,21 @@ def opened(
         identified(lm, weights),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
     ):
-        record = runs.open_run(folder, identity)
+        run = RunFolder.open(folder, identity)
+        record = run.record
         _add_methods(record, methods, folder)
+        run.remove_leftovers(CLEAN, *record["methods"])
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
         record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
-        record["sessions"].append({"started": runs.now(), "versions": versions(), "hardware": lm.hardware()})
-        runs.write_record(folder, record)
-        yield record, judging
+        record["sessions"].append({"started": now(), "versions": versions(), "hardware": lm.hardware()})
+        run.save()
+        yield run, judging
 
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
     known = record.setdefault("methods", {})
+    if not isinstance(known, dict) or not all(isinstance(one, dict) and "identity" in one for one in known.values()):
+        raise DataError(f"{folder} holds no run of evaluate (its methods are broken); choose another --out")
     for planned in methods:
         identity = planned.identity()
         if planned.label in known:
@@ -156,33 +161,32 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
 
 class _Run:
     def __init__(
-        self, lm: LanguageModel, cases: CaseSet, settings: EvaluateSettings, folder: Path, record: Json,
-        callbacks: Callbacks,
-    ) -> None:  # fmt: skip
-        self.lm, self.cases, self.settings, self.folder = lm, cases, settings, folder
-        self.record, self.callbacks = record, callbacks
+        self, lm: LanguageModel, cases: CaseSet, settings: EvaluateSettings, run: RunFolder, callbacks: Callbacks
+    ) -> None:
+        self.lm, self.cases, self.settings, self.run, self.callbacks = lm, cases, settings, run, callbacks
         size = PART if settings.mode == "independent" else settings.size or len(cases.cases)
-        self.parts = Folder.of(folder, cases.cases, size)
+        self.parts = Verdicts.of(run, cases.cases, size)
 
     def finish(self, methods: Sequence[Planned]) -> Evaluation:
         work = {"independent": self._independent, "batch": self._batch, "sequential": self._sequential}
-        progress, judging = self.callbacks.progress, self.settings.judging
-        clean = self.parts.make(CLEAN, lambda part, number: in_pieces(self.lm, part, judging), progress)
+        told, judging = (self.callbacks.progress, self.callbacks.warn), self.settings.judging
+        clean = self.parts.make(CLEAN, lambda part, number: in_pieces(self.lm, part, judging), *told)
         for planned in methods:
-            self.parts.make(planned.label, partial(work[self.settings.mode], planned), progress)
-        known = {name: self.parts.read(name) for name in self.record["methods"] if self.parts.is_done(name)}
+            self.parts.make(planned.label, partial(work[self.settings.mode], planned), *told)
+        record = self.run.record
+        known = {name: self.parts.read(name) for name in record["methods"] if self.parts.is_done(name)}
         tables = tables_of({c.case_id: c for c in self.cases.cases}, clean, known, self.settings.mode)
         if judging.dated is not None:
             tables |= dated_tables_of(clean, known, self.settings.mode)
             past = past_scores(tables["dated"], tables["targets"], self.cases.cases)
-            write_table(self.folder / "past_scores.parquet", past)
+            self.run.write_table("past_scores.parquet", past)
         for name, table in tables.items():
             if table.height or name not in ("objects", "said"):
-                write_table(self.folder / f"{name}.parquet", table)
+                self.run.write_table(f"{name}.parquet", table)
         tell_failures(tables["updates"], self.callbacks)
-        self.record |= {"status": "done", "finished": runs.now()}
-        runs.write_record(self.folder, self.record)
-        return Evaluation(self.folder, self.record, **tables)
+        record |= {"status": "done", "finished": now()}
+        self.run.save()
+        return Evaluation(self.run.path, record, **tables)
 
     def _independent(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
         size = edits_at_once(self.lm, planned.method, planned.settings, planned.sites, len(part))
@@ -218,13 +222,13 @@ class _Run:
         return self._under(make_batch(self.lm, planned, part), part)
 
     def _sequential(self, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[Verdict]:
-        path = self.folder / planned.label / f"sequence-{number:05d}.safetensors"
         making = f"{planned.label}, making"
+        held = Held(self.run, f"{planned.label}/sequence-{number:05d}.safetensors", self.callbacks.warn)
         grown = grow(
-            self.lm, planned, part, path, progress=lambda done: self.callbacks.progress(done, len(part), making)
+            self.lm, planned, part, held, progress=lambda done: self.callbacks.progress(done, len(part), making)
         )
         yield from self._under(grown, part)
-        forget(path)
+        held.forget()
 
     def _under(self, grown: Grown, part: Sequence[EditCase]) -> Iterator[Verdict]:
         with edited(self.lm, grown.edit, check=False):

@@ -91,8 +91,12 @@ class LanguageModel:
         return described(self.model)
 
     def about(self) -> dict[str, Any]:
-        """``family`` and number of ``parameters``, from the model's configuration and weights."""
-        return {"family": self.model.config.model_type, "parameters": int(self.model.num_parameters())}
+        """``family`` and number of ``parameters``, and whether the weights are ``quantised``."""
+        return {
+            "family": self.model.config.model_type,
+            "parameters": int(self.model.num_parameters()),
+            "quantised": is_quantised(self.model),
+        }
 
     def hardware(self) -> dict[str, Any]:
         """See `anachron.lm.hardware`."""
@@ -177,6 +181,12 @@ class LanguageModel:
     def tokenizer_fingerprint(self) -> str:
         """SHA-256 of the tokenizer's full definition, chat template and special tokens."""
         return tokenizer_fingerprint(self.tokenizer)
+
+
+def is_quantised(model: Any) -> bool:
+    """Whether weights have fewer bits than the dtype that they are computed in."""
+    flattened = any(hasattr(weight, "__tensor_flatten__") for weight in model.parameters())  # by torchao
+    return bool(getattr(model, "is_quantized", False)) or flattened
 
 
 def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, context_length: int | None) -> None:

@@ -31,7 +31,7 @@ class Scorer(Protocol):
         ...
 
     def about(self) -> dict[str, Any]:
-        """What a reader wants to know of the model: its family, its size."""
+        """What a reader wants to know of the model: its family, its size, whether it is quantised."""
         ...
 
     def hardware(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A look at a data set through a tokenizer, before any model is run."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -147,3 +147,24 @@ def _check_positions(found: Audit, table: pl.DataFrame, boundaries: Boundaries) 
         expected = period.status(time, boundaries)
         if expected != status:
             found.note("status_differs", f"{named} is {status}, by its dates {expected}")
+
+
+def tell(found: Audit, warn: Callable[[str], None]) -> None:
+    """Warn of what makes scores doubtful. Raises `DataError` for statements that cannot be scored."""
+    if found.unscorable:
+        raise DataError(
+            f"{found.unscorable} of {found.statements} statements cannot be scored, for instance: "
+            f"{found.examples['unscorable'][0]}"
+        )
+    for name, what in (
+        ("straddling", "answers start inside a token that also holds the end of the question"),
+        ("answer_in_prompt", "statements already hold their answer in the question"),
+        ("status_differs", "statements have a status that does not follow from their dates"),
+        ("alpha_differs", "statements have an Alpha that does not follow from their dates"),
+        ("repeated", "texts occur for more than one fact or date"),
+    ):
+        count = getattr(found, name)
+        if count:
+            warn(f"{count} {what}, for instance: {found.examples[name][0]}")
+    if any(count > 1 for count in found.bos):
+        warn("some texts start with more than one start-of-text token; check the tokenizer or template")

@@ -1,8 +1,8 @@
 """A probe run: every statement of a data set scored by one model, into a folder that survives being killed."""
 
-import random
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +11,9 @@ import polars as pl
 
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import ConfigError, DataError
-from anachron.io import Json, locked, read_table, versions, write_table
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.folders import RunFolder, now
+from anachron.io import Json, locked, table_bytes, versions
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
@@ -21,10 +22,11 @@ from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.scorer import Scorer, check_scores
 from anachron.lm.scoring import Counters
 from anachron.probe import runs
-from anachron.probe.audit import Audit, audited
+from anachron.probe.audit import audited, tell
+from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
+from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table, scores_fault
+from anachron.probe.runs import PARTS, PLAN_FILE, SCORES_FILE, part_name
 
-PART_TEXTS = 1024  # texts a part: what a killed run can lose
-NOISE_SAMPLE = 100
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
     "end", "relation_id", "relation_label", "subject_label", "object_label", "popularity", "other_objects",
@@ -108,8 +110,10 @@ def run_probe(
     out: the run folder (see `anachron.probe.runs`).
 
     The batch plan is fixed before the first batch and stored, so a resumed run gives the same bytes as one that was
-    never interrupted. Raises `ConfigError` when the folder holds a run with other settings or is in use, and
-    `DataError`, `ModelError` or `BackendError` as the parts do; finished parts stay.
+    never interrupted. A file that is not as the run wrote it is made again, with a warning. Raises `ConfigError` when
+    the folder holds a run with other settings or is in use, `DataError`, `ModelError` or `BackendError` as the parts
+    do, and `BackendError` where texts that are scored again get other scores (`anachron.probe.noise`); finished parts
+    stay.
     """
     settings = settings or ProbeSettings()
     callbacks = callbacks or Callbacks()
@@ -118,12 +122,17 @@ def run_probe(
     folder = Path(out)
     with locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"):
         identity, style = _identity(lm, data, settings)
-        record = runs.open_run(folder, identity)
-        style = _freeze_date(lm, style, record, callbacks)
-        if record["status"] == "done" and (folder / runs.SCORES_FILE).is_file():
-            return ProbeResult(folder, record, runs.read_scores(folder))
+        run = RunFolder.open(folder, identity)
+        run.remove_leftovers(PARTS)
+        style = _freeze_date(lm, style, run.record, callbacks)
+        if (
+            run.is_done
+            and {PLAN_FILE, SCORES_FILE} <= {*run.record["files"]}
+            and all(map(run.has, run.record["files"]))
+        ):
+            return ProbeResult(folder, run.record, runs.read_scores(folder))
         with deterministic(settings.deterministic):
-            return _Run(lm, data, settings, folder, record, style, callbacks).finish()
+            return _Run(lm, data, settings, run, style, callbacks).finish()
 
 
 def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
@@ -170,7 +179,7 @@ def _freeze_date(lm: Scorer, style: Format, record: Json, callbacks: Callbacks) 
 
 def _new_session(scorer: Scorer) -> Json:
     return {
-        "started": runs.now(),
+        "started": now(),
         "versions": versions(),
         "hardware": scorer.hardware(),
         "statements": 0,
@@ -182,38 +191,33 @@ class _Run:
     """The state of one run while it goes on."""
 
     def __init__(
-        self, lm: Scorer, data: Dataset, settings: ProbeSettings, folder: Path, record: Json, style: Format,
-        callbacks: Callbacks,
-    ) -> None:  # fmt: skip
-        self.lm, self.data, self.settings, self.folder = lm, data, settings, folder
-        self.record, self.callbacks = record, callbacks
+        self, lm: Scorer, data: Dataset, settings: ProbeSettings, run: RunFolder, style: Format, callbacks: Callbacks
+    ) -> None:
+        self.lm, self.data, self.settings, self.run = lm, data, settings, run
+        self.record, self.callbacks = run.record, callbacks
         self.session = _new_session(lm)
         self.counters = Counters()
         style = replace(style, prefix=lm.prefix + style.prefix)
         found, encoded = audited(data.table, lm.tokenizer, style, data.boundaries)
-        _warn_of(found, callbacks)
+        tell(found, callbacks.warn)
         lm.check(encoded)
-        record["audit"] = found.as_dict()
+        self.record["audit"] = found.as_dict()
         self.texts = list(dict.fromkeys(encoded))
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
-        record["model"] = lm.about()
-        runs.write_record(folder, record)  # only now: a command that cannot be scored leaves no run behind
+        self.record |= {"model": lm.about(), "status": "running"}
+        run.has(SCORES_FILE, callbacks.warn)
+        run.forget([SCORES_FILE])
+        run.save()  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
 
     def _plan(self) -> list[Plan]:
         """A plan for each part; read back from the folder when it is there."""
-        path = self.folder / runs.PLAN_FILE
-        if not path.is_file():
-            made = self.lm.plan(self.texts, self.settings.batch_tokens, packing=self.settings.packing)
-            self.record["plan"] = {
-                "packed": made.packed, "refusal": made.refusal, "batch_tokens": made.batch_tokens,
-            }  # fmt: skip
-            runs.write_record(self.folder, self.record)
-            write_table(path, _plan_table(made.batches))
-        stored = read_table(path)
-        if stored.height != len(self.texts):
-            raise DataError(f"{path}: {stored.height} texts planned, {len(self.texts)} expected; use a new --out")
+        if not self.run.has(PLAN_FILE, self.callbacks.warn):
+            self._make_plan()
+        stored = self.run.read_table(PLAN_FILE)
+        if fault := plan_fault(stored, len(self.texts)):
+            raise DataError(f"{self.run.path / PLAN_FILE} is no plan of this run: {fault}; use a new --out")
         parts: list[Plan] = []
         for (part, _), group in stored.group_by(["part", "batch"], maintain_order=True):
             if len(parts) <= part:
@@ -228,10 +232,28 @@ class _Run:
         }
         return parts
 
+    def _make_plan(self) -> None:
+        """Plan the batches. Parts that were made by another plan than this are made again."""
+        made = self.lm.plan(self.texts, self.settings.batch_tokens, packing=self.settings.packing)
+        about = {"packed": made.packed, "refusal": made.refusal, "batch_tokens": made.batch_tokens}
+        table = plan_table(made.batches, PART_TEXTS)
+        content = table_bytes(table, ".parquet")
+        files = self.record["files"]
+        if self.record.get("plan") != about or files.get(PLAN_FILE) != hashlib.sha256(content).hexdigest():
+            there = {f"{PARTS}/{path.name}" for path in (self.run.path / PARTS).glob("part-*.parquet")}
+            if old := there | {name for name in files if name.startswith(f"{PARTS}/")}:
+                self.callbacks.warn(
+                    f"{len(old)} parts of {self.run.path} are of a plan that is lost; they are made again"
+                )
+            self.record["plan"] = about
+            self.run.forget([PLAN_FILE, *sorted(old)])
+        self.run.write(PLAN_FILE, content)
+
     def finish(self) -> ProbeResult:
         """Score what is missing, measure the noise, and put the parts together."""
         self.record["sessions"].append(self.session)
-        missing = {n: plan for n, plan in enumerate(self.plan) if not runs.part_path(self.folder, n).is_file()}
+        warn = self.callbacks.warn
+        missing = {n: plan for n, plan in enumerate(self.plan) if not self.run.has(part_name(n), warn)}
         done = len(self.texts) - sum(len(plan.texts) for plan in missing.values())
 
         def advance(count: int) -> None:
@@ -252,24 +274,30 @@ class _Run:
             started = time.perf_counter()
         table = self._gather()
         self.record["noise"] = self._noise(table)
-        write_table(self.folder / runs.SCORES_FILE, table)
-        self.record |= {"status": "done", "finished": runs.now()}
+        self.run.write_table(SCORES_FILE, table)
+        self.record |= {"status": "done", "finished": now()}
         self._save_session()
         if self.session["halvings"]:
-            self.callbacks.warn(
+            warn(
                 f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
                 "that the run measured"
             )
-        return ProbeResult(self.folder, self.record, table)
+        return ProbeResult(self.run.path, self.record, table)
 
     def _keep_part(self, number: int, scores: np.ndarray, counters: Counters) -> None:
         texts = self.plan[number].texts
         scored = np.full(len(self.texts), np.nan)
         scored[texts] = scores
-        rows = np.flatnonzero(np.isin(self.text_of_row, texts))
-        write_table(runs.part_path(self.folder, number), self._score_rows(rows, scored))
+        rows = self._rows(number)
+        if fault := scores_fault(scores):
+            raise BackendError(f"{part_name(number)} cannot be kept: {fault}; look at the model or its server")
+        self.run.write_table(part_name(number), self._score_rows(rows, scored))
         self.counters.add(counters)
         self.session["statements"] += len(rows)
+
+    def _rows(self, part: int) -> np.ndarray:
+        """The statements of a part's texts, in the order of the data set."""
+        return np.flatnonzero(np.isin(self.text_of_row, self.plan[part].texts))
 
     def _score_rows(self, rows: np.ndarray, scored: np.ndarray) -> pl.DataFrame:
         texts = self.text_of_row[rows]
@@ -290,72 +318,36 @@ class _Run:
         """All parts as one table in the order of the data set."""
         order: list[np.ndarray] = []
         tables: list[pl.DataFrame] = []
-        for part, plan in enumerate(self.plan):
-            rows = np.flatnonzero(np.isin(self.text_of_row, plan.texts))
-            table = read_table(runs.part_path(self.folder, part))
-            if table.height != len(rows):
+        unknown = np.full(len(self.texts), np.nan)
+        for part in range(len(self.plan)):
+            rows = self._rows(part)
+            table = self.run.read_table(part_name(part))
+            if fault := part_fault(table, self._score_rows(rows, unknown)):
                 raise DataError(
-                    f"{runs.part_path(self.folder, part)} has {table.height} rows, not {len(rows)}; delete it and "
-                    "repeat the command"
+                    f"{self.run.path / part_name(part)} is no part of this run: {fault}; delete it and repeat the "
+                    "command"
                 )
             order.append(rows)
             tables.append(table)
         return pl.concat(tables)[np.argsort(np.concatenate(order), kind="stable")].rechunk()
 
     def _noise(self, scores: pl.DataFrame) -> Json:
-        """Score a sample again in shuffled batches: what differs is the backend's noise, in nats."""
+        """Score a sample again in other batches; what differs is the backend's noise, if it is small enough."""
         first = {int(t): i for i, t in reversed(list(enumerate(self.text_of_row)))}
-        chooser = random.Random(self.settings.seed)
-        sample = chooser.sample(range(len(self.texts)), min(NOISE_SAMPLE, len(self.texts)))
-        sizes = [1, 3, 7, 13]
-        batches: list[list[int]] = []
-        start = 0
-        while start < len(sample):
-            size = sizes[len(batches) % len(sizes)]
-            batches.append(list(range(start, min(start + size, len(sample)))))
-            start += size
-        plan = Plan(batches, packed=False, batch_tokens=0)
+        part_of = {text: part_name(number) for number, plan in enumerate(self.plan) for text in plan.texts}
+        sample = sampled(self.plan, len(self.texts), self.settings.seed)
         texts = [self.texts[i] for i in sample]
+        plan = batches_of(len(texts))
         ((_, again, _),) = self.lm.score_parts(texts, {0: plan}, native_softmax=self.settings.native_softmax)
         check_scores(again, self.lm, sample)
         before = scores["logp"].to_numpy()[[first[i] for i in sample]]
-        gap = np.abs(again - before)
-        return {"sample": len(sample), "largest": float(gap.max()), "mean": float(gap.mean())}
+        allowed = bounds(self.lm, np.array([len(text.targets) for text in texts]))
+        check_noise(np.abs(again - before), allowed, [part_of[i] for i in sample], self.lm.dtype)
+        return noise_of(before, again)
 
     def _save_session(self) -> None:
         self.session["halvings"] = self.counters.halvings
         self.session["tokens_computed"] = self.counters.tokens
         seconds = self.session["seconds"]
         self.session["statements_per_second"] = self.session["statements"] / seconds if seconds else None
-        runs.write_record(self.folder, self.record)
-
-
-def _plan_table(batches: Sequence[Sequence[int]]) -> pl.DataFrame:
-    rows: list[tuple[int, int, int]] = []
-    part = held = 0
-    for number, batch in enumerate(batches):
-        if held and held + len(batch) > PART_TEXTS:
-            part, held = part + 1, 0
-        held += len(batch)
-        rows += [(part, number, text) for text in batch]
-    return pl.DataFrame(rows, schema={"part": pl.Int32, "batch": pl.Int32, "text": pl.Int64}, orient="row")
-
-
-def _warn_of(found: Audit, callbacks: Callbacks) -> None:
-    if found.unscorable:
-        raise DataError(
-            f"{found.unscorable} of {found.statements} statements cannot be scored, for instance: "
-            f"{found.examples['unscorable'][0]}"
-        )
-    for name, what in (
-        ("straddling", "answers start inside a token that also holds the end of the question"),
-        ("answer_in_prompt", "statements already hold their answer in the question"),
-        ("status_differs", "statements have a status that does not follow from their dates"),
-        ("alpha_differs", "statements have an Alpha that does not follow from their dates"),
-        ("repeated", "texts occur for more than one fact or date"),
-    ):
-        count = getattr(found, name)
-        if count:
-            callbacks.warn(f"{count} {what}, for instance: {found.examples[name][0]}")
-    if any(count > 1 for count in found.bos):
-        callbacks.warn("some texts start with more than one start-of-text token; check the tokenizer or template")
+        self.run.save()

@@ -1,57 +1,27 @@
-"""Run folders: what identifies one, how it is created, refused, read, and put beside others.
+"""Probe runs that are done: how they are found, read, and put beside others.
 
-A run folder holds ``run.json`` (settings, model, data set, versions, hardware, times), ``plan.parquet``
-(which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the run goes) and, once
-done, ``scores.parquet`` (all parts in the order of the data set).
+A run folder (`anachron.folders`) holds ``run.json`` (settings, model, data set, versions, hardware, times, checksums),
+``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the run goes)
+and, once done, ``scores.parquet`` (all parts in the order of the data set).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, differences, file_fingerprint, read_json, read_table, write_json
+from anachron.folders import RUN_FILE, RunFolder
+from anachron.io import Json, file_fingerprint, read_table
 from anachron.probe.metrics import RUN_KEYS
 
-RUN_FILE, PLAN_FILE, SCORES_FILE, PARTS = "run.json", "plan.parquet", "scores.parquet", "scores"
-NAMES = frozenset({"dataset", "updates"})  # where it was read from; its fingerprint says what it is
+PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 
 
-def part_path(folder: Path, part: int) -> Path:
-    return folder / PARTS / f"part-{part:05d}.parquet"
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def open_run(folder: Path, settings: Json) -> Json:
-    """The record of a run folder: that of an unfinished or finished run with the same settings, or a new one.
-
-    Raises `ConfigError` with the differences when the folder holds a run with other settings, or other files.
-    """
-    if (folder / RUN_FILE).exists():
-        record = read_json(folder / RUN_FILE)
-        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-            raise DataError(f"{folder / RUN_FILE} is not the record of a run; choose another --out")
-        found = differences(*({k: v for k, v in s.items() if k not in NAMES} for s in (record["settings"], settings)))
-        if found:
-            raise ConfigError(
-                f"{folder} holds a run with other settings ({'; '.join(found)}); "
-                "choose another --out or the same settings"
-            )
-        return record
-    if folder.is_file() or (folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir())):
-        raise ConfigError(f"{folder} is not empty and holds no {RUN_FILE}; choose a new or empty folder")
-    return {"status": "running", "settings": settings, "started": now(), "sessions": []}
-
-
-def write_record(folder: Path, record: Json) -> None:
-    write_json(folder / RUN_FILE, record)
+def part_name(part: int) -> str:
+    return f"{PARTS}/part-{part:05d}.parquet"
 
 
 def find_runs(path: Path | str) -> list[Path]:
@@ -63,33 +33,64 @@ def find_runs(path: Path | str) -> list[Path]:
     return found
 
 
-def finished_scores(folder: Path) -> Path:
-    """Where the score table of a finished run is. Raises `DataError` for an unfinished one."""
-    if not (folder / SCORES_FILE).is_file():
+def finished(folder: Path) -> RunFolder:
+    """A run that is done. Raises `DataError` for an unfinished one, and for a record that is damaged or another's."""
+    run = RunFolder.read(folder)
+    if not run.is_done:
         raise DataError(f"{folder}: the run is not finished; repeat its probe command to resume it")
-    return folder / SCORES_FILE
+    if SCORES_FILE not in run.record["files"]:
+        raise DataError(f"{folder} holds a run without a score table; give the folder that probe --out wrote")
+    settings, model, noise = (run.record.get(name, {}) for name in ("settings", "model", "noise"))
+    wrong = [name for name in ("label", "format", "prefix") if not isinstance(settings.get(name), str)]
+    wrong += [name for name, held in (("model", model), ("noise", noise)) if not isinstance(held, dict)]
+    if wrong or not isinstance(noise.get("largest", 0.0), int | float):
+        raise DataError(
+            f"{folder / RUN_FILE} is not the record of a probe (its {(*wrong, 'noise')[0]} is missing or broken); give "
+            "the folder that probe --out wrote"
+        )
+    return run
 
 
 def read_scores(folder: Path) -> pl.DataFrame:
-    """The score table of a finished run. Raises `DataError` for an unfinished one."""
-    return read_table(finished_scores(folder))
+    """The score table of a finished run. Raises `DataError` for an unfinished one, and for one that is damaged."""
+    return finished(folder).read_table(SCORES_FILE)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A score table: that of a run under the label that is its own among others, or a bare one (without a record)."""
+    """A score table: that of a run under the label that is its own among others, or a bare one (without a label).
+
+    run: the folder that the table belongs to, if any.
+    """
 
     file: Path
     label: str | None = None
-    record: Json | None = None
+    run: RunFolder | None = None
+
+    @property
+    def record(self) -> Json | None:
+        return None if self.label is None or self.run is None else self.run.record
 
     def read(self) -> pl.DataFrame:
-        """Its scores, with the label as ``model`` and, of a run, the ``noise`` that it measured."""
-        table = read_table(self.file)
-        if self.label is None or self.record is None:
+        """Its scores, with the label as ``model`` and, of a run, the ``noise`` that it measured.
+
+        Raises `DataError` where the table is not as its run wrote it.
+        """
+        if self.run is None:
+            return read_table(self.file)
+        table = self.run.read_table(self.file.relative_to(self.run.path).as_posix())
+        if self.record is None:
             return table
         noise = self.record.get("noise", {}).get("largest")
         return table.with_columns(pl.lit(self.label).alias("model"), pl.lit(noise, pl.Float64).alias("noise"))
+
+
+def _bare(file: Path) -> Source:
+    """A table that is given by itself: one of a run, beside its record or among its parts, is checked against that."""
+    for folder in (file.parent, file.parent.parent):
+        if (folder / RUN_FILE).is_file() and (folder == file.parent or file.parent.name == PARTS):
+            return Source(file, None, RunFolder.read(folder))
+    return Source(file)
 
 
 def find_sources(paths: Iterable[Path | str]) -> list[Source]:
@@ -101,9 +102,10 @@ def find_sources(paths: Iterable[Path | str]) -> list[Source]:
     found: list[Source] = []
     for path in map(Path, paths):
         if path.is_file():
-            found.append(Source(path))
+            found.append(_bare(path))
         else:
-            found += [Source(finished_scores(f), None, read_json(f / RUN_FILE)) for f in find_runs(path)]
+            runs = [finished(folder) for folder in find_runs(path)]
+            found += [Source(run.path / SCORES_FILE, run.record["settings"]["label"], run) for run in runs]
     if not found:
         raise DataError("no score table and no run given")
     labels = unique_labels([source.record or {} for source in found])
@@ -159,11 +161,11 @@ def unique_labels(records: Sequence[Json]) -> list[str | None]:
             labels.append(None)
             continue
         namesakes = [other for other in settings if other is not None and other["label"] == own["label"]]
-        telling = [n for n in ("dtype", "revision") if len({str(other[n]) for other in namesakes}) > 1]
+        telling = [n for n in ("dtype", "revision") if len({str(other.get(n)) for other in namesakes}) > 1]
         models = sorted({str(other.get("model")) for other in namesakes})
         named_by_path = all(own["label"] == Path(name).resolve().name for name in models)
         label = dict(zip(models, distinct_names(models), strict=True))[str(own.get("model"))] if named_by_path else None
-        labels.append(" ".join([label or own["label"], *(str(own[n]) for n in telling)]))
+        labels.append(" ".join([label or own["label"], *(str(own.get(n)) for n in telling)]))
     keys = Counter(
         (label, own["format"], own["prefix"]) for label, own in zip(labels, settings, strict=True) if own is not None
     )

@@ -1,0 +1,138 @@
+"""Every write killed, by SIGKILL and at four moments: what goes on from there ends as if it had never been killed."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from anachron import io
+from anachron.data.cases import load_cases
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset, load_dataset
+from anachron.edit.covariance import collect
+from anachron.evaluate import grown
+from anachron.evaluate.judge import Judging
+from anachron.evaluate.plan import plan
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.lm.model import load_model
+from anachron.probe import run as run_module
+from anachron.probe.run import run_probe
+
+pytestmark = pytest.mark.trial
+MOMENTS = ("before", "half-way", "synced", "renamed")
+
+
+def probe(folder: Path, data: str) -> None:
+    run_module.PART_TEXTS = 100
+    run_probe(load_model("demo"), load_dataset(data), folder)
+
+
+def evaluate(folder: Path, data: str) -> None:
+    grown.KEPT = 1
+    lm = load_model("demo")
+    settings = EvaluateSettings("sequential", judging=Judging(fluency_tokens=0))
+    methods = plan(lm, ["FT"], changes={"FT": {"steps": 1}})
+    run_evaluation(lm, load_cases("mini-updates", limit=2), methods, folder, settings)
+
+
+def covariance(folder: Path, data: str) -> None:
+    text = folder.parent / "text.txt"
+    text.write_text("Paris is the capital of France. " * 40)
+    collect(
+        load_model("demo"), ["model.layers.1.mlp.down_proj"], text, tokens=200, batch_tokens=64, cache=folder,
+        checkpoint_seconds=0,
+    )  # fmt: skip
+
+
+WORK = {"probe": probe, "evaluate": evaluate, "covariance": covariance}
+
+
+def kill_at(number: int, moment: str) -> None:
+    """Let this process be killed at a moment of the write of this number, from 1."""
+    os_fsync, replace, token_hex = os.fsync, Path.replace, io.secrets.token_hex
+    count = dict.fromkeys(("before", "half-way", "synced", "renamed"), 0)
+
+    def now(at: str) -> bool:
+        count[at] += 1
+        return at == moment and count[at] == number
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def begun(size: int) -> str:
+        if now("before"):
+            die()
+        return token_hex(size)
+
+    def synced(descriptor: int) -> None:
+        if now("half-way"):
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
+            die()
+        os_fsync(descriptor)
+        if now("synced"):
+            die()
+
+    def renamed(self: Path, target: Any) -> Path:
+        found = replace(self, target)
+        if now("renamed"):
+            die()
+        return found
+
+    io.secrets.token_hex, os.fsync, Path.replace = begun, synced, renamed
+
+
+def work_in_child(kind: str, folder: str, data: str, number: int, moment: str) -> None:
+    kill_at(number, moment)
+    WORK[kind](Path(folder), data)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """All files but records of when and where; of tables what they say but for how long edits took."""
+    found: dict[str, Any] = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name not in ("run.json", ".lock")):
+        name = path.relative_to(folder).as_posix()
+        table = path.suffix == ".parquet"
+        found[name] = pl.read_parquet(path).drop("seconds", strict=False).to_dicts() if table else path.read_bytes()
+    return found
+
+
+@pytest.fixture(scope="module")
+def processes() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "transformers", "anachron.evaluate.run", "anachron.lm.model"])
+    return context
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_every_write_killed(processes: Any, brief: Dataset, tmp_path: Path, kind: str):
+    data = tmp_path / "data.parquet"
+    facts = brief.table["fact_id"].unique(maintain_order=True).head(2).to_list()
+    io.write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
+    again: Callable[[Path], None] = lambda folder: WORK[kind](folder, str(data))  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "PART_TEXTS", 100)
+        patch.setattr(grown, "KEPT", 1)
+        again(tmp_path / "whole")
+        wanted, kills, lost, number = contents(tmp_path / "whole"), 0, [], 0
+        while number >= 0:
+            number += 1
+            for moment in MOMENTS:
+                folder = tmp_path / f"{number}-{moment}"
+                child = processes.Process(target=work_in_child, args=(kind, str(folder), str(data), number, moment))
+                child.start()
+                child.join()
+                if child.exitcode == 0:  # there are not so many writes
+                    number = -1
+                    break
+                assert child.exitcode == -signal.SIGKILL
+                kills += 1
+                again(folder)
+                if contents(folder) != wanted or list(folder.rglob("*.tmp")):
+                    lost.append((number, moment))
+    print(f"trial: {kills} kills of {kind}, {kills - len(lost)} ended as if there had been none")
+    assert kills > 8 and not lost
