@@ -1,21 +1,22 @@
 """What a server of completions can do wrong: each entry of `BROKEN` is one, for tests/completions_server.py.
 
-An entry changes the reply that would be right, or (`Raw`) says itself what goes over the connection. It gets the reply to
-every request, that of the first too; an entry may leave the shape of a reply as it is, so that only its numbers are wrong.
+An entry changes the reply that would be right, or (`Raw`) says itself what goes over the connection.
 """
 
 import gzip
-import json
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
+from urllib.parse import quote
 
 Body = dict[str, Any]
 Lists = dict[str, Any]
 DRIP = 0.2  # seconds between two bytes
+FIRST = '"token_logprobs": [null, -'  # where the first number of a reply begins
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,6 @@ def _elsewhere(handler: Any, data: bytes) -> None:
 
 
 def _base64(text: str) -> str:
-    from base64 import b64encode
-
     return b64encode(text.encode()).decode()
 
 
@@ -204,8 +203,8 @@ BROKEN: dict[str, Any] = {
     "one NaN": _numbers(lambda x: float("nan"), only=2),
     "minus infinity": _numbers(lambda x: float("-inf")),
     "infinity": _numbers(lambda x: float("inf"), only=2),
-    "overflow": _bytes(lambda text: text.replace('"token_logprobs": [null, -', '"token_logprobs": [null, -1e999, -')),
-    "long digits": _bytes(lambda text: text.replace('"token_logprobs": [null, -', f'"token_logprobs": [null, -{"9" * 4000}')),
+    "overflow": _bytes(lambda text: text.replace(FIRST, f"{FIRST}1e999")),
+    "long digits": _bytes(lambda text: text.replace(FIRST, FIRST + "9" * 400)),
     "texts for numbers": _numbers(str),
     "NaN as text": _numbers(lambda x: "NaN", only=2),
     "true for a number": _numbers(lambda x: True, only=2),
@@ -276,12 +275,12 @@ BROKEN: dict[str, Any] = {
     "key in a 500": _echo(500, str),
     "key in base64": _echo(403, _base64),
     "key in digits": _echo(418, lambda text: text.encode().hex()),
-    "key in an address": _echo(403, lambda text: "".join(f"%{ord(sign):02X}" if sign in " +/=" else sign for sign in text)),
+    "key in an address": _echo(403, lambda text: quote(text, safe="")),
     "key in small letters": _echo(403, str.lower),
     "half the key": _echo(403, lambda text: text[: 7 + 20]),
     "key as a header": Raw(_echo_line),
     "key in a reply": Raw(lambda h, data: h.reply(200, {"error": {"message": h.headers["authorization"]}})),
     "key as a token": Raw(
-        lambda h, data: h.reply(200, json.loads(data.decode().replace("token_id:", h.headers["authorization"] or "")))
+        lambda h, data: h.reply(200, data.replace(b"token_id:", (h.headers["authorization"] or "token_id:").encode()))
     ),
 }  # fmt: skip

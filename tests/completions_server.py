@@ -16,13 +16,13 @@ from typing import Any
 from urllib.parse import unquote
 
 import torch
-from broken_completions import BROKEN, AfterItself, Raw
 
 from anachron.lm.model import LanguageModel, load_model
+from broken_completions import BROKEN, AfterItself, Raw
 
 
 def completion(lm: LanguageModel, asked: dict[str, Any], prompt: Any, mode: str) -> dict[str, Any]:
-    """One choice: the prompt where echo is wanted, and one token more, each with its number and the best of its place."""
+    """A choice: the prompt where echo is wanted, and one token more; each with its number and the best of its place."""
     ids = list(prompt) if isinstance(prompt, list) else lm.tokenizer(prompt)["input_ids"]
     with torch.no_grad():
         logits = lm.model(input_ids=torch.tensor([ids])).logits[0].double()

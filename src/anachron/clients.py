@@ -1,4 +1,4 @@
-"""Clients of servers that speak the OpenAI protocol: a request ends in time, is not led elsewhere, and fits in memory."""
+"""Clients of servers that speak the OpenAI protocol: a request ends in time, goes nowhere else, and fits in memory."""
 
 import threading
 from importlib import import_module
@@ -47,7 +47,7 @@ def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
             raise library.ReadTimeout(f"no whole reply in {seconds:g} s")
         return rest
 
-    class TimedClient(DefaultHttpxClient):  # type: ignore[misc, valid-type]
+    class TimedClient(DefaultHttpxClient):
         def send(self, request: Any, *, stream: bool = False, **how: Any) -> Any:
             for name in unsent:
                 request.headers.pop(name, None)
@@ -63,7 +63,7 @@ def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
                 response.status_code, headers=headers, content=body, request=request, extensions=response.extensions
             )
 
-    client = TimedClient(timeout=seconds, follow_redirects=False)
+    client: Any = TimedClient(timeout=seconds, follow_redirects=False)
     for transport in (client._transport, *client._mounts.values()):
         if transport is not None:  # there is no public way to the connections that a client opens
             transport._pool._network_backend = _TimedBackend(transport._pool._network_backend, left)

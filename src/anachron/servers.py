@@ -99,8 +99,8 @@ def moved(where: str, status: int, headers: Mapping[str, str]) -> str:
     """What to say of a server that answers with another address."""
     to = headers.get("location", "")
     return (
-        f"{where} sends requests on to {public_url(to) if to else 'nowhere'} (HTTP {status}); that is not followed, for "
-        "the key would go there: give --base-url the address that is meant"
+        f"{where} sends requests on to {public_url(to) if to else 'nowhere'} (HTTP {status}); that is not followed, "
+        "for the key would go there: give --base-url the address that is meant"
     )
 
 

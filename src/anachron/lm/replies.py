@@ -1,7 +1,7 @@
 """Reads what a server answers on /v1/completions with ``logprobs``, and believes none of it.
 
-A reply is numbers beside tokens. Before a number is used, all of them are looked at: that they can be log-probabilities,
-that there is one for each token, and that the tokens are those of the text that was sent.
+A reply is numbers beside tokens. Before a number is used, all of them are looked at: that they can be
+log-probabilities, that there is one for each token, and that the tokens are those of the text that was sent.
 """
 
 import json
@@ -71,8 +71,8 @@ def read_choices(body: bytes, texts: int, model: str) -> list[Choice]:
             f"answers with no completion ({error}; it begins {begins!r}); does --base-url end in /v1?"
         ) from None
     if not isinstance(reply, dict) or "choices" not in reply:
-        error = reply.get("error", reply) if isinstance(reply, dict) else reply
-        words = error.get("message", error) if isinstance(error, dict) else error
+        fault = reply.get("error", reply) if isinstance(reply, dict) else reply
+        words = fault.get("message", fault) if isinstance(fault, dict) else fault
         words = words if isinstance(words, str) else reprlib.repr(words)
         raise BadReply(f"answers with no completion ({words[:200]}); does --base-url end in /v1?")
     choices = reply["choices"]
@@ -87,8 +87,8 @@ def read_choices(body: bytes, texts: int, model: str) -> list[Choice]:
     named = reply.get("model") or model
     if named != model and all(choice.logp for choice in found):  # without numbers there is more to say
         raise BadReply(
-            f"answers as the model {reprlib.repr(named)} where {model!r} was asked; if they are the same, give the name that it uses "
-            "(and the tokenizer with --tokenizer)"
+            f"answers as the model {reprlib.repr(named)} where {model!r} was asked; if they are the same, "
+            "give the name that it uses (and the tokenizer with --tokenizer)"
         )
     return found
 
@@ -138,15 +138,16 @@ def check_next(next_one: Choice, choice: Choice, place: int) -> None:
         raise BadReply(f"was asked for one token after a text and answers with {len(next_one.tokens)}")
     if not next_one.top or not next_one.top[0] or len(choice.top) <= place or not choice.top[place]:
         raise BadReply(
-            "names no most probable tokens (top_logprobs), by which it is checked that its numbers belong to their tokens"
+            "names no most probable tokens (top_logprobs); they show whether its numbers belong to their tokens"
         )
     best = max(next_one.top[0], key=next_one.top[0].__getitem__)
     there = {name.strip(" "): value for name, value in choice.top[place].items()}
-    value = there.get(best.strip(" "))
-    if value is None or abs(value - next_one.top[0][best]) > 0.5:  # half precision differs by less, and rarely so much
+    alone, value = next_one.top[0][best], there.get(best.strip(" "))
+    if value is None or abs(value - alone) > 0.5:  # half precision differs by less
+        within = "nothing" if value is None else f"{value:.3f}"
         raise BadReply(
-            f"goes on with {best!r} after the first {place} tokens of a text, at {next_one.top[0][best]:.3f}, but in the "
-            f"text gives it {'nothing' if value is None else f'{value:.3f}'} there: its numbers belong to other tokens"
+            f"goes on with {best[:40]!r} after the first {place} tokens of a text, at {alone:.3f}, but in the text gives "
+            f"it {within} there: its numbers belong to other tokens"
         )
 
 
@@ -194,8 +195,8 @@ def _check_tokens(ids: Sequence[int], names: list[str], token: Callable[[int], T
         compared += bool(same)
     if not compared:
         raise BadReply(
-            f"writes none of {len(ids)} tokens so that it can be compared with the tokenizer's; use a server that writes "
-            "their ids, such as vLLM"
+            f"writes none of {len(ids)} tokens so that it can be compared with the tokenizer's; use a server that "
+            "writes their ids, such as vLLM"
         )
 
 
@@ -207,12 +208,12 @@ def _check_top(place: int, choice: Choice) -> None:
     if not top:
         return
     highest, own = max(top.values()), top.get(name)
-    # Tokens that are written alike share an entry, which then holds the number of either: the highest, if two are named.
+    # Tokens that are written alike share an entry, with the number of either: the highest, where only two are named.
     alone = name.startswith("token_id:") or (len(top) <= 2 and own is not None and own < highest - SAME)
     if value > highest + SAME or (alone and own is not None and abs(own - value) > SAME):
         raise BadReply(
-            f"gives the token at {place} {value:.3f} in one list and {highest if own is None else own:.3f} in another; its "
-            "numbers belong to other tokens"
+            f"gives the token at {place} {value:.3f} in one list and {highest if own is None else own:.3f} in another; "
+            "its numbers belong to other tokens"
         )
 
 

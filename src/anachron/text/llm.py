@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from anachron.clients import openai_client
 from anachron.errors import BackendError, ConfigError
-from anachron.servers import OPENAI, check_address, key_for, moved, open_to_all, public_url, retry_after, said, secrets_of
+from anachron.servers import (
+    OPENAI,
+    check_address,
+    key_for,
+    moved,
+    open_to_all,
+    public_url,
+    retry_after,
+    said,
+    secrets_of,
+)
 from anachron.text.answers import Answer, AnswerCache, prompt_key
 
 if TYPE_CHECKING:
@@ -250,7 +260,9 @@ class _Asker:
         create = self.client.chat.completions.create
         reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
         if len(self.key) >= KEY_LENGTH and self.key in str(reply):
-            raise BackendError(f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it")
+            raise BackendError(
+                f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it"
+            )
         choice, usage = reply.choices[0], reply.usage
         message = choice.message
         if not all(isinstance(words or "", str) for words in (message.content, message.refusal, choice.finish_reason)):
