@@ -2,9 +2,9 @@
 
 Speaks enough of the OpenAI protocol to be scored by: ``echo`` and ``logprobs`` on /v1/completions, for texts and for
 token ids, several at a time. Prints its address, which ends in /plain/v1; another mode in place of plain makes another
-server of it. Scores come from the plain model, one text at a time. Modes: ``mute``
-returns no log-probabilities; ``text-only`` refuses token ids; ``begins`` puts a token in front; ``flaky`` answers every
-third request with 503; ``lost`` drops every fourth connection; ``other-tokens`` names them wrongly.
+server of it. Scores come from the plain model, one text at a time. Modes: ``by-text`` names tokens by their text,
+``strict`` refuses fields that are not OpenAI's, ``text-only`` refuses token ids; ``flaky`` answers every third request
+with 503; ``lost`` drops every fourth connection; and those of `broken_completions.BROKEN`.
 """
 
 import json
@@ -13,27 +13,35 @@ import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 import torch
 
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from broken_completions import BROKEN, AfterItself, Raw
 
 
-def completion(lm: LanguageModel, prompt: Any, mode: str) -> dict[str, Any]:
+def completion(lm: LanguageModel, asked: dict[str, Any], prompt: Any, mode: str) -> dict[str, Any]:
+    """A choice: the prompt where echo is wanted, and one token more; each with its number and the best of its place."""
     ids = list(prompt) if isinstance(prompt, list) else lm.tokenizer(prompt)["input_ids"]
-    if mode == "begins":
-        ids = [ids[0], *ids]
     with torch.no_grad():
         logits = lm.model(input_ids=torch.tensor([ids])).logits[0].double()
     logp = torch.log_softmax(logits, -1)
-    new = int(logits[-1].argmax())
-    values = [None, *logp[range(len(ids)), [*ids[1:], new]].tolist()]
-    tokens = [lm.tokenizer.decode([token]) for token in [*ids, new]]
-    if mode == "other-tokens":
-        tokens = ["x" for _ in tokens]
-    found = {"tokens": tokens, "token_logprobs": values, "text_offset": [], "top_logprobs": []}
-    return {"text": "".join(tokens), "logprobs": None if mode == "mute" else found, "finish_reason": "length"}
+    by_id = asked.get("return_tokens_as_token_ids") and mode not in ("by-text", "text-only")
+    ids = [*ids, int(logits[-1].argmax())]
+    names = [f"token_id:{id}" if by_id else lm.tokenizer.decode([id]) for id in ids]
+    values: list[Any] = [None]
+    tops: list[Any] = [None]
+    for place in range(1, len(ids)):
+        row = logp[place if isinstance(BROKEN.get(mode), AfterItself) and place < len(logp) else place - 1]
+        best = row.topk(asked["logprobs"])
+        at = [f"token_id:{int(id)}" if by_id else lm.tokenizer.decode([int(id)]) for id in best.indices]
+        values.append(float(row[ids[place]]))
+        tops.append({**dict(zip(at, best.values.tolist(), strict=True)), names[place]: values[-1]})
+    first = 0 if asked["echo"] else len(ids) - 1
+    found = {"tokens": names[first:], "token_logprobs": values[first:], "top_logprobs": tops[first:], "text_offset": []}
+    return {"text": "".join(names[first:]), "logprobs": found, "finish_reason": "length"}
 
 
 def main() -> None:
@@ -48,12 +56,12 @@ def main() -> None:
             pass
 
         def do_GET(self) -> None:
-            requests, _, most = counts[self.path.split("/")[1]]
+            requests, _, most = counts[unquote(self.path).split("/")[1]]
             self.reply(200, {"requests": requests, "most": most})
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            mode, _, path = self.path.removeprefix("/").partition("/")
+            mode, _, path = unquote(self.path).removeprefix("/").partition("/")
             count = counts[mode]
             with lock:
                 count[0] += 1
@@ -74,17 +82,21 @@ def main() -> None:
             if mode == "lost" and number % 4 == 0:
                 self.close_connection = True
                 return self.connection.close()
-            assert asked["echo"] is True and asked["logprobs"] >= 0 and asked["temperature"] == 0
+            assert isinstance(asked["echo"], bool) and asked["logprobs"] >= 1 and asked["temperature"] == 0
             prompts = asked["prompt"] if isinstance(asked["prompt"], list) else [asked["prompt"]]
             if mode == "text-only" and not all(isinstance(prompt, str) for prompt in prompts):
                 return self.reply(422, {"error": {"message": "prompt: Input should be a valid string"}})
-            choices = [{"index": n, **completion(lm, prompt, mode)} for n, prompt in enumerate(prompts)]
-            self.reply(200, {
-                "id": "c", "object": "text_completion", "created": 1, "model": "served", "choices": choices[::-1],
-            })  # fmt: skip
+            if mode == "strict" and "return_tokens_as_token_ids" in asked:
+                return self.reply(400, {"error": {"message": "Unrecognized request argument supplied"}})
+            choices = [{"index": n, **completion(lm, asked, prompt, mode)} for n, prompt in enumerate(prompts)]
+            body = {"id": "c", "object": "text_completion", "created": 1, "model": "served", "choices": choices[::-1]}
+            wrong = BROKEN.get(mode, lambda body: body)
+            if isinstance(wrong, Raw):
+                return wrong.send(self, json.dumps(body).encode())
+            self.reply(200, wrong(body))
 
-        def reply(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
-            data = json.dumps(body).encode()
+        def reply(self, status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             for name, value in {"content-type": "application/json", **(headers or {})}.items():
                 self.send_header(name, value)

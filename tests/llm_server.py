@@ -17,7 +17,7 @@ class Reply:
         self.data = raw if raw is not None else json.dumps(body).encode()
 
 
-def chat(content: str | None, *, finish="stop", refusal=None, usage=(100, 20), model="served-model") -> Reply:
+def chat(content: Any, *, finish="stop", refusal=None, usage=(100, 20), model="served-model") -> Reply:
     """A completion."""
     message = {"role": "assistant", "content": content, "refusal": refusal}
     body = {

@@ -1,18 +1,25 @@
-"""Servers that speak the OpenAI protocol or HTTP at all: their addresses, keys and clients, and when to ask again."""
+"""Servers that speak the OpenAI protocol or HTTP at all: their addresses, their keys, their words, when to ask again.
+
+A server is believed nothing: what it says is shown without the key that it may repeat, and the key goes nowhere that it
+was not meant for.
+"""
 
 import os
 import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from ipaddress import ip_address
+from string import ascii_lowercase, ascii_uppercase
+from urllib.parse import quote, unquote, urlsplit
 
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import ConfigError
 
-if TYPE_CHECKING:
-    from openai import OpenAI
-
+OPENAI = "https://api.openai.com/v1"
+WORDS = 300  # characters of a server's message that are shown
+SHORTEST = 8  # characters of a key in a row that are not shown
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SECONDS = re.compile(r"\d+(\.\d+)?")
 
 
@@ -31,32 +38,111 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 def public_url(url: str) -> str:
     """An address as it may be shown and written down: without a user, a password or a query."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("?")[0].rpartition("@")[2]
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else url.partition("?")[0]
 
 
 def check_address(url: str) -> None:
     """Raise `ConfigError` for an address that is not of HTTP."""
-    if urlsplit(url).scheme not in ("http", "https"):
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half an IPv6 address
+        good = False
+    if not good:
         raise ConfigError(f"server address {public_url(url)!r}: write it as http://host:port/v1")
 
 
-def key_from(variable: str | None, *, needed: bool = False) -> str:
-    """The key in an environment variable (``OPENAI_API_KEY`` where none is named), empty where there is none.
+def is_openai(address: str) -> bool:
+    """Whether an address is that of OpenAI's own service, encrypted."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    return parts.scheme == "https" and (host == "api.openai.com" or host.endswith(".api.openai.com"))
 
-    Raises `ConfigError` where a variable that was named, or a key that is needed, is missing.
+
+def key_for(address: str, variable: str | None) -> str:
+    """The key that the server at an address is sent; empty where it is sent none.
+
+    variable: the environment variable that was named. Where none was, a key goes to OpenAI's own service alone, that
+    of ``OPENAI_API_KEY``: whoever runs another server learns no key that was not given to him by name.
+    Raises `ConfigError` where the variable is empty, or holds what cannot be a key.
     """
+    if variable is None and not is_openai(address):
+        return ""
     name = variable or "OPENAI_API_KEY"
     key = os.environ.get(name, "").strip()
-    if not key and (needed or variable is not None):
+    if not key:
         raise ConfigError(f"the environment variable {name} holds no key; set it, or name another with --api-key-env")
+    if not all("!" <= sign <= "~" for sign in key):  # a header cannot hold it, and the refusal would show it
+        raise ConfigError(f"the environment variable {name} holds no key: one is ASCII letters, digits and signs only")
     return key
 
 
-def openai_client(base_url: str | None, key: str, *, timeout: float, max_retries: int) -> "OpenAI":
-    """A client of a server. Raises `BackendError` without the package ``openai``."""
+def open_to_all(address: str, key: str) -> str | None:
+    """What to warn of where a key, or a password in the address, would cross a network unencrypted."""
+    parts = urlsplit(address)
+    if parts.scheme != "http" or not (key or parts.password) or _is_this_machine(parts.hostname or ""):
+        return None
+    return f"the key goes to {public_url(address)} unencrypted, for all on the way to read; use https if it can be had"
+
+
+def secrets_of(address: str, key: str) -> tuple[str, ...]:
+    """What of a server's address and key must not be shown."""
+    password = urlsplit(address).password
+    return tuple(secret for secret in (key, password and unquote(password), password) if secret)
+
+
+def moved(where: str, status: int, headers: Mapping[str, str]) -> str:
+    """What to say of a server that answers with another address."""
+    to = headers.get("location", "")
+    return (
+        f"{where} sends requests on to {public_url(to) if to else 'nowhere'} (HTTP {status}); that is not followed, "
+        "for the key would go there: give --base-url the address that is meant"
+    )
+
+
+def said(words: object, secrets: tuple[str, ...]) -> str:
+    """A server's words as they may be shown: one line of printable text, not too long, ``***`` for secrets.
+
+    A secret is found as it is and as it would be written in an address, in base64 or in hexadecimal digits; of each,
+    any part of `SHORTEST` characters or more.
+    """
+    text = " ".join("".join(sign if sign.isprintable() else " " for sign in str(words)[: 100 * WORDS]).split())
+    return redacted(text, secrets)[:WORDS]
+
+
+def redacted(text: str, secrets: tuple[str, ...]) -> str:
+    """The text with ``***`` in place of every part that `said` hides."""
+    lower = text.translate(_LOWER)
+    hidden = [False] * len(text)
+    for form in {form.translate(_LOWER) for secret in secrets for form in _forms(secret)}:
+        size = min(SHORTEST, len(form))
+        parts = {form[i : i + size] for i in range(len(form) - size + 1)}
+        for i in range(len(lower) - size + 1):
+            if lower[i : i + size] in parts:
+                hidden[i : i + size] = [True] * size
+    found = "".join("\0" if hide else sign for sign, hide in zip(text, hidden, strict=True))
+    return re.sub("\0+", "***", found)
+
+
+def _forms(secret: str) -> list[str]:
+    data = secret.encode()
+    forms = [secret, quote(secret, safe=""), data.hex(), secret[::-1]]
+    for shift in range(3):  # in a longer text, such as "Bearer KEY", base64 depends on where the secret begins
+        for encode in (b64encode, urlsafe_b64encode):
+            whole = encode(b"\0" * shift + data).decode().rstrip("=")
+            forms.append(whole[(shift * 8 + 5) // 6 : -1])  # the letters at both ends depend on what is beside
+    return [form for form in forms if len(form) >= min(SHORTEST, len(secret))]
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
     try:
-        from openai import OpenAI
-    except ImportError as error:
-        raise BackendError(f"asking a model needs the package openai ({error}); pip install 'anachron[llm]'") from error
-    return OpenAI(api_key=key or "none", base_url=base_url, timeout=timeout, max_retries=max_retries)
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified

@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+import traceback
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
@@ -20,12 +23,15 @@ from anachron.io import write_table
 from anachron.lm.formats import Format
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.model import LanguageModel
+from anachron.lm.replies import Token
 from anachron.lm.scorer import score_texts
 from anachron.lm.served import ServedModel, Server
 from anachron.lm.spans import Encoded
 from anachron.probe.run import ProbeSettings, run_probe
+from broken_completions import BROKEN
 
 PROGRAM = Path(__file__).parents[1] / "completions_server.py"
+KEY = "sk-proj-Very/Secret+0123456789-abcdefghijklmnop"
 SMALL = ProbeSettings(batch_tokens=100)
 PAIRS = [
     (f"In {year}, who was the president of {land}?", name, None)
@@ -45,12 +51,12 @@ def serve() -> Iterator[Callable[..., str]]:
     process = subprocess.Popen([sys.executable, PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     address = process.stdout.readline().strip()
-    yield lambda mode="plain": address.replace("plain", mode)
+    yield lambda mode="plain": address.replace("plain", quote(mode))
     process.kill()
     process.wait()
 
 
-def served(url: str, **how: float) -> ServedModel:
+def served(url: str, **how: object) -> ServedModel:
     return ServedModel("served", load_tokenizer("demo"), Server(url, **how))  # type: ignore[arg-type]
 
 
@@ -59,7 +65,7 @@ def counts(url: str) -> dict[str, int]:
         return json.loads(reply.read())
 
 
-@pytest.mark.parametrize("mode", ["plain", "text-only", "flaky", "lost"])
+@pytest.mark.parametrize("mode", ["plain", "by-text", "strict", "text-only", "flaky", "lost", "packed"])
 def test_a_served_model_scores_as_it_does_here(serve, lm: LanguageModel, mode: str):
     model = served(serve(mode))
     scores = score_texts(model, model.encode(PAIRS), batch_tokens=40)
@@ -85,23 +91,94 @@ def test_requests_go_side_by_side_and_no_more_than_asked(serve):
     model = served(url, concurrency=3)
     score_texts(model, model.encode(PAIRS), batch_tokens=1)
     found = counts(url)
-    assert found["requests"] == len(PAIRS)
+    assert found["requests"] == len(PAIRS) + 1  # one asks what the server makes of the first text
     assert 1 < found["most"] <= 3
 
 
 @pytest.mark.parametrize(
     "mode, what",
     [
-        ("mute", "returns no log-probabilities of the prompt"),
-        ("begins", "its tokenizer is another"),
-        ("other-tokens", "has the token 'x' where the tokenizer has"),
+        ("no numbers", "returns no log-probabilities of the prompt"),
+        ("begins with another", "log-probabilities for .* tokens and one more|has the token"),
+        ("tokens of another tokenizer", "has the token 'x' where the tokenizer has"),
+        ("tokens null", "gives tokens as None"),
+        ("tokens that cannot be read", "has the token"),
+        ("numbers shifted right", "belong to other tokens"),
+        ("numbers shifted, no best", "names no most probable tokens"),
+        ("after itself", "belong to other tokens"),
+        ("probabilities", "0 or less"),
+        ("tiny probabilities", "probability 1"),
+        ("one NaN", "NaN is no number"),
+        ("overflow", "gives a log-probability as -inf"),
+        ("one minus 9999", "no number for a token of the answer"),
+        ("NaN as text", "a log-probability as 'NaN'"),
+        ("index repeated", "gives the indices of its choices"),
+        ("choices swapped", "log-probabilities for .* tokens and one more|has the token"),
+        ("short numbers", "log-probabilities beside"),
+        ("another model", "answers as the model 'another' where 'served' was asked"),
+        ("an error as success", "answers with no completion .out of memory"),
+        ("deep", "answers with no completion"),
+        ("packed beyond measure", "more than 64 MB"),
+        ("elsewhere", "sends requests on to http://localhost"),
     ],
 )
 def test_what_would_be_a_wrong_number_is_refused(serve, mode: str, what: str):
-    model = served(serve(mode))
+    model = served(serve(mode), timeout=20, tries=1)
     encoded = model.encode(PAIRS)
-    with pytest.raises(BackendError, match=what):
+    with pytest.raises(BackendError, match=what) as caught:
         score_texts(model, encoded)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["dripping", "dripping headers"])
+def test_a_request_ends_in_time_however_its_reply_comes(serve, mode: str):
+    """Without an end each of these would take hours."""
+    model = served(serve(mode), timeout=0.5, tries=1)
+    with pytest.raises(BackendError, match=r"no answer from .*no whole reply in 0\.5 s|timed out"):
+        score_texts(model, model.encode(PAIRS[:1]))
+
+
+@pytest.mark.parametrize("mode", [mode for mode in BROKEN if "key" in mode])
+def test_a_key_that_a_server_repeats_is_shown_nowhere(serve, mode: str):
+    model = served(serve(mode), api_key=KEY, tries=1)
+    with pytest.raises(BackendError) as caught:
+        score_texts(model, model.encode(PAIRS))
+    shown = "".join(traceback.format_exception(caught.value)) + repr(model.server)
+    forms = [KEY, KEY.lower(), KEY.encode().hex(), b64encode(f"Bearer {KEY}".encode()).decode()[10:], quote(KEY)]
+    for form in forms:
+        assert not any(form[i : i + 8] in shown for i in range(len(form) - 7))
+
+
+def test_the_key_is_not_taken_elsewhere(serve):
+    model = served(serve("elsewhere"), api_key=KEY)
+    before = counts(serve())["requests"]
+    with pytest.raises(BackendError, match="the key would go there"):
+        score_texts(model, model.encode(PAIRS))
+    assert counts(serve())["requests"] == before
+
+
+@pytest.mark.parametrize(
+    "name, id, piece, text, special, same",
+    [
+        ("token_id:7", 7, "Ġa", " a", False, True),
+        ("token_id:8", 7, "Ġa", " a", False, False),
+        ("Ġa", 7, "Ġa", " a", False, True),
+        ("a", 7, "▁a", "a", False, True),  # written without its space
+        (" b", 7, "Ġa", " a", False, False),
+        ("", 7, "Ġa", " a", False, False),
+        ("\n", 7, "Ġ", " ", False, False),
+        ("", 7, "▁", " ", False, None),
+        ("", 1, "<s>", "<s>", True, None),  # llama.cpp writes no marks
+        ("", 7, "Ð", "\ufffd", False, None),
+        ("\ufffd", 7, "Ð", "\ufffd", False, None),
+        ("bytes:\\xd0", 7, "Ð", "\ufffd", False, None),
+        ("Ð", 7, "Ð", "\ufffd", False, True),
+        ("В", 7, "Ð", "\ufffd", False, None),  # vLLM completes the character from what is before
+        ("the", 7, "Ð", "\ufffd", False, False),
+    ],
+)
+def test_how_a_token_may_be_written(name: str, id: int, piece: str, text: str, special: bool, same: bool | None):
+    assert Token(id, piece, text, special).is_written(name) is same
 
 
 def test_another_model_name_is_one_line(serve):

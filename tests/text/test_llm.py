@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 import time
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.servers import public_url, retry_after
+from anachron.servers import key_for, open_to_all, public_url, retry_after, said
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.text.llm import LlmSettings, NoAnswer, Usage, ask_all
 from llm_server import Reply, Server, chat, error, prompt_of, serving
@@ -29,7 +30,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(server: Server | str, cache: Path, prompts=("a",), *, schema=None, notice=lambda m: None, **options):
-    options = {"pause": 0.001, "timeout": 5.0, "concurrency": 1, "tries": 3} | options
+    options = {"pause": 0.001, "timeout": 5.0, "concurrency": 1, "tries": 3, "api_key_env": "OPENAI_API_KEY"} | options
     settings = LlmSettings("m", server if isinstance(server, str) else server.url, **options)
     return ask_all(list(prompts), settings, AnswerCache(cache), schema=schema, notice=notice)
 
@@ -314,7 +315,7 @@ def test_the_key_is_in_no_file(tmp_path: Path):
 def test_a_server_of_ones_own_needs_no_key_but_a_named_one_must_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with serving(echo) as server:
-        assert texts(ask(server, tmp_path)[0]) == ["re: a"]
+        assert texts(ask(server, tmp_path, api_key_env=None)[0]) == ["re: a"]
         with pytest.raises(ConfigError, match="OTHER_KEY holds no key"):
             ask(server, tmp_path, "b", api_key_env="OTHER_KEY")
         monkeypatch.setenv("OTHER_KEY", "k2")
@@ -322,6 +323,95 @@ def test_a_server_of_ones_own_needs_no_key_but_a_named_one_must_be_set(tmp_path:
         assert server.headers[-1]["Authorization"] == "Bearer k2"
     with pytest.raises(ConfigError, match="OPENAI_API_KEY holds no key"):
         ask_all(["c"], LlmSettings("gpt-x"), AnswerCache(tmp_path))
+
+
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_a_key_that_was_not_named_goes_to_no_other_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str):
+    monkeypatch.setenv("OPENAI_ORG_ID", "our-organisation")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", KEY)
+    said: list[str] = []
+    with serving(echo) as server:
+        if by == "option":
+            ask(server, tmp_path, api_key_env=None, notice=said.append)
+        else:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            ask_all(["a"], LlmSettings("m", timeout=5, tries=1), AnswerCache(tmp_path), notice=said.append)
+        (headers,) = server.headers
+    assert KEY not in str(headers) and "our-organisation" not in str(headers) and not said
+    with (
+        serving(lambda r, n: error(401, "who are you")) as server,
+        pytest.raises(ConfigError, match=r"wants a key \(HTTP 401\); name the variable that holds it"),
+    ):
+        ask(server, tmp_path, "b", api_key_env=None)
+
+
+def test_where_a_key_goes_and_what_is_warned_of(monkeypatch: pytest.MonkeyPatch):
+    for address in ("https://api.openai.com/v1", "https://eu.api.openai.com/v1"):
+        assert key_for(address, None) == KEY
+    for address in ("http://api.openai.com/v1", "https://api.openai.com.evil.org", "https://api.openai.com@evil.org"):
+        assert key_for(address, None) == "" and key_for(address, "OPENAI_API_KEY") == KEY
+    for address in ("http://192.168.0.7:8000/v1", "http://gpu-box:8000", "http://127.0.0.1.evil.org", "http://u:pw@h"):
+        assert "unencrypted" in str(open_to_all(address, KEY)) and "pw" not in str(open_to_all(address, KEY))
+    for address in ("https://gpu-box/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000", "http://localhost/v1"):
+        assert open_to_all(address, KEY) is None
+    assert open_to_all("http://gpu-box:8000", "") is None
+    for bad in ("two words", "line\nbreak", "kéy"):
+        monkeypatch.setenv("BAD_KEY", bad)
+        with pytest.raises(ConfigError, match="BAD_KEY holds no key") as caught:
+            key_for("http://localhost", "BAD_KEY")
+        assert bad not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        (f"Bearer {KEY}!", "Bearer ***!"),
+        (KEY.upper(), "***"),
+        (f"it begins {KEY[:8]} and ends {KEY[-9:]}", "it begins *** and ends ***"),
+        (f"it begins {KEY[:7]}", f"it begins {KEY[:7]}"),
+        (KEY.encode().hex(), "***"),
+        ("İstanbul " + KEY, "İstanbul ***"),
+        ("two\nlines \x1b[31m\u202e", "two lines [31m"),
+        ("x" * 500, "x" * 300),
+    ],
+)
+def test_words_of_a_server_are_one_line_without_the_key(text: str, shown: str):
+    assert said(text, (KEY,)) == shown
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "Bearer "])
+def test_a_key_in_base64_is_hidden_wherever_it_begins(before: str):
+    """But for the letters at its ends, which stand for what is beside it, too."""
+    whole = b64encode(f"{before}{KEY} and more".encode()).decode()
+    shown = said(whole, (KEY,))
+    assert shown.count("***") == 1 and len(whole) - len(shown.replace("***", "")) >= len(KEY) * 4 / 3 - 4
+
+
+def test_a_short_key_is_hidden_whole():
+    assert said("key none, or nobody", ("none",)) == "key ***, or nobody"
+
+
+def test_requests_are_not_sent_on(tmp_path: Path):
+    with serving(echo) as other, serving(lambda r, n: Reply(307, {}, {"location": other.url})) as server:
+        with pytest.raises(ConfigError, match=f"sends requests on to {other.url}"):
+            ask(server, tmp_path)
+        assert other.requests == [] and len(server.requests) == 1
+
+
+def test_an_answer_with_the_key_is_not_kept(tmp_path: Path):
+    with (
+        serving(lambda r, n: chat(f"my header was Bearer {KEY}")) as server,
+        pytest.raises(BackendError, match="repeats the key") as caught,
+    ):
+        ask(server, tmp_path)
+    assert KEY not in str(caught.value) and not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("reply", [chat({"a": 1}), chat("x", finish=["stop"]), Reply(raw=b'{"choices":' * 100_000)])
+def test_a_reply_of_another_form_is_no_answer(tmp_path: Path, reply: Reply):
+    with serving(lambda r, n: reply) as server:
+        (answer,), _ = ask(server, tmp_path, tries=1)
+    assert isinstance(answer, NoAnswer) and "no chat completion" in answer.detail
 
 
 def test_answers_on_disk_need_neither_server_nor_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -347,6 +437,9 @@ def test_a_damaged_kept_answer_is_named(tmp_path: Path):
     [
         ({"model": " "}, "model's name is empty"),
         ({"base_url": "localhost:8000"}, "http://host:port/v1"),
+        ({"base_url": "http://[::1/v1"}, "http://host:port/v1"),
+        ({"base_url": "http://host:eighty/v1"}, "http://host:port/v1"),
+        ({"base_url": "http:///v1"}, "http://host:port/v1"),
         ({"concurrency": 0}, "at least 1"),
         ({"tries": 0}, "at least 1"),
         ({"timeout": 0}, "timeout"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anachron.cli.output import quiet_loading
+from anachron.cli.output import quiet_loading, warn
 
 BACKENDS = ("transformers", "openai")
 
@@ -96,18 +96,21 @@ def opened(name: str, place: Place, template: Path | None, edit: Path | None, **
 def _served(name: str, place: Place, template: Path | None, options: Mapping[str, Any]) -> Any:
     from anachron.lm.loading import load_tokenizer
     from anachron.lm.served import ServedModel, Server
-    from anachron.servers import key_from
+    from anachron.servers import check_address, key_for, open_to_all
 
     chosen = {"--dtype": None if options["dtype"] == "auto" else options["dtype"]}
     chosen |= {"--device": options["device"], "--device-map": options["device_map"]}
     _refuse(chosen, "--backend openai")
-    key, text = key_from(place.api_key_env), _read(template)
+    assert place.base_url is not None
+    check_address(place.base_url)
+    key, text = key_for(place.base_url, place.api_key_env), _read(template)
+    if (warning := open_to_all(place.base_url, key)) is not None:
+        warn(warning)
     quiet_loading()
     tokenizer = load_tokenizer(
         options["tokenizer"] or name, revision=options["revision"],
         trust_remote_code=options["trust_remote_code"], chat_template=text,
     )  # fmt: skip
-    assert place.base_url is not None
     return ServedModel(name, tokenizer, Server(place.base_url, key, place.concurrency or 8))
 
 

@@ -32,7 +32,8 @@ BaseUrl = Annotated[
     str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
 ]
 ApiKeyEnv = Annotated[
-    str | None, typer.Option(help="Environment variable that holds the server's key; default: OPENAI_API_KEY.")
+    str | None,
+    typer.Option(help="Variable that holds the server's key; default: OPENAI_API_KEY for OpenAI, else none."),
 ]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")]
 Replicas = Annotated[

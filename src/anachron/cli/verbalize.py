@@ -30,7 +30,8 @@ Sample = Annotated[int | None, typer.Option(min=1, help="Draw so many questions 
 SampleOut = Annotated[Path | None, typer.Option(help="File for them: .csv, with an empty column good.")]
 JudgedFile = Annotated[Path | None, typer.Option(help="Such a file, filled in with yes and no: print the share.")]
 ApiKeyEnv = Annotated[
-    str | None, typer.Option(help="Environment variable that holds the key; default: OPENAI_API_KEY.")
+    str | None,
+    typer.Option(help="Variable that holds the server's key; default: OPENAI_API_KEY for OpenAI, else none."),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Requests under way at once.")]
 Tries = Annotated[int, typer.Option(min=1, help="Tries of a request before it counts as failed.")]

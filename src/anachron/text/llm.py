@@ -17,8 +17,19 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from anachron.clients import openai_client
 from anachron.errors import BackendError, ConfigError
-from anachron.servers import check_address, key_from, openai_client, public_url, retry_after
+from anachron.servers import (
+    OPENAI,
+    check_address,
+    key_for,
+    moved,
+    open_to_all,
+    public_url,
+    retry_after,
+    said,
+    secrets_of,
+)
 from anachron.text.answers import Answer, AnswerCache, prompt_key
 
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ LONGEST_PAUSE = 60.0  # seconds between tries that we choose ourselves
 LONGEST_RETRY_AFTER = 600.0  # seconds; a server that wants more has no place for this run
 REFUSALS = 3  # requests refused before any was answered: then it may be the request's form, not its content
 PLAIN = "Answer with the word yes."  # nothing that a rule on content could refuse
+KEY_LENGTH = 16  # of what is surely a key, and not a word that an answer may hold
 DROPPABLE = ("response_format", "temperature")  # what a server may not know, and can do without
 
 
@@ -152,12 +164,12 @@ def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
     """A client of the server, and the key it sends, which must never be shown.
 
     Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
-    that was named, or any for the public service. A server of one's own gets along without.
+    that was named, or any for the public service. Another server is sent no key but one that was named for it.
     """
-    own_server = settings.base_url is not None or bool(os.environ.get("OPENAI_BASE_URL"))
-    key = key_from(settings.api_key_env, needed=not own_server)
-    client = openai_client(settings.base_url, key, timeout=settings.timeout, max_retries=0)  # tries are counted here
-    return client, key
+    address = settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+    check_address(address)
+    key = key_for(address, settings.api_key_env)
+    return openai_client(address, key, timeout=settings.timeout, max_retries=0), key  # tries are counted here
 
 
 @dataclass(slots=True)
@@ -182,6 +194,8 @@ class _Asker:
 
     def __post_init__(self) -> None:
         self.client, self.key = open_client(self.settings)
+        if (warning := open_to_all(str(self.client.base_url), self.key)) is not None:
+            self.notice(warning)
 
     @property
     def where(self) -> str:
@@ -217,7 +231,7 @@ class _Asker:
                 wait = retry_after(error.response.headers)
             except APIConnectionError as error:
                 seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
-            except (OpenAIError, ValueError, LookupError, TypeError, AttributeError) as error:
+            except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
                 seen = f"a reply that is no chat completion ({type(error).__name__}); does --base-url end in /v1?"
             else:
@@ -245,14 +259,24 @@ class _Asker:
         messages = [{"role": "user", "content": prompt}]  # one message: not every chat template knows the role system
         create = self.client.chat.completions.create
         reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
+        if len(self.key) >= KEY_LENGTH and self.key in str(reply):
+            raise BackendError(
+                f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it"
+            )
         choice, usage = reply.choices[0], reply.usage
+        message = choice.message
+        if not all(isinstance(words or "", str) for words in (message.content, message.refusal, choice.finish_reason)):
+            raise TypeError("words that are no text")
+        counts = (None, None) if usage is None else (usage.prompt_tokens, usage.completion_tokens)
+        if not all(isinstance(count or 0, int) for count in counts):
+            raise TypeError("counts that are no numbers")
         return Answer(
-            text=choice.message.content or "",
+            text=message.content or "",
             finish=choice.finish_reason,
-            refusal=choice.message.refusal,
-            prompt_tokens=None if usage is None else usage.prompt_tokens,
-            completion_tokens=None if usage is None else usage.completion_tokens,
-            served_by=reply.model,
+            refusal=message.refusal,
+            prompt_tokens=counts[0],
+            completion_tokens=counts[1],
+            served_by=None if reply.model is None else str(reply.model),
         )
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
@@ -273,6 +297,12 @@ class _Asker:
     def _raise_for_all(self, error: "APIStatusError") -> None:
         """What no other prompt would fare better with. Without its cause: a server may echo a part of the key."""
         status, name = error.status_code, self.settings.api_key_env or "OPENAI_API_KEY"
+        if 300 <= status < 400:
+            raise ConfigError(self._hide(moved(self.where, status, error.response.headers))) from None
+        if status in (401, 403) and not self.key:
+            raise ConfigError(
+                f"{self.where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
+            ) from None
         if status in (401, 403):
             said = f": {self._message(error)}" if status == 403 else ""
             raise ConfigError(
@@ -294,7 +324,7 @@ class _Asker:
             after = f"stopped answering after {self.usage.answers} answers, which are kept" if self.heard else ""
             raise BackendError(
                 f"no server at {self.where} ({after or reason}); start it or correct --base-url"
-            ) from error
+            ) from None
         return self._hide(f"{error.message} {cause or ''}").strip()
 
     def _drop(self, error: "APIStatusError", sent: set[str]) -> bool:
@@ -339,7 +369,7 @@ class _Asker:
             answer = self._request(PLAIN, {name for name in DROPPABLE if name not in self.dropped})
         except APIStatusError as error:
             return None if _passes(error.status_code) else False
-        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError):
+        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None  # the requests that follow will show what is wrong
         self._count(answer)
         return True
@@ -364,10 +394,10 @@ class _Asker:
     def _message(self, error: "APIStatusError") -> str:
         body = error.body
         text = body.get("message", json.dumps(body)) if isinstance(body, dict) else None
-        return self._hide(" ".join(str(text or error.message).split()))[:300]
+        return self._hide(str(text or error.message))
 
     def _hide(self, text: str) -> str:
-        return text.replace(self.key, "***") if self.key else text
+        return said(text, secrets_of(str(self.client.base_url), self.key))
 
 
 def _passes(status: int) -> bool:

@@ -1,0 +1,114 @@
+"""Clients of servers that speak the OpenAI protocol: a request ends in time, goes nowhere else, and fits in memory."""
+
+import threading
+from importlib import import_module
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from anachron.errors import BackendError
+from anachron.servers import is_openai, public_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openai import OpenAI
+
+LONGEST_REPLY = 64 * 2**20  # bytes, unpacked
+OF_OPENAI = ("openai-organization", "openai-project")  # what the package adds from the environment
+
+
+def openai_client(address: str, key: str, *, timeout: float, max_retries: int) -> "OpenAI":
+    """A client of a server, which sends the key, if there is one, and to OpenAI alone what else says who asks.
+
+    timeout: seconds that one try may take, from the connection to the last byte: a server that sends a byte now and
+    then is given up like one that is silent. Redirections are not followed, for the key would follow, too.
+    Raises `BackendError` without the package ``openai``, and from requests whose reply is beyond `LONGEST_REPLY`.
+    """
+    try:
+        from openai import OpenAI
+    except ImportError as error:
+        raise BackendError(f"asking a model needs the package openai ({error}); pip install 'anachron[llm]'") from error
+    unsent = (() if is_openai(address) else OF_OPENAI) + (() if key else ("authorization",))
+    http = _timed_client(timeout, unsent)
+    return OpenAI(api_key=key or "none", base_url=address, timeout=timeout, max_retries=max_retries, http_client=http)
+
+
+def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
+    """The HTTP client of the package, with an end to every request, to its time and to its size."""
+    from openai import DefaultHttpxClient
+
+    library = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])  # httpx or its successor
+    clock = threading.local()  # a request is sent and read in one thread; ``end`` is that of the request there
+
+    def left() -> float:
+        """Seconds until the request of this thread ends."""
+        rest = float(clock.end - monotonic())
+        if rest <= 0:
+            raise library.ReadTimeout(f"no whole reply in {seconds:g} s")
+        return rest
+
+    class TimedClient(DefaultHttpxClient):
+        def send(self, request: Any, *, stream: bool = False, **how: Any) -> Any:
+            for name in unsent:
+                request.headers.pop(name, None)
+            clock.end = monotonic() + seconds
+            response = super().send(request, stream=True, **how)
+            try:
+                body = b"".join(_limited(response.iter_bytes(), public_url(str(request.url))))
+            finally:
+                response.close()
+            unpacked = ("content-encoding", "content-length", "transfer-encoding")
+            headers = [(name, value) for name, value in response.headers.multi_items() if name not in unpacked]
+            return type(response)(
+                response.status_code, headers=headers, content=body, request=request, extensions=response.extensions
+            )
+
+    client: Any = TimedClient(timeout=seconds, follow_redirects=False)
+    for transport in (client._transport, *client._mounts.values()):
+        if transport is not None:  # there is no public way to the connections that a client opens
+            transport._pool._network_backend = _TimedBackend(transport._pool._network_backend, left)
+    return client
+
+
+def _limited(chunks: Any, where: str) -> Any:
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > LONGEST_REPLY:
+            raise BackendError(f"{where} replies with more than {LONGEST_REPLY >> 20} MB; is it a server of models?")
+        yield chunk
+
+
+class _TimedBackend:
+    """Opens connections all of whose waits end with the request. Stands before a network backend of the library."""
+
+    def __init__(self, backend: Any, left: "Callable[[], float]") -> None:
+        self.backend, self.left = backend, left
+
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **how: Any) -> "_TimedStream":
+        return _TimedStream(self.backend.connect_tcp(host, port, timeout=self.left(), **how), self.left)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+
+class _TimedStream:
+    """A connection; what it is told of time-outs by the library is for a single read, and not used."""
+
+    def __init__(self, stream: Any, left: "Callable[[], float]") -> None:
+        self.stream, self.left = stream, left
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        found: bytes = self.stream.read(max_bytes, self.left())
+        return found
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.stream.write(buffer, self.left())
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> "_TimedStream":
+        return _TimedStream(self.stream.start_tls(ssl_context, server_hostname, self.left()), self.left)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)

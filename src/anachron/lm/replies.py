@@ -1,0 +1,225 @@
+"""Reads what a server answers on /v1/completions with ``logprobs``, and believes none of it.
+
+A reply is numbers beside tokens. Before a number is used, all of them are looked at: that they can be
+log-probabilities, that there is one for each token, and that the tokens are those of the text that was sent.
+"""
+
+import json
+import math
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from anachron.lm.spans import Encoded
+
+ROUNDING = 1e-5  # above 0: what a softmax in float32 can be off by, and below any probability that a text is made of
+SAME = 1e-3  # between two mentions of one number in a reply
+NO_NUMBER = -9999.0  # what vLLM writes for minus infinity, which JSON does not have
+
+
+class BadReply(Exception):
+    """A reply that cannot be used; its words go on after the server's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """How a token may be written: as its id, as in the vocabulary, as text. special: a mark such as <s>, not text."""
+
+    id: int
+    piece: str
+    text: str
+    special: bool
+
+    def is_written(self, name: str) -> bool | None:
+        """Whether a server's name means this token; ``None`` where that cannot be told."""
+        if name.startswith("token_id:"):
+            return name == f"token_id:{self.id}"
+        if name == self.piece:
+            return True
+        if "\ufffd" in self.text:  # a part of a character: there is no agreed way to write it
+            plain = name.strip()
+            ours = self.text.replace("\ufffd", "").strip()
+            return False if plain.isascii() and plain and not plain.startswith("bytes:") and plain != ours else None
+        if self.special and not name:
+            return None
+        if name.strip(" ") != self.text.strip(" "):  # spaces at the ends differ between servers
+            return False
+        return True if name.strip(" ") or name == self.text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One text's part of a reply, position by position: tokens, their log-probabilities, the most probable tokens.
+
+    logp: ``None`` where the server gives none, else finite and at most `ROUNDING`. top: by the server's names; empty
+    where it gives none.
+    """
+
+    tokens: list[str]
+    logp: list[float | None]
+    top: list[dict[str, float]]
+
+
+def read_choices(body: bytes, texts: int, model: str) -> list[Choice]:
+    """The parts of a reply in the order of the texts that were sent. Raises `BadReply`."""
+    try:
+        reply = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        begins = body[:60].decode("utf-8", "replace")
+        raise BadReply(
+            f"answers with no completion ({error}; it begins {begins!r}); does --base-url end in /v1?"
+        ) from None
+    if not isinstance(reply, dict) or "choices" not in reply:
+        fault = reply.get("error", reply) if isinstance(reply, dict) else reply
+        words = fault.get("message", fault) if isinstance(fault, dict) else fault
+        words = words if isinstance(words, str) else reprlib.repr(words)
+        raise BadReply(f"answers with no completion ({words[:200]}); does --base-url end in /v1?")
+    choices = reply["choices"]
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        _bad("choices", choices, "a list of objects")
+    if len(choices) != texts:
+        raise BadReply(f"gave {len(choices)} completions for {texts} texts")
+    places = [choice.get("index") for choice in choices]
+    if any(type(place) is not int for place in places) or sorted(places) != list(range(texts)):
+        _bad("the indices of its choices", places, f"0 to {texts - 1}, each once")
+    found = [_choice(choice) for choice in sorted(choices, key=lambda choice: choice["index"])]
+    named = reply.get("model") or model
+    if named != model and all(choice.logp for choice in found):  # without numbers there is more to say
+        raise BadReply(
+            f"answers as the model {reprlib.repr(named)} where {model!r} was asked; if they are the same, "
+            "give the name that it uses (and the tokenizer with --tokenizer)"
+        )
+    return found
+
+
+def scores(text: Encoded, choice: Choice, token: Callable[[int], Token]) -> float:
+    """log Pr of a text's answer from its part of a reply. What follows the text there was generated, and is not used.
+
+    Raises `BadReply` where the numbers are none that a model gives for this text.
+    """
+    size = len(text.ids)
+    given = choice.logp[:size]
+    if all(value is None for value in given):
+        raise BadReply(
+            "returns no log-probabilities of the prompt; /v1/completions must support echo with logprobs, as that of "
+            "vLLM does"
+        )
+    if len(choice.tokens) - size not in (0, 1):
+        raise BadReply(
+            f"returns {len(choice.tokens)} log-probabilities for {size} tokens and one more: its tokenizer is another; "
+            "give the model's own with --tokenizer"
+        )
+    _check_tokens(text.ids, choice.tokens, token)
+    if given[0] is not None:
+        raise BadReply(
+            f"gives the first token the log-probability {given[0]:g}, and nothing is before it: its text begins "
+            "elsewhere, or its list is shifted"
+        )
+    for place in range(1, size):
+        _check_top(place, choice)
+    if all(value >= -ROUNDING for value in given[1:] if value is not None):
+        raise BadReply("gives every token of a text the probability 1, which no model does; its numbers are filled in")
+    answer = [given[target] for target in text.targets]
+    numbers = [value for value in answer if value is not None and value > NO_NUMBER]
+    if len(numbers) < len(answer):
+        raise BadReply(f"has no number for a token of the answer ({reprlib.repr(answer)}); a score cannot do without")
+    return math.fsum(min(value, 0.0) for value in numbers)
+
+
+def check_next(next_one: Choice, choice: Choice, place: int) -> None:
+    """Compare what a server would write after the beginning of a text with what it says of that place in the text.
+
+    next_one: the reply for the text's first ``place`` tokens, without them. Both name some of the most probable tokens.
+    Servers exist whose tokens and numbers look right beside each other, and the numbers belong one token further; here
+    it shows. Raises `BadReply`.
+    """
+    if len(next_one.tokens) != 1:
+        raise BadReply(f"was asked for one token after a text and answers with {len(next_one.tokens)}")
+    if not next_one.top or not next_one.top[0] or len(choice.top) <= place or not choice.top[place]:
+        raise BadReply(
+            "names no most probable tokens (top_logprobs); they show whether its numbers belong to their tokens"
+        )
+    best = max(next_one.top[0], key=next_one.top[0].__getitem__)
+    there = {name.strip(" "): value for name, value in choice.top[place].items()}
+    alone, value = next_one.top[0][best], there.get(best.strip(" "))
+    if value is None or abs(value - alone) > 0.5:  # half precision differs by less
+        within = "nothing" if value is None else f"{value:.3f}"
+        raise BadReply(
+            f"goes on with {best[:40]!r} after the first {place} tokens of a text, at {alone:.3f}, but in the text gives "
+            f"it {within} there: its numbers belong to other tokens"
+        )
+
+
+def _choice(choice: dict[str, Any]) -> Choice:
+    found = choice.get("logprobs")
+    if not found:
+        return Choice([], [], [])
+    if not isinstance(found, dict):
+        _bad("logprobs", found, "an object")
+    tokens, numbers, tops = (found.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
+    if not numbers:
+        return Choice([], [], [])
+    if not isinstance(numbers, list):
+        _bad("token_logprobs", numbers, "a list")
+    if not isinstance(tokens, list) or not all(isinstance(name, str) for name in tokens):
+        _bad("tokens", tokens, "a list of texts, which are compared with the tokens of the text that was sent")
+    if len(tokens) != len(numbers):
+        raise BadReply(f"gives {len(numbers)} log-probabilities beside {len(tokens)} tokens")
+    if tops:
+        if not isinstance(tops, list) or len(tops) != len(tokens) or not all(isinstance(t or {}, dict) for t in tops):
+            _bad("top_logprobs", tops, f"a list of {len(tokens)} objects")
+        tops = [{name: _number(value) for name, value in (top or {}).items()} for top in tops]
+    return Choice(tokens, [None if value is None else _number(value) for value in numbers], tops or [])
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not -1e300 < value < math.inf:
+        _bad("a log-probability", value, "a finite number")
+    if value > ROUNDING:
+        _bad("a log-probability", value, "0 or less, the logarithm of a probability and not the probability itself")
+    return float(value)
+
+
+def _check_tokens(ids: Sequence[int], names: list[str], token: Callable[[int], Token]) -> None:
+    """Every token that can be compared is ours; one at least can be, so that a list shifted by one would show."""
+    compared = 0
+    for place, id in enumerate(ids):
+        ours, name = token(id), names[place]
+        same = ours.is_written(name)
+        if same is False:
+            raise BadReply(
+                f"has the token {name[:40]!r} where the tokenizer has {ours.text!r}; give the model's own with "
+                "--tokenizer"
+            )
+        compared += bool(same)
+    if not compared:
+        raise BadReply(
+            f"writes none of {len(ids)} tokens so that it can be compared with the tokenizer's; use a server that "
+            "writes their ids, such as vLLM"
+        )
+
+
+def _check_top(place: int, choice: Choice) -> None:
+    """The token's number is that which stands beside its name among the most probable, and not above them all."""
+    top, name, value = choice.top[place] if choice.top else {}, choice.tokens[place], choice.logp[place]
+    if value is None:
+        raise BadReply(f"gives no log-probability to the token at {place}; only the first may be without")
+    if not top:
+        return
+    highest, own = max(top.values()), top.get(name)
+    # Tokens that are written alike share an entry, with the number of either: the highest, where only two are named.
+    alone = name.startswith("token_id:") or (len(top) <= 2 and own is not None and own < highest - SAME)
+    if value > highest + SAME or (alone and own is not None and abs(own - value) > SAME):
+        raise BadReply(
+            f"gives the token at {place} {value:.3f} in one list and {highest if own is None else own:.3f} in another; "
+            "its numbers belong to other tokens"
+        )
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _bad(what: str, value: Any, rule: str) -> NoReturn:
+    raise BadReply(f"gives {what} as {reprlib.repr(value)}, and it must be {rule}")
