@@ -59,6 +59,44 @@ def plan_packs(
     return packs
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large a pack is, by which a model that looks at places in the sequence could tell it from a text.
+
+    nodes: kept ones too. reach: nodes of its largest tree, as many as a node and its first ancestor can be apart.
+    longest: tokens fed of its longest text. farthest: the text that ends the largest tree.
+    """
+
+    nodes: int
+    reach: int
+    longest: int
+    farthest: int
+
+
+def extents(
+    encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], owners: Sequence[int] | None = None
+) -> list[Extent]:
+    """How large each pack of a plan is."""
+    owner = owners or [0] * len(encoded)
+    found = []
+    before: tuple[int, ...] = ()
+    last = 0
+    for pack in packs:
+        nodes = tree = reach = longest = 0
+        farthest = pack[0]
+        for place, i in enumerate(pack):
+            fed = encoded[i].ids[:-1]
+            shared = common(before, fed) if place and owner[i] == last else 0
+            tree = (tree if shared else 0) + len(fed) - shared
+            nodes += len(fed) - shared
+            longest = max(longest, len(fed))
+            if tree > reach:
+                reach, farthest = tree, i
+            before, last = fed, owner[i]
+        found.append(Extent(nodes, reach, longest, farthest))
+    return found
+
+
 def common(a: Sequence[int], b: Sequence[int]) -> int:
     """How many tokens two texts begin with alike."""
     most = min(len(a), len(b))

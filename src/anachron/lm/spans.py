@@ -1,11 +1,11 @@
 """Where the answer's tokens are (paper 002, appendix D).
 
 The whole text is tokenised once. The answer is located by the characters where it was put, never by
-searching, and its tokens are the smallest run that covers those characters: a token that holds both the
-last character of the prompt and the first of the answer belongs to the answer.
+searching, and its tokens are the smallest run that covers those characters, and nothing else: a token that
+holds both the last character of the prompt and the first of the answer belongs to the answer, and a letter
+before an answer that begins with a combining mark does not, unless the tokenizer makes one of the two.
 """
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +73,7 @@ def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
     """Keep a text's tokens up to the last one scored, and say which are scored."""
     targets: set[int] = set()
     for start, end in item.spans:
-        targets.update(covering_run(offsets, *whole_characters(item.text, start, end)))
+        targets.update(covering_run(offsets, start, end))
     if not targets:
         raise DataError(
             f"the answer {item.text[slice(*item.spans[0])]!r} has no token in {item.text!r}: the tokenizer drops it; "
@@ -85,13 +85,6 @@ def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
             "tokenizer that starts texts with a special token"
         )
     return Encoded(tuple(ids[: max(targets) + 1]), tuple(sorted(targets)))
-
-
-def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
-    """Widen a span to whole characters as readers see them: base and combining marks belong together."""
-    while 0 < start < len(text) and unicodedata.category(text[start]).startswith("M"):
-        start -= 1
-    return start, end
 
 
 def covering_run(offsets: Iterable[tuple[int, int]], start: int, end: int) -> range:
