@@ -6,6 +6,7 @@ holds both the last character of the prompt and the first of the answer belongs 
 before an answer that begins with a combining mark does not, unless the tokenizer makes one of the two.
 """
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +67,22 @@ def tokenise(
             padding=False,
             verbose=False,
         )
-        yield from zip(batch["input_ids"], batch["offset_mapping"], strict=True)
+        normalizer = tokenizer.backend_tokenizer.normalizer
+        for place, ids in enumerate(batch["input_ids"]):
+            yield ids, _with_composed(normalizer, texts[first + place], batch["offset_mapping"][place])
+
+
+def _with_composed(normalizer: Any, text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Offsets of tokens with all characters that a normalizer made one of: tokenizers gives the first of them alone."""
+    if normalizer is None or unicodedata.is_normalized("NFC", text):
+        return offsets
+    covered = {place for first, last in offsets for place in range(first, last)}
+    for place in range(1, len(text)):
+        before, behind = text[:place], text[: place + 1]
+        if place in covered or normalizer.normalize_str(behind).startswith(normalizer.normalize_str(before)):
+            continue
+        offsets = [(first, place + 1 if last == place else last) for first, last in offsets]
+    return offsets
 
 
 def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Encoded:
