@@ -20,7 +20,7 @@ from anachron.lm.packing import common, distinct_prefixes, plan_packs, walk
 from anachron.lm.plans import make_plan, pack_tokens, score_plan, tokens_computed, worth_packing
 from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters, score_all
-from anachron.lm.selfcheck import PacksChecked, refusal
+from anachron.lm.selfcheck import PacksChecked
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
@@ -242,7 +242,7 @@ def test_packs_are_used_only_where_they_save_tokens():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_models_that_take_packs_pass_the_check(family: str, dtype: torch.dtype):
     model = packable(family).to(dtype)
-    assert refusal(model, dated(), VOCABULARY) is None
+    assert PacksChecked().refuse(model, dated(), plan_packs(dated(), VOCABULARY, Limits(512))) is None
 
 
 @pytest.mark.parametrize("kind", ["bloom", "mamba", "jamba", "window"])
@@ -253,9 +253,9 @@ def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: st
         again = lm.plan(dated())
     assert not plan.packed and not again.packed
     assert [record.message for record in caplog.records if record.name == "anachron"] == [
-        f"{lm.packs.refusal}; texts are scored in padded batches instead"
+        f"{plan.refusal}; texts are scored in padded batches instead"
     ]
-    assert type(lm.model).__name__ in (lm.packs.refusal or "")
+    assert type(lm.model).__name__ in (plan.refusal or "") and again.refusal == plan.refusal
     texts = dated()
     np.testing.assert_allclose(score_texts(lm, texts), one_by_one(lm.model, texts), atol=1e-4, rtol=0)
 
@@ -263,9 +263,10 @@ def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: st
 def test_a_longer_text_is_tried_again():
     """Within its window a model takes packs; beyond it does not."""
     model = make_model("mistral", sliding_window=16)
-    checked, long = PacksChecked(), [Encoded((*range(3, 43), n, 5), (41,)) for n in range(3, 9)]
-    assert checked.fit(model, dated(), VOCABULARY)
-    assert not checked.fit(model, [*dated(), *long], VOCABULARY)
+    lm, long = LanguageModel(model, None, "tiny"), [Encoded((*range(3, 43), n, 5), (41,)) for n in range(3, 9)]
+    assert lm.plan(dated()).packed
+    assert not lm.plan([*dated(), *long]).packed
+    assert lm.plan(dated()).packed
 
 
 # The output head

@@ -1,6 +1,8 @@
 """log Pr(answer | prompt): equal to a plain computation for every tokenizer, the same in every batch."""
 
 import functools
+import os
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import BackendError, DataError, ModelError
@@ -88,6 +90,7 @@ def lm_of(family: str, kind: str = "gpt2") -> LanguageModel:
 
 
 model_of = functools.cache(make_model)
+tokenizer_of = functools.cache(make_tokenizer)
 
 
 def naive(lm: LanguageModel, pairs: list, **how: bool) -> np.ndarray:
@@ -139,14 +142,51 @@ def test_a_token_that_holds_the_end_of_the_prompt_belongs_to_the_answer(kind: st
     assert token_bytes(tokenizer, [item.ids[t] for t in item.targets]) == [b" president"]
 
 
+MARKED: list[tuple[str, str, str | None]] = [  # answers that begin with a combining mark, behind a letter or a space
+    ("In 1998, who was q", "\u0307x", ""),
+    ("In 1998, who was e", "\u0301t\u00e9", ""),  # NFC makes one letter of the two
+    ("दिल्ली क", "\u093fताब", ""),
+    ("दिल्ली क", "\u094d\u0937", ""),
+    ("مصر ب", "\u064e\u064aت", ""),
+    ("The mark is", "\u0301", None),
+    ("दिल्ली", "\u0940 भारत", None),
+]
+
+
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_a_combining_mark_takes_its_letter_along(kind: str):
+@pytest.mark.parametrize("pair", MARKED)
+def test_an_answer_that_begins_with_a_combining_mark_is_its_own_characters(kind: str, pair: tuple[str, str, str]):
     lm = lm_of("llama", kind)
-    prompt, answer = "In 1998, who was q", "\u0307x"
-    ids = lm.tokenizer(prompt + answer)["input_ids"]
-    expected = naive_sum(lm.model, ids, answer_positions(lm.tokenizer, ids, "q\u0307x"))
-    assert expected < naive_sum(lm.model, ids, answer_positions(lm.tokenizer, ids, answer)) - 0.1
-    assert lm.log_probs([(prompt, answer, "")])[0] == pytest.approx(expected, abs=1e-4)
+    prompt, answer, separator = pair
+    before = prompt + (" " if separator is None else separator)
+    ids = lm.tokenizer(before + answer)["input_ids"]
+    positions = answer_positions(lm.tokenizer, ids, behind(lm.tokenizer, before, answer))
+    (item,) = encoded(lm.tokenizer, [pair])
+    assert list(item.targets) == positions
+    assert lm.log_probs([pair])[0] == pytest.approx(naive_sum(lm.model, ids, positions), abs=1e-4)
+
+
+def behind(tokenizer: Any, before: str, answer: str) -> str:
+    """What of the text, as the tokenizer normalises it, is not there without the answer."""
+    whole, without = normal_form(tokenizer, before + answer), normal_form(tokenizer, before)
+    return whole[len(os.path.commonprefix([whole, without])) :]
+
+
+LETTERS = st.sampled_from("aeqZñ 北क\u093f\u094d\u0940\u0301\u0307\u0323\u064eبيМÅ각\u1100\u1161\u11a8👩‍💻🏽🇫🇷.-\n")
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(LETTERS, max_size=6), st.text(LETTERS | st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_the_span_of_any_answer_is_that_of_its_bytes(end: str, answer: str):
+    answer, before = answer.strip(), "In 1998, Paris" + end
+    assume(answer and not any(name in answer for name in ("<s>", "</s>", "<unk>")))
+    whole, apart = (unicodedata.normalize("NFD", text) for text in (before + answer, answer))
+    assume(whole == unicodedata.normalize("NFD", before) + apart)  # no mark of the answer goes in between the prompt's
+    for kind in TOKENIZERS:
+        tokenizer = tokenizer_of(kind)
+        ids = tokenizer(before + answer)["input_ids"]
+        (item,) = encoded(tokenizer, [(before, answer, "")])
+        assert list(item.targets) == answer_positions(tokenizer, ids, behind(tokenizer, before, answer)), kind
 
 
 def test_an_answer_that_is_also_in_the_question_is_scored_at_the_end():

@@ -7,7 +7,7 @@ from typing import Any
 
 from anachron.errors import DataError
 from anachron.lm.formats import check_pair, separator_for
-from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise, whole_characters
+from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
 from anachron.text.whole_words import goes_on
 
 SLOT = "{}"
@@ -115,7 +115,7 @@ def mark_prompts(tokenizer: Any, prompts: Sequence[tuple[str, str]]) -> list[Mar
 
 
 def _last_token(text: str, offsets: Sequence[tuple[int, int]], start: int, end: int) -> int:
-    run = covering_run(offsets, *whole_characters(text, start, end))
+    run = covering_run(offsets, start, end)
     if not run:
         raise DataError(f"the subject {text[start:end]!r} has no token in {text!r}")
     return run[-1]

@@ -17,7 +17,7 @@ from anachron.lm.identity import (
     tokenizer_fingerprint,
     weights_fingerprint,
 )  # fmt: skip
-from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
+from anachron.lm.plans import Plan, fitting, make_plan, score_plan, worth_packing
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import PacksChecked
@@ -158,14 +158,17 @@ class LanguageModel:
     ) -> Plan:  # fmt: skip
         """What is computed together. ``batch_tokens``: most tokens a batch; by default what suits the device.
 
-        Packs of shared prefixes (`anachron.lm.packing`) where they save tokens and a self-check shows that the model
-        takes them; else padded batches, and a warning where it was the self-check. owners: texts of different ones
-        share no prefix.
+        Packs of shared prefixes (`anachron.lm.packing`) where they save tokens, and the model's configuration and a
+        self-check say that it takes them; else padded batches, and a warning where it does not. owners: texts of
+        different ones share no prefix.
         """
-        vocabulary, worth = self.vocabulary, packing and worth_packing(encoded, self.vocabulary, owners)
-        packed = worth and self.packs.fit(self.model, encoded, vocabulary)
-        plan = make_plan(self.model, encoded, vocabulary, batch_tokens, packed=packed, owners=owners)
-        return replace(plan, refusal=self.packs.refusal if packing else None)
+        given: Any = (self.model, encoded, self.vocabulary)
+        packed = packing and worth_packing(encoded, self.vocabulary, owners)
+        plan = make_plan(*given, batch_tokens, packed=packed, owners=owners)
+        refusal = self.packs.refuse(self.model, encoded, plan.batches, owners) if packed else None
+        if refusal is not None:
+            plan = make_plan(*given, batch_tokens, packed=False)
+        return replace(plan if batch_tokens else fitting(*given, plan, owners), refusal=refusal)
 
     def fingerprint(self, weights: str | None = None) -> str:
         """SHA-256 over all that makes it the model that it is: weights, configuration, adapters and code.

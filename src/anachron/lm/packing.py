@@ -59,6 +59,52 @@ def plan_packs(
     return packs
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far places in a pack are from those in its texts: what a model that goes by places could get wrong.
+
+    nodes: kept ones too. reach: nodes of its largest tree, as many as a node and its first ancestor can be apart.
+    shift: most places that a node stands behind its depth. kept: nodes that may be kept of the pack before. longest:
+    tokens fed of its longest text. farthest, most_shifted: the texts that make reach and shift.
+    """
+
+    nodes: int
+    reach: int
+    shift: int
+    kept: int
+    longest: int
+    farthest: int
+    most_shifted: int
+
+
+def extents(
+    encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], owners: Sequence[int] | None = None
+) -> list[Extent]:
+    """How large each pack of a plan is."""
+    owner = owners or [0] * len(encoded)
+    found = []
+    before: tuple[int, ...] = ()
+    last = 0
+    for pack in packs:
+        nodes = tree = reach = kept = 0
+        farthest, shifts = pack[0], []
+        for place, i in enumerate(pack):
+            fed = encoded[i].ids[:-1]
+            shared = common(before, fed) if owner[i] == last else 0
+            if place == 0:
+                kept = nodes = tree = shared
+            tree = (tree if shared else 0) + len(fed) - shared
+            nodes += len(fed) - shared
+            shifts.append(nodes - len(fed))
+            if tree > reach:
+                reach, farthest = tree, i
+            before, last = fed, owner[i]
+        shift = max(shifts)
+        longest = max(fed_length(encoded[i]) for i in pack)
+        found.append(Extent(nodes, reach, shift, kept, longest, farthest, pack[shifts.index(shift)]))
+    return found
+
+
 def common(a: Sequence[int], b: Sequence[int]) -> int:
     """How many tokens two texts begin with alike."""
     most = min(len(a), len(b))

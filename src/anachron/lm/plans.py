@@ -11,6 +11,7 @@ from anachron.lm.packed import score_packs
 from anachron.lm.packing import distinct_prefixes, plan_packs, walk
 from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded
+from anachron.lm.windows import changing_length
 
 CPU_PACK, GPU_PACK = 512, 4096  # most tokens of a pack: on a CPU more gains nothing; on a GPU not measured yet
 LEAST_PACK = 128
@@ -42,22 +43,43 @@ def make_plan(
     model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, packed: bool,
     owners: Sequence[int] | None = None,
 ) -> Plan:  # fmt: skip
-    """A plan with batches of at most so many tokens.
+    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what `pack_tokens` says.
 
-    By default 4,096 padded ones, or what `pack_tokens` says; on a GPU halved until the largest batch fits into its
-    memory. owners: of each text, for packs.
+    owners: of each text, for packs.
     """
     on_gpu = input_device(model).type == "cuda"
     first = batch_tokens or (pack_tokens(model, GPU_PACK if on_gpu else CPU_PACK) if packed else Limits().tokens)
     limits = Limits(first, GPU_LOGITS if on_gpu else Limits().logits)
-    while True:
-        batches = (
-            plan_packs(encoded, vocabulary, limits, owners) if packed else plan_batches(encoded, vocabulary, limits)
-        )
-        plan = Plan(batches, packed, limits.tokens)
-        if batch_tokens or not on_gpu or _fits(model, encoded, plan):
-            return plan
-        limits = Limits(max(1, limits.tokens // 2), max(1, limits.logits // 2))
+    return _plan(model, encoded, vocabulary, limits, packed, owners)
+
+
+def fitting(
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, plan: Plan, owners: Sequence[int] | None = None
+) -> Plan:
+    """A plan whose largest batch fits into a GPU's memory, halved until it does; the plan itself elsewhere."""
+    logits = GPU_LOGITS
+    while input_device(model).type == "cuda" and not _fits(model, encoded, plan):
+        logits = max(1, logits // 2)
+        limits = Limits(max(1, plan.batch_tokens // 2), logits)
+        plan = _plan(model, encoded, vocabulary, limits, plan.packed, owners)
+    return plan
+
+
+def _plan(
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, limits: Limits, packed: bool, owners: Sequence[int] | None
+) -> Plan:
+    if packed:
+        return Plan(plan_packs(encoded, vocabulary, limits, owners), True, limits.tokens)
+    most = changing_length(model)  # a longer text in a batch would change the others
+    sides = [
+        [i for i, text in enumerate(encoded) if (most is None or fed_length(text) <= most) is short]
+        for short in (True, False)
+    ]
+    batches = [
+        [side[i] for i in batch]
+        for side in sides for batch in plan_batches([encoded[i] for i in side], vocabulary, limits)
+    ]  # fmt: skip
+    return Plan(batches, False, limits.tokens)
 
 
 def pack_tokens(model: Any, most: int) -> int:

@@ -1,74 +1,101 @@
-"""Whether a model gives the same scores for packs (`anachron.lm.packing`) as for padded batches: tried, not looked up.
+"""Whether a model gives the same scores for packs (`anachron.lm.packing`) as for padded batches.
 
-Some cannot be given a mask and positions (ALiBi, state spaces), some ignore them, and in some a token of a long
-text does not see all of it (sliding windows).
+Its configuration may say that it does not (`anachron.lm.windows`); else it is tried on the largest of what is to be
+computed. Some models cannot be given a mask and positions, some ignore them, and some go by places in the sequence,
+which are far from depths in a text only in large packs.
 """
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from anachron.errors import AnachronError
-from anachron.lm.batches import Limits, plan_batches
+from anachron.lm.batches import Limits, fed_length, plan_batches
 from anachron.lm.packed import score_packs
-from anachron.lm.packing import plan_packs
+from anachron.lm.packing import Extent, extents
 from anachron.lm.scoring import score_all
 from anachron.lm.spans import Encoded
+from anachron.lm.windows import unpackable
 
 log = logging.getLogger("anachron")
 
-SAMPLE_TOKENS = 512  # of the first pack
-COMPARED, ALONE = 8, 3  # texts scored in a padded batch too, and one at a time
+COMPARED, ALONE = 10, 3  # texts scored in a padded batch too, and one at a time
 TOLERANCE = 1e-4  # nats
+MEASURES = ("nodes", "reach", "shift", "kept", "longest")  # of `anachron.lm.packing.Extent`
+MOST_NOISE, MOST_HALF_NOISE = 1e-3, 0.5  # nats; more than that, in float32 or coarser, is no rounding but a fault
 # what models raise where they are given arguments that they do not know
 REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, AttributeError, AssertionError, AnachronError)
 
 
 @dataclass
 class PacksChecked:
-    """What is known of one model: the longest text that packs were tried with, and why they are not used."""
+    """What is known of one model: the most that packs were tried with, why they are not used, and what was told.
 
-    longest: int = 0
+    most: by the names in ``MEASURES``.
+    """
+
+    most: dict[str, int] = field(default_factory=dict)
     refusal: str | None = None
+    told: set[str] = field(default_factory=set)
 
-    def fit(self, model: Any, encoded: Sequence[Encoded], vocabulary: int) -> bool:
-        """Whether packs give the right scores; tried again where a text is longer than all before."""
-        longest = max(len(text.ids) for text in encoded)
-        if self.refusal is None and longest > self.longest:
-            self.refusal, self.longest = refusal(model, encoded, vocabulary), longest
-            if self.refusal is not None:
-                log.warning("%s; texts are scored in padded batches instead", self.refusal)
-        return self.refusal is None
+    def refuse(
+        self, model: Any, encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], owners: Sequence[int] | None = None
+    ) -> str | None:
+        """Why these packs are not to be computed, told once as a warning; None where they give the right scores.
+
+        They are tried again where one is larger in any measure than all that were tried.
+        """
+        sizes = extents(encoded, packs, owners)
+        most = {measure: max(getattr(size, measure) for size in sizes) for measure in MEASURES}
+        reason = self.refusal or unpackable(model, most["longest"], most["reach"])
+        if reason is None and any(value > self.most.get(measure, -1) for measure, value in most.items()):
+            reason = self.refusal = refusal(model, encoded, packs, sizes, owners)
+            self.most = {measure: max(value, self.most.get(measure, 0)) for measure, value in most.items()}
+        if reason is not None and reason not in self.told:
+            self.told.add(reason)
+            log.warning("%s; texts are scored in padded batches instead", reason)
+        return reason
 
 
-def refusal(model: Any, encoded: Sequence[Encoded], vocabulary: int) -> str | None:
-    """Why these texts are not to be scored in packs; ``None`` where they can be.
+def refusal(
+    model: Any, encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], sizes: Sequence[Extent],
+    owners: Sequence[int] | None = None,
+) -> str | None:  # fmt: skip
+    """Why these packs are not to be computed; ``None`` where a trial of them gives the right scores.
 
-    Scores the first 512 tokens of their tree, then a few more and the longest text, which go on from what was kept.
-    Differences of up to 1e-4 nats are allowed, and what the dtype and the company in a batch make anyway.
+    Scores the packs that are the most in one of the measures (mostly one pack is in all), and compares some of their
+    texts with padded batches: those that a model that goes by places in the sequence gets wrong first, and some
+    between. Differences of up to 1e-4 nats are allowed, and what the dtype and the company in a batch make anyway.
     """
     if model.get_output_embeddings() is None:
         return f"{type(model).__name__} has no output head that can be given a part of the rows"
-    limits = Limits(tokens=SAMPLE_TOKENS)
-    packs = plan_packs(encoded, vocabulary, limits)
-    longest = max(range(len(encoded)), key=lambda i: len(encoded[i].ids))
-    tried = [packs[0], [*(packs[1][:2] if len(packs) > 1 else []), longest]]
+    most = {measure: max(range(len(packs)), key=lambda k: getattr(sizes[k], measure)) for measure in MEASURES}
+    longest = max(range(len(encoded)), key=lambda i: fed_length(encoded[i]))
+    whole = sorted({most[measure] for measure in ("nodes", "reach", "shift")})
+    kept = packs[most["kept"]][:2]
+    tried: list[Sequence[int]] = [packs[max(0, most["kept"] - 1)][-1:], kept, [longest]]
+    for k in whole:  # behind the text before it, whose nodes it keeps
+        tried += [packs[k - 1][-1:], packs[k]] if k and k - 1 not in whole else [packs[k]]
     try:
-        packed = score_packs(model, encoded, tried)
+        packed = score_packs(model, encoded, tried, owners=owners)
     except REFUSALS as error:
         first = next(iter(str(error).splitlines()), "")
         return f"{type(model).__name__} cannot be given a mask and positions ({type(error).__name__}: {first})"
-    step = max(1, len(packs[0]) // (COMPARED - len(tried[1])))
-    compared = list(dict.fromkeys([*tried[1], *packs[0][::step]]))
+    ends = [sizes[most["reach"]].farthest, sizes[most["shift"]].most_shifted, longest, packs[most["nodes"]][-1], *kept]
+    largest = packs[most["nodes"]]
+    between = largest[:: max(1, len(largest) // COMPARED)]
+    compared = list(dict.fromkeys([*ends, *between]))[:COMPARED]
     texts = [encoded[i] for i in compared]
-    padded = score_all(model, texts, plan_batches(texts, vocabulary, limits))
+    padded = score_all(model, texts, plan_batches(texts, model.config.get_text_config().vocab_size, Limits()))
     alone = score_all(model, texts[:ALONE], [[i] for i in range(len(texts[:ALONE]))])
     noise = float(np.abs(alone - padded[:ALONE]).max())
+    eps = torch.finfo(model.dtype).eps
+    most_noise = MOST_NOISE if eps <= torch.finfo(torch.float32).eps else MOST_HALF_NOISE
     gap = float(np.abs(packed[compared] - padded).max())
-    if gap <= TOLERANCE + 8 * noise + 8 * torch.finfo(model.dtype).eps:
+    if gap <= TOLERANCE + min(8 * noise, most_noise) + 8 * eps:
         return None
     return f"the scores of {type(model).__name__} in packs differ by {gap:.2g} nats from those in padded batches"

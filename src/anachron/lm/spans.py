@@ -1,8 +1,9 @@
 """Where the answer's tokens are (paper 002, appendix D).
 
 The whole text is tokenised once. The answer is located by the characters where it was put, never by
-searching, and its tokens are the smallest run that covers those characters: a token that holds both the
-last character of the prompt and the first of the answer belongs to the answer.
+searching, and its tokens are the smallest run that covers those characters, and nothing else: a token that
+holds both the last character of the prompt and the first of the answer belongs to the answer, and a letter
+before an answer that begins with a combining mark does not, unless the tokenizer makes one of the two.
 """
 
 import unicodedata
@@ -66,14 +67,29 @@ def tokenise(
             padding=False,
             verbose=False,
         )
-        yield from zip(batch["input_ids"], batch["offset_mapping"], strict=True)
+        normalizer = tokenizer.backend_tokenizer.normalizer
+        for place, ids in enumerate(batch["input_ids"]):
+            yield ids, _with_composed(normalizer, texts[first + place], batch["offset_mapping"][place])
+
+
+def _with_composed(normalizer: Any, text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Offsets of tokens with all characters that a normalizer made one of: tokenizers gives the first of them alone."""
+    if normalizer is None or unicodedata.is_normalized("NFC", text):
+        return offsets
+    covered = {place for first, last in offsets for place in range(first, last)}
+    for place in range(1, len(text)):
+        before, behind = text[:place], text[: place + 1]
+        if place in covered or normalizer.normalize_str(behind).startswith(normalizer.normalize_str(before)):
+            continue
+        offsets = [(first, place + 1 if last == place else last) for first, last in offsets]
+    return offsets
 
 
 def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Encoded:
     """Keep a text's tokens up to the last one scored, and say which are scored."""
     targets: set[int] = set()
     for start, end in item.spans:
-        targets.update(covering_run(offsets, *whole_characters(item.text, start, end)))
+        targets.update(covering_run(offsets, start, end))
     if not targets:
         raise DataError(
             f"the answer {item.text[slice(*item.spans[0])]!r} has no token in {item.text!r}: the tokenizer drops it; "
@@ -85,13 +101,6 @@ def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
             "tokenizer that starts texts with a special token"
         )
     return Encoded(tuple(ids[: max(targets) + 1]), tuple(sorted(targets)))
-
-
-def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
-    """Widen a span to whole characters as readers see them: base and combining marks belong together."""
-    while 0 < start < len(text) and unicodedata.category(text[start]).startswith("M"):
-        start -= 1
-    return start, end
 
 
 def covering_run(offsets: Iterable[tuple[int, int]], start: int, end: int) -> range:

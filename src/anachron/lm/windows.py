@@ -1,0 +1,61 @@
+"""What a model's configuration says of texts that cannot be computed beside others, whatever a trial of them shows.
+
+In a pack (`anachron.lm.packing`) places in the sequence are not depths in a text, and the mask that says who sees whom
+replaces the model's own, windows included.
+"""
+
+from typing import Any
+
+# how many tokens see one another, by the names of transformers' configurations
+WINDOWS = ("sliding_window", "sliding_window_size", "attention_chunk_size")
+MASKED = {"full_attention", "sliding_attention", "chunked_attention"}  # layers in which a mask and positions say it all
+LOCAL = {"local", "lsh"}  # layers whose windows are counted in places of the sequence
+
+
+def unpackable(model: Any, longest: int, reach: int) -> str | None:
+    """Why texts of up to so many tokens are not to be given to a model as packs; None where nothing speaks against it.
+
+    reach: most places in the sequence from a text's first token to its last one. A window is no reason while all of a
+    text fits into it: what it would hide is then hidden by the pack's mask.
+    """
+    config, kind = model.config.get_text_config(), type(model).__name__
+    layers = set(getattr(config, "attention_layers", None) or getattr(config, "attn_layers", None) or ())
+    window = getattr(config, "window_size", 0)  # GPT-Neo's
+    if layers & LOCAL and reach > window:
+        return f"{kind} has local attention over {window} places of the sequence, which the mask of a pack cannot move"
+    if _has_alibi(config):
+        return f"{kind} takes distances from places in the sequence (ALiBi), not from positions"
+    others = set(getattr(config, "layer_types", None) or ()) - MASKED
+    if others:
+        return f"{kind} has layers of another kind than masked attention ({', '.join(sorted(others))})"
+    for name in WINDOWS:
+        window = getattr(config, name, None)
+        if isinstance(window, int) and 0 < window < longest:
+            return f"{kind} sees {window} tokens back ({name}), which the mask of a pack does not say, and texts are longer"
+    change = changing_length(model)
+    if change is not None and longest > change:
+        return f"{kind} has other positions in texts of more than {change} tokens (longrope)"
+    return None
+
+
+def _has_alibi(config: Any) -> bool:
+    """Bloom's configuration has no word for it; MPT keeps it with its other settings of attention."""
+    settings = getattr(config, "attn_config", None)
+    alibi = settings.get("alibi") if isinstance(settings, dict) else getattr(settings, "alibi", None)
+    named = getattr(config, "position_embedding_type", None) == "alibi"
+    return bool(alibi or named or getattr(config, "alibi", False)) or config.model_type == "bloom"
+
+
+def changing_length(model: Any) -> int | None:
+    """The number of tokens above which a model computes a whole batch with other positions, where there is one.
+
+    Of the kinds of rotary positions only ``longrope`` does, within the length that the model reads.
+    """
+    config = model.config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(own for own in rope.values() if isinstance(own, dict))]  # some have settings for each kind of layer
+    lengths = [
+        own.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
+        for own in kinds if own.get("rope_type") == "longrope"
+    ]  # fmt: skip
+    return min((length for length in lengths if length), default=None)
