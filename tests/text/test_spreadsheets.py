@@ -30,8 +30,7 @@ KEPT = ["Paris", "", " =1", "a=b", "'=1", "-0044", "-0044-03-15", "-3", "+1.5", 
 
 
 def test_only_what_a_spreadsheet_would_run_gets_an_apostrophe():
-    run = [text for text in RUN if text != "+44"]
-    assert harmless(pl.DataFrame({"x": run}))["x"].to_list() == [f"'{text}" for text in run]
+    assert harmless(pl.DataFrame({"x": RUN}))["x"].to_list() == [f"'{text}" for text in RUN]
     assert harmless(pl.DataFrame({"x": KEPT}))["x"].to_list() == KEPT
     table = pl.DataFrame({"number": [-1.5, None], "text": ["=1", None], "list": [["=1"], []]})
     found = harmless(table)

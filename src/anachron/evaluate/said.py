@@ -44,8 +44,8 @@ def plain_words(text: str) -> tuple[str, ...]:
 def says(text: str, names: Iterable[str]) -> int:
     """How many letters of a text the longest of the names takes that it begins with; 0 where it begins with none.
 
-    A name is the first whole words of the text, articles on either side not counted. A name that is nothing but articles
-    stands behind no words but these, and so does one without any letter ("÷", "!!!"), sign by sign.
+    A name is the first whole words of the text, articles on either side not counted. A name that is nothing but
+    articles stands behind no words but these, and so does one without any letter ("÷", "!!!"), sign by sign.
     """
     words = plain_words(text)
     return max((_length(words, plain_words(name)) or _length_of_signs(text, name) for name in names), default=0)

@@ -42,8 +42,8 @@ class Written:
 def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, command: str = "metrics") -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
-    ``NAME.parquet`` and ``NAME.csv`` (its texts made harmless for spreadsheets), and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print. Those that
-    an earlier study left in the folder are removed.
+    ``NAME.parquet`` and ``NAME.csv`` (see `anachron.text.spreadsheets`), and ``markdown/NAME.md`` and
+    ``latex/NAME.tex`` of tables for print. Those that an earlier study left in the folder are removed.
     """
     tables, left_out = make_tables(study)
     notes = study_notes(study)
