@@ -1,9 +1,18 @@
-"""What many tests need, built once for each worker."""
+"""What many tests need, built once for each worker, and how hypothesis draws its examples.
+
+``quick``: the same examples in every run, so that a failure is a change of the code. ``full``, of the long run: other
+examples each time; a failure prints the line that repeats it.
+"""
 
 import polars as pl
 import pytest
+from hypothesis import settings
 
 from anachron.data.loaders import Dataset, load_dataset
+
+settings.register_profile("quick", derandomize=True, deadline=None, database=None)
+settings.register_profile("full", max_examples=400, deadline=None, database=None, print_blob=True)
+settings.load_profile("quick")  # another: pytest --hypothesis-profile full
 
 
 @pytest.fixture(scope="session")

@@ -274,6 +274,10 @@ Made from the code by `make docs`; do not edit.
 for print as `markdown/NAME.md` and `latex/NAME.tex` (booktabs). What a table needs and does not find is said, and
 recorded in `manifest.json`. Tables with a row for each fact are written as data only.
 
+In these CSV files, in those of `evaluate` and in the sample of `verbalize`, an apostrophe stands before a text that a
+spreadsheet would run as a formula: one that begins with `=`, `+`, `-` or `@` and is no number or date. Parquet files
+hold every label as it is, and so do data sets in any format (`datasets`, `build`, `export`).
+
 The most robust models are the first five (`--top`) of each format by global R, then W, without a prefix; with a prefix
 the same models are taken. Rows called `pooled` in `transfer` and `far_errors`, those called `top`, and `agreement` are
 over these; `pooled` in `alpha` is over all models. Sources: 002 is the TimeStress paper, 001

@@ -5,7 +5,6 @@ transformers.
 """
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from anachron.lm.model import LanguageModel
     from anachron.probe.metrics import fact_metrics, summarise
     from anachron.probe.run import ProbeSettings, run_probe
-
-__version__ = _version("anachron")
 
 _HOMES = {  # name -> its module, and after a colon what it is called there
     "AnachronError": "errors",
@@ -108,6 +105,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("anachron")
     if name not in _HOMES:
         raise AttributeError(f"module 'anachron' has no attribute {name!r}")
     home, _, own = _HOMES[name].partition(":")

@@ -113,22 +113,26 @@ def _begin_worker() -> None:
 
 
 @contextmanager
-def connected(ray: str | None, workers: int | None = None) -> Iterator[None]:
-    """Keep one connection to Ray for all calls inside; without ``ray`` this does nothing."""
+def connected(ray: str | None, workers: int | None = None, *, without: str | None = None) -> Iterator[None]:
+    """Keep one connection to Ray for all calls inside; without ``ray`` this does nothing.
+
+    without: what to say that needs Ray, and what can be done where it is not installed.
+    """
     if ray is None:
         yield
         return
-    with _connected(ray, workers):
+    with _connected(ray, workers, without):
         yield
 
 
 @contextmanager
-def _connected(address: str, workers: int | None) -> Iterator[Any]:
+def _connected(address: str, workers: int | None, without: str | None = None) -> Iterator[Any]:
     """Ray, connected; the connection ends here unless somebody else had made it."""
     try:
         import ray
     except ImportError as error:
-        raise ConfigError(f"--ray {address} needs Ray: pip install 'anachron[ray]', or use --workers N") from error
+        advice = without or f"--ray {address} needs Ray: pip install 'anachron[ray]', or give --workers N alone"
+        raise ConfigError(advice) from error
     ours = not ray.is_initialized()
     if ours:
         _check_reachable(address)

@@ -11,6 +11,7 @@ from anachron.cluster import connected, dead, error_of, worker_count
 from anachron.errors import ConfigError
 
 Key = TypeVar("Key")
+NO_RAY = "replicas of a model need Ray: pip install 'anachron[ray]', or leave out --workers, --ray, --gpus-per-replica"
 LOSSES = 3  # workers that one task may cost before it is given up
 
 
@@ -29,7 +30,7 @@ class Crew:
             worker_count(size)
         self._arguments = dict(arguments)
         self._stack = ExitStack()
-        self._stack.enter_context(connected(address, size))
+        self._stack.enter_context(connected(address, size, without=NO_RAY))
         import ray
 
         self._ray = ray

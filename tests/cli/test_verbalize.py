@@ -189,7 +189,7 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(facts: Path, tmp_pat
     def hangs_after_four(request: dict, number: int) -> Reply:
         return good_answer(request) if number < 4 else Reply(hang=True)
 
-    words = [sys.executable, "-m", "anachron.cli.main", "verbalize", str(facts), "--out", str(out)]
+    words = [sys.executable, "-m", "anachron.cli.entry", "verbalize", str(facts), "--out", str(out)]
     with serving(hangs_after_four) as server:
         options = map(str, by_model(server.url, "--concurrency", 1, "--timeout", 60))
         process = subprocess.Popen([*words, *options], stderr=subprocess.DEVNULL)
@@ -211,7 +211,7 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(facts: Path, tmp_pat
 
 
 def test_ctrl_c_waits_for_no_new_tries(facts: Path, tmp_path: Path):
-    words = ["-m", "anachron.cli.main", "verbalize", facts, "--out", tmp_path / "q.parquet"]
+    words = ["-m", "anachron.cli.entry", "verbalize", facts, "--out", tmp_path / "q.parquet"]
     with serving(lambda r, n: Reply(hang=True)) as server:
         options = by_model(server.url, "--timeout", 0.5, "--tries", 1000, "--pause", 1)
         process = subprocess.Popen([sys.executable, *map(str, [*words, *options])], stderr=subprocess.DEVNULL)

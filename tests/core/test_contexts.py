@@ -80,7 +80,6 @@ def test_positions_are_the_doubles_of_numpy_arange():
 
 
 @pytest.mark.parametrize("boundaries", CONVENTIONS)
-@settings(deadline=None)
 @given(period=periods(), until=st.sampled_from([2020, 1000, 9999]))
 # -5 + 0.05 * i and exact fractions give 2023 or 2024, 2107 or 2108 the other way round:
 @example(period=Period("1953-03-30", "1975-01-06"), until=9999)
@@ -92,7 +91,6 @@ def test_years_are_those_of_numpy(period, until, boundaries):
 
 
 @pytest.mark.parametrize("boundaries", CONVENTIONS)
-@settings(deadline=None)
 @given(period=periods(), seed=st.integers(0, 99), until=st.sampled_from([2020, 1500, 2100]))
 def test_invariants_of_the_sampler(period, seed, until, boundaries):
     found = sample_contexts(period, boundaries=boundaries, seed=seed, fact_id="f", until=until)
@@ -119,7 +117,7 @@ def test_invariants_of_the_sampler(period, seed, until, boundaries):
 
 
 @given(period=periods())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_each_granularity_begins_with_the_statement_without_a_date(period):
     found = sample_contexts(period)
     assert [(c.granularity, c.alpha) for c in found if c.time is None] == [(g, None) for g in GRANULARITIES]
@@ -250,7 +248,6 @@ def day_periods(draw):
     return Period(start.isoformat(), (start + dt.timedelta(length)).isoformat())
 
 
-@settings(deadline=None)
 @given(day_periods(), st.sampled_from([2020, 2400]))
 def test_robustness_2025_takes_the_dates_of_the_sampled_days(period, until):
     found = sample_contexts(period, sampling=OLD, until=until)
@@ -261,7 +258,6 @@ def test_robustness_2025_takes_the_dates_of_the_sampled_days(period, until):
     assert all(c.status == period.status(c.time) and c.alpha == period.alpha(c.time) for c in dated(found))
 
 
-@settings(deadline=None)
 @given(day_periods())
 def test_robustness_2025_counts(period):
     found = sample_contexts(period, sampling=OLD, until=2400)

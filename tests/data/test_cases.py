@@ -444,7 +444,7 @@ RECORDS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=st.lists(RECORDS, min_size=1, max_size=4))
 def test_any_labels_and_numbers_come_back_from_any_file(tmp_path, records):
     for number, record in enumerate(records):
@@ -690,7 +690,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(list(MAKERS)), junk=JUNK, data=st.data())
 def test_any_value_in_any_place_is_read_or_refused_in_words(load, kind, junk, data):
     record = MAKERS[kind]()

@@ -249,7 +249,7 @@ def logits(lm: LanguageModel, edit: Edit) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(order=st.permutations(range(4)), count=st.integers(1, 4), place=st.integers(0, 3))
 def test_an_edit_taken_out_of_a_sum_was_never_made(method: str, order: list[int], count: int, place: int):
     """All edits were made on the clean model, so a sum of them is the same in any company."""

@@ -103,7 +103,7 @@ def exact_scores(lm: LanguageModel, edits: Sequence[Edit]) -> tuple[list[np.ndar
     return wanted, found
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.sampled_from(["1", "2", "dense", ""]), st.integers(0, 3)), min_size=1, max_size=6))
 def test_any_company_and_any_batches(held: list[tuple[str, int]]):
     lm = _gpt2()

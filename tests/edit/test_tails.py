@@ -61,7 +61,7 @@ def test_shifted_tails_are_shifted_texts(family: str):
             assert torch.allclose(logits, wanted, rtol=0, atol=exact * float(wanted.abs().max()))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=5), st.integers(0, 10**6))
 def test_texts_of_any_length_with_a_subject_anywhere(shapes: list[tuple[int, int]], seed: int):
     lm = _gpt2()

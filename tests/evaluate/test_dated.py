@@ -92,7 +92,7 @@ def days_of_windows(changed, old_start, end, until):
     return {"past": past, "present": present}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.tuples(dates, dates, dates).map(sorted),
     st.tuples(*[st.sampled_from(GRANULARITIES)] * 3),

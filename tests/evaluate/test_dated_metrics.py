@@ -73,7 +73,7 @@ ROWS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ROWS, ROWS)
 def test_every_metric_against_loops(first, second):
     clean = {}
@@ -148,7 +148,7 @@ def neighbour(number, distance, before=0.5, after=0.5, case_id="1", method="ROME
 KINDS = ("nearest", "random")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -50,6 +50,11 @@ from edit_models import make_edit_lm
         ("北京是中国的首都", "北京"),
         ("गांधी ने", "गांधी"),
         (" An", "An"),  # nothing but an article is a name all the same
+        (" The, A", "A"),
+        (" the The The were", "The The"),
+        (" ÷", "÷"),
+        (' the "÷" of', "÷"),
+        (" !!!, a band", "!!!"),
         (" Έλλάδα", "ελλαδα"),
     ],
 )
@@ -70,6 +75,12 @@ def test_a_text_that_begins_with_a_name(text: str, name: str):
         (" !?", "Paris"),
         (" Paris", "!?"),
         (" the", "Paris"),
+        (" the Paris", "A"),
+        (" The", "The The"),
+        (" another", "An"),
+        (" the album ÷", "÷"),
+        (" !!!!", "!!!"),
+        (" +44", "+"),
         ("गांधीनगर", "गांधी"),
         ("गांधी", "गांध"),  # its last letter would lose its vowel
         (" Pari\u0301s", "Pari s"),
@@ -94,6 +105,12 @@ def test_articles_and_punctuation_around_a_name_change_nothing(words: list[str],
     if not plain_words(name)[-1][-1].isdecimal() or not behind.startswith("."):
         assert says(f"{front}{name}{behind}", [name]) > 0
     assert says(f"{front}{name.upper()}", [name.upper()]) > 0
+
+
+@given(st.text("÷+=!?*", min_size=1, max_size=4), st.sampled_from([" ", "\n", " the ", ' "', " (", " A, "]))
+def test_a_name_without_letters_is_found_sign_by_sign(name: str, front: str):
+    assert says(f"{front}{name}, which", [name]) > 0
+    assert says(f"{front}{name}{name[-1]}", [name]) == says(f"{front}Paris {name}", [name]) == 0
 
 
 @given(st.text(max_size=20))

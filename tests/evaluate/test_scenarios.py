@@ -245,7 +245,7 @@ def by_loop(scenario: str, table: list[dict[str, Any]], side: str) -> dict[str, 
     return means | {name: prompts[0][name] for name in PARTS}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(runs())
 def test_metrics_of_groups_against_loops(run):
     table, updates = run

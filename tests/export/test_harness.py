@@ -67,7 +67,7 @@ def tables(draw):
 
 
 @given(tables())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_facts_have_the_metrics_of_this_package(rows):
     expected = ours(rows) if rows else {}
     found = harness.fact_metrics(counted(rows))

@@ -101,7 +101,7 @@ def tries(draw: st.DrawFn, longest_shared: int = 12) -> list[Encoded]:
     return texts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)), st.sampled_from((1, 15, 640)))
 def test_packs_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str, head_rows: int):
     with pytest.MonkeyPatch.context() as patch:
@@ -176,7 +176,7 @@ def test_what_a_pack_sees_are_ancestors(texts: list[Encoded], tokens: int):
         before = prefixes
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(tries(), st.lists(st.integers(0, 2), min_size=10, max_size=10), st.integers(1, 60))
 def test_texts_of_different_owners_share_nothing(texts: list[Encoded], owners: list[int], tokens: int):
     model, owners = MODELS["llama"], owners[: len(texts)]

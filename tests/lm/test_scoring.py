@@ -261,7 +261,7 @@ def reference() -> dict[tuple[str, str, str | None], float]:
     return dict(zip(PAIRS, lm.log_probs(PAIRS, **ONE_BY_ONE), strict=True))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(PAIRS), min_size=1, max_size=12),
     st.integers(1, 400),

@@ -12,7 +12,7 @@ from math import isfinite
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
@@ -72,7 +72,6 @@ def data(study, written):
     return page_data(study, written, [])
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-LARGEST, LARGEST)), st.booleans())
 def test_packed_numbers_come_back(values, differences):
     assert unpacked(pack(np.array(values, np.int64), differences=differences)) == values

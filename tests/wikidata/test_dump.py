@@ -58,7 +58,7 @@ texts = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     text=texts,
     ending=st.sampled_from([".json", ".gz", ".bz2", ".zst"]),
@@ -75,7 +75,7 @@ def test_ranges_give_each_line_once_in_order(tmp_path_factory, text, ending, lev
     assert read_all(dump, workers) == plain_lines(text)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 99), level=st.integers(1, 3), parts=st.integers(1, 30), threads=st.integers(1, 3))
 def test_bz2_of_many_blocks_equals_the_module(tmp_path_factory, seed, level, parts, threads):
     source = random.Random(seed)

@@ -454,7 +454,7 @@ some_claims = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     claims=st.lists(some_claims, max_size=8),
     labels=st.dictionaries(st.sampled_from(["en", "mul", "fr"]), st.text("xyz", max_size=3)),

@@ -160,7 +160,7 @@ def test_of_two_equally_near_the_older_and_the_folder_before_the_item(server, fi
     assert find("2020-01-02").date == "2020-01-01"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 60), max_size=8, unique=True),
     st.lists(st.integers(0, 60), max_size=8, unique=True),

@@ -1,4 +1,4 @@
-"""Entry point of ``anachron``: its commands, and how errors become one line and an exit code.
+"""The commands of ``anachron``, and how errors become one line and an exit code.
 
 0 done, 1 the work failed, 2 wrong use, 130 interrupted. Results go to stdout or ``--out``, words for people
 to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
@@ -6,6 +6,7 @@ to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 
 import os
 import sys
+from io import StringIO
 from typing import Any
 
 import typer
@@ -28,8 +29,10 @@ from anachron.cli import (
     wikidata_explain,
     wikidata_fetch,
 )
+from anachron.cli.output import visible
 from anachron.errors import AnachronError, ConfigError
 
+INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
 
 app = typer.Typer(
@@ -68,40 +71,52 @@ for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
 
 
-def run(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in argv
-    argv = [word for word in argv if word != "--debug"]
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    sys.exit(_code(argv, debug))
+def execute(argv: list[str]) -> int:
+    """Run a command line and return its code. Raises `KeyboardInterrupt` for Ctrl-C."""
+    code = _code([word for word in argv if word != "--debug"], debug="--debug" in argv)
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # a reader that has gone, as head does, is no news; a full disk is
+        _drop_stdout()
+        if code == 0 and not isinstance(error, BrokenPipeError):
+            _say(f"error: what was to be printed is lost: {error.strerror or error}; give stdout another place")
+        return code or 1
+    return code
 
 
 def _code(argv: list[str], debug: bool) -> int:
     try:
-        return int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
+        code = int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt  # which typer answers by this code and no word
+        return code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except USAGE_ERROR as error:
-        error.show()
+        words = StringIO()
+        error.show(words)
+        _say(words.getvalue().rstrip("\n"))
         return int(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
-        return 130
     except AnachronError as error:
         if debug:
             raise
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        _say(f"error: {' '.join(str(error).split())}")
         return 2 if isinstance(error, ConfigError) else 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return 1
     except Exception as error:  # a bug, or an input nobody thought of: say so in one line, and how to see more
         if debug:
             raise
         reason = " ".join(str(error).split())
-        print(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)", file=sys.stderr)
+        _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
         return 1
 
 
-if __name__ == "__main__":
-    run()
+def _say(words: str) -> None:
+    print(visible(words), file=sys.stderr)
+
+
+def _drop_stdout() -> None:
+    """Send what is still to be written nowhere: Python would complain of it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

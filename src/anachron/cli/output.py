@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -18,15 +18,42 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
+from rich.text import Text
+
+# What a terminal obeys instead of showing it: control characters but for the end of a line and the tabulator, and the
+# signs that turn the direction of writing round, with which a label could change the order of the numbers beside it.
+_OBEYED = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_SHOWN = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _OBEYED if chr(code) not in "\n\t"}
+_IN_JSON = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+def visible(text: str) -> str:
+    """A text of any origin with the characters that a terminal would obey written as escapes, such as ``\\x1b``."""
+    return text.translate(_SHOWN)
+
+
+class SafeConsole(Console):
+    """A console that obeys its own colours and lines alone, never what labels, names or errors hold."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, emoji=False, **options)  # of "at 12:100:30" emoji would make another text
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)  # before the layout, which counts what will be shown
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def stderr() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return SafeConsole(stderr=True, soft_wrap=True)
 
 
 def stdout() -> Console:
     """Results for people. Without a terminal they are not squeezed into eighty columns."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 130)
+    return SafeConsole(width=None if sys.stdout.isatty() else 130)
 
 
 def say(message: str) -> None:
@@ -39,7 +66,8 @@ def warn(message: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print JSON; a number that is none or infinite, for which JSON has no word, is null."""
-    print(json.dumps(_finite(value), ensure_ascii=False, indent=2, allow_nan=False))
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(_finite(value), ensure_ascii=ascii_only, indent=2, allow_nan=False).translate(_IN_JSON))
 
 
 def _finite(value: Any) -> Any:
@@ -69,7 +97,7 @@ def progress_bar(title: str, unit: str = "items") -> Iterator[Callable[..., None
         yield lambda done, total, note="": None
         return
     amount: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task(title, total=None)
         last = [0.0]

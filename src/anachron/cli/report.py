@@ -18,7 +18,7 @@ from anachron.cli.options import (
     Sources,
     Top,
 )
-from anachron.cli.output import print_json, say
+from anachron.cli.output import print_json, say, stdout
 
 PAGE = "index.html"
 
@@ -73,7 +73,7 @@ def report(
     for reason in not_drawn.values():
         say(reason)
     say(f"{len(written.tables)} tables written to {out / 'tables'}, figures to {out / 'figures'}")
-    print(f"page: {page}")
+    stdout().print(f"page: {page}", markup=False, soft_wrap=True)
 
 
 def write_page(study: Any, written: Any, sources: list[Any], page: Path) -> None:

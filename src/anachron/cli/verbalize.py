@@ -232,13 +232,14 @@ def ask_model(
 def _sample(questions: Path, size: int | None, sample_out: Path | None, seed: int) -> None:
     from anachron.io import write_table
     from anachron.text.question_tables import draw_sample
+    from anachron.text.spreadsheets import harmless
 
     assert size is not None and sample_out is not None
     table = _questions(questions)
     if not table.height:
         return
     drawn = draw_sample(table, size, seed)
-    write_table(sample_out, drawn)
+    write_table(sample_out, harmless(drawn))  # it is filled in in a spreadsheet
     fewer = "" if drawn.height == size else f" (there are no more than {drawn.height})"
     say(f"{drawn.height:,} questions to judge written to {sample_out}{fewer}: fill in yes or no in the column good")
 

@@ -153,7 +153,7 @@ class SecondMoment:
         return self.folder / f"{self.module or 'matrix'}.{kind}-{self.fingerprint[:16]}.safetensors"
 
     def _kept(self, kind: str, compute: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """Read from the folder what was computed of this very matrix, or compute and write it."""
+        """What the folder holds of this very matrix, computed and written first where it is not there."""
         path = self._path(kind)
         if path is None:
             return compute()
@@ -165,7 +165,7 @@ class SecondMoment:
         made = compute()
         about = {"matrix": self.fingerprint, "module": self.module, "of": self.manifest, "regularise": self.regularise}
         write_tensors(path, made, about)
-        return made
+        return read_tensors(path)[0]  # as later calls do: where numbers lie in memory decides the last digit of a solve
 
     def _deficient(self, rank: str) -> DataError:
         read = f"{self.tokens:,} tokens were read" if self.tokens else "how many tokens were read is not known"

@@ -5,6 +5,7 @@ without capital letters, accents, punctuation and articles, as answers are in qu
 words. Hyphens, apostrophes and full stops in words vanish (``U.S.``, ``O'Neal``), other punctuation parts words.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -43,20 +44,42 @@ def plain_words(text: str) -> tuple[str, ...]:
 def says(text: str, names: Iterable[str]) -> int:
     """How many letters of a text the longest of the names takes that it begins with; 0 where it begins with none.
 
-    A name is the first whole words of the text, articles on either side not counted (but for one that is nothing else).
+    A name is the first whole words of the text, articles on either side not counted. A name that is nothing but
+    articles stands behind no words but these, and so does one without any letter ("÷", "!!!"), sign by sign.
     """
-    return max((_length(plain_words(text), plain_words(name)) for name in names), default=0)
+    words = plain_words(text)
+    return max((_length(words, plain_words(name)) or _length_of_signs(text, name) for name in names), default=0)
 
 
 def _length(text: tuple[str, ...], name: tuple[str, ...]) -> int:
-    bare = tuple(word for word in name if word not in ARTICLES)
+    bare, rest = (tuple(word for word in words if word not in ARTICLES) for words in (name, text))
     if bare:
-        text, name = tuple(word for word in text if word not in ARTICLES), bare
+        return _length_at_start(rest, bare)
+    first = next((place for place, word in enumerate(text) if word not in ARTICLES), len(text))
+    return max(_length_at_start(text[place:], name) for place in range(first + 1))
+
+
+def _length_at_start(text: tuple[str, ...], name: tuple[str, ...]) -> int:
     said, wanted = " ".join(text), " ".join(name)
     behind = said[len(wanted) : len(wanted) + 1]
     if not wanted or not said.startswith(wanted) or behind == "." or goes_on(wanted[-1], behind):  # "3" is not "3.5"
         return 0
     return len(wanted)
+
+
+def _length_of_signs(text: str, name: str) -> int:
+    """The same for a name that has no words; 0 for one that has."""
+    said, wanted = (" ".join(unicodedata.normalize("NFKC", t).casefold().split()) for t in (text, name))
+    if not wanted or plain_words(wanted):
+        return 0
+    for place in (found.start() for found in re.finditer(f"(?={re.escape(wanted)})", said)):
+        before, behind = said[:place], said[place + len(wanted) :]
+        more = (
+            before.endswith(wanted[0]) or behind.startswith(wanted[-1]) or behind[:1].isalnum()
+        )  # not "++", nor "+44"
+        if not more and ARTICLES.issuperset(plain_words(before)):
+            return len(wanted)
+    return 0
 
 
 def names_of(case: EditCase, decision: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from anachron.evaluate.results import REPLACEMENT, UNEDITED
 from anachron.io import write_bytes, write_table
 from anachron.report.outputs import latex_table
 from anachron.text.markdown import markdown_table
+from anachron.text.spreadsheets import harmless
 
 Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, factor, decimals
 
@@ -250,7 +251,7 @@ def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> Non
     """
     _check(summary, layout)
     write_table(out / f"{layout.name}.parquet", summary)
-    write_table(out / f"{layout.name}.csv", summary)
+    write_table(out / f"{layout.name}.csv", harmless(summary))
     write_bytes(out / "markdown" / f"{layout.name}.md", edits_markdown(summary, layout).encode())
     write_bytes(out / "latex" / f"{layout.name}.tex", edits_latex(summary, layout).encode())
 

@@ -12,6 +12,7 @@ from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
 from anachron.probe.metrics import GLOBAL, RUN_KEYS, without_matches
 from anachron.probe.study import Study
 from anachron.text.markdown import markdown_table
+from anachron.text.spreadsheets import harmless
 
 PRINTED_ROWS = 1000
 
@@ -41,8 +42,8 @@ class Written:
 def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, command: str = "metrics") -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
-    ``NAME.parquet`` and ``NAME.csv``, and ``markdown/NAME.md`` and ``latex/NAME.tex`` of tables for print. Those that
-    an earlier study left in the folder are removed.
+    ``NAME.parquet`` and ``NAME.csv`` (see `anachron.text.spreadsheets`), and ``markdown/NAME.md`` and
+    ``latex/NAME.tex`` of tables for print. Those that an earlier study left in the folder are removed.
     """
     tables, left_out = make_tables(study)
     notes = study_notes(study)
@@ -75,7 +76,7 @@ def _remove(name: str, out: Path) -> None:
 
 def _write(analysis: Analysis, table: pl.DataFrame, out: Path) -> None:
     write_table(out / f"{analysis.name}.parquet", table)
-    write_table(out / f"{analysis.name}.csv", table)
+    write_table(out / f"{analysis.name}.csv", harmless(table))
     if not analysis.large and table.height <= PRINTED_ROWS:
         write_bytes(out / "markdown" / f"{analysis.name}.md", markdown(analysis, table).encode())
         write_bytes(out / "latex" / f"{analysis.name}.tex", latex(analysis, table).encode())

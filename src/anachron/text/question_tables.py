@@ -8,6 +8,7 @@ import polars as pl
 
 from anachron.errors import DataError
 from anachron.text.json_answers import by_frequency
+from anachron.text.spreadsheets import harmless
 from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, FactToWord, Failed, Outcome, Verbalised, fact_to_word
 
 NUMBERS: dict[str, type[pl.DataType]] = {
@@ -121,6 +122,7 @@ def read_judged(sample: pl.DataFrame, questions: pl.DataFrame, name: str) -> Jud
             raise DataError(f"{which}: no column {', '.join(missing)}; judge a file that --sample-out wrote, as it is")
     if not sample.height:
         raise DataError(f"{name}: no question was judged")
+    sample, questions = harmless(sample), harmless(questions)  # the sample was written so, but may come from elsewhere
     known = dict(zip(questions["fact_id"].cast(pl.String), questions["question"], strict=True))
     seen: set[str] = set()
     good = 0

@@ -15,10 +15,10 @@ function parseCsv(text) {
   return rows;
 }
 
-/** A number as a reader wants it, anything else as it is. */
+/** A number as a reader wants it, anything else as it is, without the apostrophe that guards a CSV against formulas. */
 function readable(text, numeric) {
   if (text === "" || text === "NaN") return "–";
-  if (!numeric || /^-?\d+$/.test(text)) return text;
+  if (!numeric || /^-?\d+$/.test(text)) return text.replace(/^'(?=[=+\-@＝＋－＠\t\r])/, "");
   const number = Number(text);
   return Math.abs(number) >= 1e6 || (number && Math.abs(number) < 1e-3) ? number.toExponential(2) : String(Number(number.toFixed(4)));
 }

@@ -17,6 +17,7 @@ from anachron.report.page.charts import CHARTS, views_of
 from anachron.report.page.contexts import pack_contexts
 from anachron.report.page.pack import deflate
 from anachron.report.page.traces import LEVELS, Looks, numbers
+from anachron.text.spreadsheets import harmless
 
 SHOWN_APART = frozenset({"facts", "timelines"})  # the page has a table of facts and timelines of its own
 
@@ -150,7 +151,10 @@ def analyses(written: Written, looks: Looks) -> list[Json]:
             entry |= {"rows": table.height, "columns": table.columns, "apart": analysis.name in SHOWN_APART}
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
             entry |= {"note": CHARTS[analysis.name].note if analysis.name in CHARTS else ""}
-            entry |= {"views": views_of(analysis.name, table, looks), "csv": deflate(table.write_csv().encode())}
+            entry |= {
+                "views": views_of(analysis.name, table, looks),
+                "csv": deflate(harmless(table).write_csv().encode()),
+            }
             found.append(entry)
     return found
 

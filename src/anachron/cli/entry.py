@@ -1,0 +1,41 @@
+"""The program ``anachron``: its streams, and what Ctrl-C says, also while everything else is still being imported."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        open_streams()
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+        from anachron.cli.main import execute
+
+        code = execute(argv)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever cannot wait for the end of the process presses it again
+        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        code = 130
+    sys.exit(code)
+
+
+def open_streams() -> None:
+    """Make stdout and stderr streams that take every text.
+
+    A character that the terminal's encoding lacks is written as an escape, so that no work ends in an encoding error.
+    A stream that was closed before the start (``>&-``) takes what comes and drops it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # in this order each takes the number that is free, which no other file may get
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    run()
