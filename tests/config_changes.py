@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import transformers
 
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 from tiny import VOCABULARY, make_tokenizer
 

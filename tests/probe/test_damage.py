@@ -12,7 +12,8 @@ from anachron.data.loaders import Dataset
 from anachron.errors import AnachronError, BackendError, DataError
 from anachron.folders import RunFolder
 from anachron.io import write_json
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.probe import run as run_module
 from anachron.probe.noise import COARSE_BOUND, FINE_BOUND, batches_of, bounds, check_noise, sampled

@@ -16,7 +16,8 @@ from anachron.evaluate.judge import Judging
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.folders import RunFolder
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
 from anachron.probe.runs import read_runs

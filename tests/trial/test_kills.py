@@ -19,7 +19,7 @@ from anachron.evaluate import grown
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.lm.model import load_model
+from anachron.lm.loading import load_model
 from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
 

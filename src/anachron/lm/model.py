@@ -162,13 +162,14 @@ class LanguageModel:
         self-check say that it takes them; else padded batches, and a warning where it does not. owners: texts of
         different ones share no prefix.
         """
-        given: Any = (self.model, encoded, self.vocabulary)
-        packed = packing and worth_packing(encoded, self.vocabulary, owners)
-        plan = make_plan(*given, batch_tokens, packed=packed, owners=owners)
-        refusal = self.packs.refuse(self.model, encoded, plan.batches, owners) if packed else None
+        model, vocabulary = self.model, self.vocabulary
+        packed = packing and worth_packing(encoded, vocabulary, owners)
+        plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=packed, owners=owners)
+        refusal = self.packs.refuse(model, encoded, plan.batches, owners) if packed else None
         if refusal is not None:
-            plan = make_plan(*given, batch_tokens, packed=False)
-        return replace(plan if batch_tokens else fitting(*given, plan, owners), refusal=refusal)
+            plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=False)
+        plan = plan if batch_tokens else fitting(model, encoded, vocabulary, plan, owners)
+        return replace(plan, refusal=refusal)
 
     def fingerprint(self, weights: str | None = None) -> str:
         """SHA-256 over all that makes it the model that it is: weights, configuration, adapters and code.
