@@ -36,7 +36,7 @@ class Filling:
 
     kind: the model's class. expected: names of all its tensors. missing: those that the checkpoint lacks, but for tied
     and computed ones. unexpected: names in the checkpoint that are not of the model. shapes: (in the checkpoint, in the
-    model) of those that differ. saved_as: classes that the configuration names. head: name of the output head, a module.
+    model) of those that differ. saved_as: classes that the configuration names. head: the output head's name.
     extra_layers: how many layers for the prediction of further tokens the configuration puts behind its own.
     """
 
@@ -85,7 +85,9 @@ def _meaning(filling: Filling, missing: list[str], strange: list[str]) -> str:
     if others:
         return f"config.json says that it was saved as {others[0]}; give a checkpoint of {filling.kind}"
     if beyond := _layer_beyond(strange, _prefixes(filling.expected)):
-        return f"it holds {beyond[0]}, but config.json asks for {beyond[1]} layers; give the config.json of these weights"
+        return (
+            f"it holds {beyond[0]}, but config.json asks for {beyond[1]} layers; give the config.json of these weights"
+        )
     if missing and not strange and all(name.rpartition(".")[0] == filling.head for name in missing):
         return (
             "it was saved without its output head, as base models are, and config.json does not tie that to the "

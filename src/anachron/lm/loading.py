@@ -171,7 +171,9 @@ def _check_filled(model: Any, name: str, info: Mapping[str, Any]) -> None:
     if wrong := fault(filling):
         raise ModelError(f"{name}: the checkpoint does not fit {filling.kind}: {wrong}")
     if info.get("error_msgs"):
-        raise ModelError(f"{name}: the checkpoint does not fit {filling.kind}: {' '.join(str(info['error_msgs'][0]).split())}")
+        raise ModelError(
+            f"{name}: the checkpoint does not fit {filling.kind}: {' '.join(str(info['error_msgs'][0]).split())}"
+        )
     if besides := harmless(filling):
         shown = ", ".join(besides[:SHOWN]) + (", ..." if len(besides) > SHOWN else "")
         log.warning("%s: %d tensors that scores of text do not need are left out (%s)", name, len(besides), shown)
