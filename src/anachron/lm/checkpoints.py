@@ -62,12 +62,12 @@ def fault(filling: Filling) -> str | None:
     missing, total = sorted(filling.missing), len(filling.expected)
     found = []
     if missing:
-        found.append(f"{len(missing)} of its {total} tensors are missing ({_some(missing)})")
+        found.append(f"{len(missing)} of its {total} tensors are missing ({some(missing)})")
     if filling.shapes:
         shapes = [f"{name} is {given}, not {own}" for name, (given, own) in sorted(filling.shapes.items())]
-        found.append(f"{len(shapes)} of {total} have another shape ({_some(shapes)})")
+        found.append(f"{len(shapes)} of {total} have another shape ({some(shapes)})")
     if strange:
-        found.append(f"{len(strange)} in the checkpoint have no place in it ({_some(strange)})")
+        found.append(f"{len(strange)} in the checkpoint have no place in it ({some(strange)})")
     return f"{', '.join(found)}: {_meaning(filling, missing, strange)}" if found else None
 
 
@@ -152,5 +152,6 @@ def _wrapped(strange: list[str], expected: Collection[str]) -> str | None:
     return None
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first few of some names."""
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
