@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,7 +136,7 @@ def test_a_broken_checkpoint_is_refused_by_what_is_wrong(tmp_path: Path, what: s
 
 def test_a_checkpoint_of_another_architecture_is_refused(tmp_path: Path):
     llama, gpt2 = checkpoint(tmp_path / "llama"), checkpoint(tmp_path / "gpt2", "gpt2")
-    os.replace(Path(gpt2) / "model.safetensors", Path(llama) / "model.safetensors")
+    (Path(gpt2) / "model.safetensors").replace(Path(llama) / "model.safetensors")
     assert "it is a checkpoint of another architecture; give it its own config.json" in refused(llama)
 
 
@@ -161,7 +160,9 @@ def test_a_vision_tower_is_left_out_with_a_warning(tmp_path: Path, caplog: pytes
     rewrite(name, lambda t: t | {"vision_tower.patches.weight": torch.ones(3)})
     with caplog.at_level(logging.WARNING, "anachron"):
         found = load_model(name, device="cpu").log_probs(PAIRS)
-    assert f"{name}: 1 tensors that scores of text do not need are left out (vision_tower.patches.weight)" in caplog.text
+    assert (
+        f"{name}: 1 tensors that scores of text do not need are left out (vision_tower.patches.weight)" in caplog.text
+    )
     np.testing.assert_array_equal(found, before)
 
 
@@ -200,9 +201,9 @@ def test_what_is_missing_under_an_adapter_is_refused(adapter: tuple[str, str, np
 def test_an_adapter_that_is_not_whole_is_refused(adapter: tuple[str, str, np.ndarray]):
     name, _, _ = adapter
     weights = Path(name) / "adapter_model.safetensors"
-    os.rename(weights, Path(name) / "model.safetensors")
+    weights.rename(Path(name) / "model.safetensors")
     rewrite(name, lambda t: {key: x for key, x in t.items() if "layers.1.self_attn.q_proj.lora_B" not in key})
-    os.rename(Path(name) / "model.safetensors", weights)
+    (Path(name) / "model.safetensors").rename(weights)
     assert "missing (model.layers.1.self_attn.q_proj.lora_B.default.weight)" in refused(name)
 
 
@@ -236,7 +237,9 @@ def test_a_score_that_is_no_number_is_an_error_with_the_texts_number():
     with torch.no_grad():
         lm.model.model.embed_tokens.weight[lm.tokenizer("Who")["input_ids"][0]] = torch.nan
     assert np.isfinite(lm.log_probs(PAIRS)).all()
-    with pytest.raises(ModelError, match="tiny-llama gives text 4 the score nan; 1 of 4 scores are no finite .* damaged"):
+    with pytest.raises(
+        ModelError, match=r"tiny-llama gives text 4 the score nan; 1 of 4 scores are no finite .* damaged"
+    ):
         lm.log_probs([*PAIRS, ("Who?", "Москва")], packing=False)
     with pytest.raises(ModelError, match="the score nan"):
         lm.log_probs([*PAIRS, ("Who?", "Москва")])

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import BackendError, ConfigError, ModelError
 from anachron.folders import RunFolder
 from anachron.io import locked, write_table
 from anachron.lm.loading import load_model
@@ -65,6 +66,16 @@ def test_scores_are_those_of_the_model_in_the_order_of_the_data_set(finished: Pa
     assert scores["time"].to_list() == data.table["time"].to_list()
     expected = lm.log_probs(list(data.table.select("prompt", "answer").iter_rows()))
     np.testing.assert_allclose(scores["logp"].to_numpy(), expected, atol=1e-5, rtol=1e-6)
+
+
+def test_scores_that_are_no_numbers_end_a_run_and_are_not_kept(data: Dataset, tmp_path: Path):
+    broken = load_model("demo")
+    with torch.no_grad():
+        broken.model.get_input_embeddings().weight[:] *= torch.inf
+    with pytest.raises(ModelError, match=r"demo gives text .* the score nan; .* damaged"):
+        run_probe(broken, data, tmp_path)
+    assert not list((tmp_path / "scores").glob("*.parquet")) and not (tmp_path / "scores.parquet").exists()
+    assert json.loads((tmp_path / "run.json").read_text())["status"] != "done"
 
 
 def test_parts_hold_every_row_once(finished: Path, data: Dataset):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from anachron.errors import ModelError
 from anachron.lm.loading import load_model
@@ -52,7 +53,12 @@ def broken(t: Tensors, config: dict[str, Any], draw: random.Random) -> Iterator[
     yield "no head", {n: x for n, x in t.items() if n not in head}, {}, r"missing .*lm_head\.weight"
     judge = {"architectures": ["SomeForSequenceClassification"]}
     body = {n: x for n, x in t.items() if not re.search("lm_head|embed_out", n)}
-    yield "reward model", body | {"score.weight": torch.ones(1, 32)}, judge, "score.weight is the head of a class.*here a"
+    yield (
+        "reward model",
+        body | {"score.weight": torch.ones(1, 32)},
+        judge,
+        "score.weight is the head of a class.*here a",
+    )
     yield "one cut", t | {one: t[one][:-1].contiguous()}, {}, rf"another shape \({re.escape(own)} is \("
     yield "another width", {n: torch.cat([x, x]) if n == one else x for n, x in t.items()}, {}, re.escape(own)
     depth = next(key for key in ("num_hidden_layers", "n_layer") if key in config)
@@ -62,7 +68,8 @@ def broken(t: Tensors, config: dict[str, Any], draw: random.Random) -> Iterator[
     yield "more layers", t, {depth: 3} | types, r"\d+ of its \d+ tensors are missing"
     new = layer.rpartition(".")[0] + draw.choice([".q_norm.weight", ".extra_bias", ".scale"])
     yield "a part too many", t | {new: torch.ones(32)}, {}, f"no place in it .{re.escape(new)}.: .*config.json"
-    yield "an unmerged adapter", t | {f"{layer}.lora_A.weight": torch.ones(4, 32)}, {}, "merge them into the model"
+    adapter = layer.rpartition(".")[0] + ".lora_A.weight"
+    yield "an unmerged adapter", t | {adapter: torch.ones(4, 32)}, {}, "merge them into the model"
     for word, value in (("NaN", torch.nan), ("infinite", torch.inf)):
         flat = t[one].flatten().clone()
         flat[draw.randrange(len(flat))] = value
@@ -86,10 +93,9 @@ def test_no_broken_checkpoint_loads(tmp_path: Path):
     tried, survived = 0, list[str]()
     for label, (family, changes) in FAMILIES.items():
         config = make_lm(family, "gpt2", **changes).model.config.to_dict()
-        ways: list[Broken] = []
-        rewrite(checkpoint(tmp_path / label, family, **changes), lambda t: ways.extend(broken(t, config, draw)) or t)
-        for number, (what, tensors, settings, message) in enumerate(ways):
-            form = FORMS[(number + tried) % len(FORMS)]
+        whole = load_file(Path(checkpoint(tmp_path / label, family, **changes)) / "model.safetensors")
+        for what, tensors, settings, message in broken(whole, config, draw):
+            form = FORMS[tried % len(FORMS)]
             name = checkpoint(tmp_path / f"{label} {what}", family, **changes)
             rewrite(name, lambda _, tensors=tensors: tensors, form)
             configure(name, **settings)
@@ -138,6 +144,8 @@ def test_whole_checkpoints_give_the_models_scores(tmp_path: Path):
             lm = make_lm(family, "gpt2", **changes)
             lm.model.to(dtype)
             wanted = lm.log_probs(PAIRS)
+            near = 1e-5 if dtype == torch.float32 else 0.2  # attention is computed in another way, and rounded
+            firsts = list[np.ndarray]()
             for what, change in WHOLE.items():
                 form = FORMS[tried % len(FORMS)]
                 name = checkpoint(tmp_path / f"{label} {dtype} {what}", family, dtype, **changes)
@@ -148,7 +156,9 @@ def test_whole_checkpoints_give_the_models_scores(tmp_path: Path):
                 except ModelError as error:
                     lost.append(f"{label}, {dtype}, {form}, {what}: {error}")
                     continue
-                if not (np.array_equal(*found) and np.allclose(found[0], wanted, atol=1e-5, rtol=0)):
+                firsts.append(found[0])
+                alike = all(np.array_equal(firsts[0], other) for other in found)
+                if not (alike and np.allclose(found[0], wanted, atol=near, rtol=0)):
                     lost.append(f"{label}, {dtype}, {form}, {what}: {found} instead of {wanted}")
     print(f"trial: {tried} whole checkpoints, {tried - len(lost)} loaded with the scores of their model")
     assert not lost, "\n".join(lost)

@@ -36,7 +36,7 @@ class Filling:
 
     kind: the model's class. expected: names of all its tensors. missing: those that the checkpoint lacks, but for tied
     and computed ones. unexpected: names in the checkpoint that are not of the model. shapes: (in the checkpoint, in the
-    model) of those that differ. saved_as: classes that the configuration names. head: name of the output head, a module.
+    model) of those that differ. saved_as: classes that the configuration names. head: the output head's name.
     extra_layers: how many layers for the prediction of further tokens the configuration puts behind its own.
     """
 
@@ -62,12 +62,12 @@ def fault(filling: Filling) -> str | None:
     missing, total = sorted(filling.missing), len(filling.expected)
     found = []
     if missing:
-        found.append(f"{len(missing)} of its {total} tensors are missing ({_some(missing)})")
+        found.append(f"{len(missing)} of its {total} tensors are missing ({some(missing)})")
     if filling.shapes:
         shapes = [f"{name} is {given}, not {own}" for name, (given, own) in sorted(filling.shapes.items())]
-        found.append(f"{len(shapes)} of {total} have another shape ({_some(shapes)})")
+        found.append(f"{len(shapes)} of {total} have another shape ({some(shapes)})")
     if strange:
-        found.append(f"{len(strange)} in the checkpoint have no place in it ({_some(strange)})")
+        found.append(f"{len(strange)} in the checkpoint have no place in it ({some(strange)})")
     return f"{', '.join(found)}: {_meaning(filling, missing, strange)}" if found else None
 
 
@@ -85,7 +85,9 @@ def _meaning(filling: Filling, missing: list[str], strange: list[str]) -> str:
     if others:
         return f"config.json says that it was saved as {others[0]}; give a checkpoint of {filling.kind}"
     if beyond := _layer_beyond(strange, _prefixes(filling.expected)):
-        return f"it holds {beyond[0]}, but config.json asks for {beyond[1]} layers; give the config.json of these weights"
+        return (
+            f"it holds {beyond[0]}, but config.json asks for {beyond[1]} layers; give the config.json of these weights"
+        )
     if missing and not strange and all(name.rpartition(".")[0] == filling.head for name in missing):
         return (
             "it was saved without its output head, as base models are, and config.json does not tie that to the "
@@ -150,5 +152,6 @@ def _wrapped(strange: list[str], expected: Collection[str]) -> str | None:
     return None
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first few of some names."""
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")

@@ -18,7 +18,7 @@ import transformers
 from transformers.utils import find_adapter_config_file
 
 from anachron.errors import AnachronError, ConfigError, ModelError
-from anachron.lm.checkpoints import SHOWN, Filling, fault, harmless
+from anachron.lm.checkpoints import Filling, fault, harmless, some
 from anachron.lm.model import LanguageModel
 from anachron.lm.soundness import check_causal, check_finite, check_tokenizer
 
@@ -171,10 +171,13 @@ def _check_filled(model: Any, name: str, info: Mapping[str, Any]) -> None:
     if wrong := fault(filling):
         raise ModelError(f"{name}: the checkpoint does not fit {filling.kind}: {wrong}")
     if info.get("error_msgs"):
-        raise ModelError(f"{name}: the checkpoint does not fit {filling.kind}: {' '.join(str(info['error_msgs'][0]).split())}")
+        raise ModelError(
+            f"{name}: the checkpoint does not fit {filling.kind}: {' '.join(str(info['error_msgs'][0]).split())}"
+        )
     if besides := harmless(filling):
-        shown = ", ".join(besides[:SHOWN]) + (", ..." if len(besides) > SHOWN else "")
-        log.warning("%s: %d tensors that scores of text do not need are left out (%s)", name, len(besides), shown)
+        log.warning(
+            "%s: %d tensors that scores of text do not need are left out (%s)", name, len(besides), some(besides)
+        )
 
 
 def untrained_twin(source: str, seed: int) -> Any:
