@@ -4,6 +4,7 @@ An entry changes the reply that would be right, or (`Raw`) says itself what goes
 """
 
 import gzip
+import re
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from urllib.parse import quote
 Body = dict[str, Any]
 Lists = dict[str, Any]
 DRIP = 0.2  # seconds between two bytes
-FIRST = '"token_logprobs": [null, -'  # where the first number of a reply begins
+FIRST = r'("token_logprobs": \[null, )-[-.e\d]+'  # the first number of a part of a reply
 
 
 @dataclass(frozen=True)
@@ -203,8 +204,8 @@ BROKEN: dict[str, Any] = {
     "one NaN": _numbers(lambda x: float("nan"), only=2),
     "minus infinity": _numbers(lambda x: float("-inf")),
     "infinity": _numbers(lambda x: float("inf"), only=2),
-    "overflow": _bytes(lambda text: text.replace(FIRST, f"{FIRST}1e999")),
-    "long digits": _bytes(lambda text: text.replace(FIRST, FIRST + "9" * 400)),
+    "overflow": _bytes(lambda text: re.sub(FIRST, r"\1-1e999", text)),
+    "long digits": _bytes(lambda text: re.sub(FIRST, r"\1-" + "9" * 400, text)),
     "texts for numbers": _numbers(str),
     "NaN as text": _numbers(lambda x: "NaN", only=2),
     "true for a number": _numbers(lambda x: True, only=2),

@@ -50,7 +50,23 @@ def run(*words: object) -> int:
 
 
 def by_model(url: str, *words: object) -> list[object]:
-    return ["--llm", "m", "--base-url", url, "--concurrency", 2, "--pause", 0.001, "--timeout", 5, "--tries", 2, *words]
+    return [
+        "--llm",
+        "m",
+        "--base-url",
+        url,
+        "--api-key-env",
+        "OPENAI_API_KEY",
+        "--concurrency",
+        2,
+        "--pause",
+        0.001,
+        "--timeout",
+        5,
+        "--tries",
+        2,
+        *words,
+    ]
 
 
 def manifest(out: Path) -> dict:

@@ -267,6 +267,29 @@ def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, 
         assert what in capsys.readouterr().err
 
 
+def test_the_commands_send_a_key_that_was_named_and_show_none(serve, tmp_path: Path, capsys, monkeypatch):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text(json.dumps({"prompt": "In 1995, who was", "answer": "Jacques Chirac"}) + "\n")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    scores = ["score", "served", "--input", str(pairs), "--out", str(tmp_path / "s.csv"), "--tokenizer", "demo"]
+
+    def said_by(mode: str, *words: str) -> str:
+        how = ["--backend", "openai", "--base-url", serve(mode), *words]
+        with pytest.raises(BackendError) as caught:
+            _code([*scores, *how], debug=True)
+        assert _code([*scores, *how], debug=False) == 1
+        said = capsys.readouterr()
+        return "".join(traceback.format_exception(caught.value)) + said.out + said.err
+
+    assert "wants a key: name its variable with --api-key-env" in said_by("key in a 403")
+    named = said_by("key in a 403", "--api-key-env", "OPENAI_API_KEY")
+    assert "what is Bearer *** to me" in named and not any(KEY[i : i + 8] in named for i in range(len(KEY) - 7))
+    how = ["--backend", "openai", "--base-url", "http://gpu-box.invalid/v1", "--api-key-env", "OPENAI_API_KEY"]
+    assert _code([*scores, *how], debug=False) == 1
+    assert "the key goes to http://gpu-box.invalid/v1 unencrypted" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "s.csv").exists()
+
+
 def test_a_user_and_a_password_in_the_address_are_not_written_down(serve):
     model = served(serve().replace("http://", "http://me:secret@"))
     assert "secret" not in json.dumps([model.identity(), model.hardware()])

@@ -24,7 +24,7 @@ KEY = "sk-proj-Very/Secret+0123456789-abcdefghijklmnop"
 FORMS = (KEY, KEY.lower(), KEY.encode().hex(), b64encode(f"Bearer {KEY}".encode()).decode()[10:], quote(KEY, safe=""))
 RIGHT = ("right under another name", "packed")  # odd, and nothing is wrong with their numbers
 WITHOUT_END = ("silent", "dripping", "dripping headers")
-HUNG = 60  # seconds, after which a run is not waited for
+HUNG = 300  # seconds, after which a run is not waited for
 
 
 def shows_key(text: str) -> bool:
@@ -79,12 +79,12 @@ def test_every_broken_server_is_refused_or_right(tmp_path: Path, capsys: pytest.
     assert process.stdout is not None
     try:
         address = process.stdout.readline().strip()
-        well = outcome(address, data, tmp_path / "plain", 30)
+        well = outcome(address, data, tmp_path / "plain", 120)
         assert isinstance(well, np.ndarray), well
         np.testing.assert_allclose(well, right, atol=1e-4, rtol=0)
         for number, mode in enumerate(BROKEN):
             folder = tmp_path / str(number)
-            result = outcome(address.replace("plain", quote(mode)), data, folder, 1 if mode in WITHOUT_END else 30)
+            result = outcome(address.replace("plain", quote(mode)), data, folder, 1 if mode in WITHOUT_END else 120)
             if (found := fault(mode, result, right, folder)) is not None:
                 faults[mode] = found
     finally:

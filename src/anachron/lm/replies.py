@@ -146,8 +146,8 @@ def check_next(next_one: Choice, choice: Choice, place: int) -> None:
     if value is None or abs(value - alone) > 0.5:  # half precision differs by less
         within = "nothing" if value is None else f"{value:.3f}"
         raise BadReply(
-            f"goes on with {best[:40]!r} after the first {place} tokens of a text, at {alone:.3f}, but in the text gives "
-            f"it {within} there: its numbers belong to other tokens"
+            f"goes on with {best[:40]!r} after the first {place} tokens of a text, at {alone:.3f}, but in the text "
+            f"gives it {within} there: its numbers belong to other tokens"
         )
 
 
