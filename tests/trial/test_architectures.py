@@ -46,7 +46,9 @@ def test_scores_of_all_architectures_are_naive(capsys: pytest.CaptureFixture[str
         for place, tokenizer in enumerate(TOKENIZERS):
             count, gaps = ways_of(model, tokenizer, thorough=number % len(TOKENIZERS) == place)
             tried, largest = tried + count, max(largest, *gaps.values())
-            wrong += [f"{name}, {tokenizer}, {way}: {gap:.2g} nats" for way, gap in gaps.items() if not gap <= TOLERANCE]
+            wrong += [
+                f"{name}, {tokenizer}, {way}: {gap:.2g} nats" for way, gap in gaps.items() if not gap <= TOLERANCE
+            ]
     with capsys.disabled():
         print(
             f"\ntrial: {tried} scores of {len(ARCHITECTURES)} architectures with {len(TOKENIZERS)} tokenizers, "

@@ -53,7 +53,10 @@ def changing_length(model: Any) -> int | None:
     """
     config = model.config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [rope, *(own for own in rope.values() if isinstance(own, dict))]  # some have settings for each kind of layer
+    kinds = [
+        rope,
+        *(own for own in rope.values() if isinstance(own, dict)),
+    ]  # some have settings for each kind of layer
     lengths = [
         own.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
         for own in kinds if own.get("rope_type") == "longrope"
