@@ -154,13 +154,15 @@ class LanguageModel:
         self-check say that it takes them; else padded batches, and a warning where it does not. owners: texts of
         different ones share no prefix.
         """
-        given: Any = (self.model, encoded, self.vocabulary)
-        packed = packing and worth_packing(encoded, self.vocabulary, owners)
-        plan = make_plan(*given, batch_tokens, packed=packed, owners=owners)
-        refusal = self.packs.refuse(self.model, encoded, plan.batches, owners) if packed else None
+        model, vocabulary = self.model, self.vocabulary
+        packed = packing and worth_packing(encoded, vocabulary, owners)
+        plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=packed, owners=owners)
+        refusal = self.packs.refuse(model, encoded, plan.batches, owners) if packed else None
         if refusal is not None:
-            plan = make_plan(*given, batch_tokens, packed=False)
-        return replace(plan if batch_tokens else fitting(*given, plan, owners), refusal=refusal)
+            plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=False)
+        if batch_tokens is None:
+            plan = fitting(model, encoded, vocabulary, plan, owners)
+        return replace(plan, refusal=refusal)
 
     def fingerprint(self) -> str:
         """SHA-256 over name, shape, dtype and all bytes of every weight, wherever it lies (offloaded ones too)."""
