@@ -31,7 +31,9 @@ def unpackable(model: Any, longest: int, reach: int) -> str | None:
     for name in WINDOWS:
         window = getattr(config, name, None)
         if isinstance(window, int) and 0 < window < longest:
-            return f"{kind} sees {window} tokens back ({name}), some texts are longer, and the mask of a pack replaces its own"
+            return (
+                f"{kind} sees {window} tokens back ({name}), some texts are longer, and a pack's mask replaces its own"
+            )
     change = changing_length(model)
     if change is not None and longest > change:
         return f"{kind} has other positions in texts of more than {change} tokens (longrope)"
