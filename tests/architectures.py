@@ -154,7 +154,13 @@ def lm_of(model: Any, tokenizer: str = "gpt2") -> LanguageModel:
 
 def statements(years: int, lands: int, words: int = 0) -> list[Pair]:
     """Questions that begin alike, behind a text of so many words (two tokens each or more)."""
-    known = [("France", "Jacques Chirac"), ("Russia", "Москва"), ("São Paulo", "हिन्दी"), ("China", "北京市"), ("q", "Zürich")]
+    known = [
+        ("France", "Jacques Chirac"),
+        ("Russia", "Москва"),
+        ("São Paulo", "हिन्दी"),
+        ("China", "北京市"),
+        ("q", "Zürich"),
+    ]
     prefix = " ".join(["Paris Berlin"] * (words // 2)) + ". " if words else ""
     return [
         (f"{prefix}In {1990 + year}, who was the president of {land}?", answer, None)

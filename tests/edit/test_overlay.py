@@ -17,6 +17,7 @@ from anachron.edit.together import encode_under, score_together
 from anachron.errors import ModelError
 from anachron.lm import packed, scoring
 from anachron.lm.model import LanguageModel
+from architectures import lm_of, make_architecture, statements
 from edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
 from tiny import naive_log_prob
 
@@ -63,6 +64,17 @@ def one_at_a_time(lm: LanguageModel, edits: Sequence[Edit], pairs: Sequence[Any]
 
 def together(lm: LanguageModel, edits: Sequence[Edit], pairs: Sequence[Any], **how: Any) -> list[np.ndarray]:
     return score_together(lm, edits, [encode_under(lm, edit, pairs) for edit in edits], **how)
+
+
+def test_packs_beyond_the_windows_of_gpt_neo():
+    """A few texts fit into its windows of 256; packs of many texts of an edit do not."""
+    lm = lm_of(make_architecture("gpt_neo"))
+    module = find_sites(lm.model).mlp_out(1)
+    edits = [Edit({module: change(lm, module, "1", 10 * number)}) for number in range(2)]
+    for pairs in (statements(2, 2), statements(7, 4)):
+        found = together(lm, edits, pairs, batch_tokens=512)
+        for one, other in zip(one_at_a_time(lm, edits, pairs), found, strict=True):
+            np.testing.assert_allclose(other, one, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("family", ALL)

@@ -12,6 +12,7 @@ from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.edit.sites import find_sites
 from anachron.edit.tails import Passes, tails
 from anachron.lm.model import LanguageModel
+from architectures import lm_of, make_architecture
 from edit_models import ALL, make_edit_lm
 from edit_naive import forward
 from tiny import VOCABULARY
@@ -78,6 +79,26 @@ def test_texts_of_any_length_with_a_subject_anywhere(shapes: list[tuple[int, int
     with torch.no_grad(), shifted(lm.model, module, found.texts, delta):
         logits = found.logits(lm.model)
     assert torch.allclose(logits, one_at_a_time(lm, marked, module, delta), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gpt_neo", "mistral", "llama"])
+@pytest.mark.parametrize("shapes", [((5, 20), (3, 20)), ((100, 300), (5, 300)), ((300, 4), (10, 4))])
+def test_texts_longer_than_a_window(name: str, shapes: tuple[tuple[int, int], ...]):
+    """GPT-Neo counts its windows of 256 in places of the sequence, where a shorter text has a gap before its tail."""
+    lm = lm_of(make_architecture(name).double())
+    chooser = torch.Generator().manual_seed(1)
+    marked = []
+    for before, behind in shapes:
+        ids = torch.randint(3, VOCABULARY, (before + 1 + behind,), generator=chooser).tolist()
+        marked.append(Marked(tuple(ids), tuple(range(before + 1, len(ids))), before))
+    whole, lengths = passes_of(lm, marked)
+    module = find_sites(lm.model).mlp_out(0)
+    found = tails(lm.model, whole, lengths, [module])
+    assert (found.kept is not None) == (name == "llama" or max(lengths) < 256)
+    delta = torch.randn(len(marked), 32, generator=chooser, dtype=torch.float64)
+    with torch.no_grad(), shifted(lm.model, module, found.texts, delta):
+        logits = found.logits(lm.model)
+    assert torch.allclose(logits, one_at_a_time(lm, marked, module, delta), rtol=0, atol=1e-4)
 
 
 _MODELS: dict[str, LanguageModel] = {}

@@ -174,7 +174,9 @@ def test_longrope_texts_are_not_changed_by_longer_ones_in_their_batch():
 @st.composite
 def owned(draw: st.DrawFn) -> tuple[list[Encoded], list[int]]:
     token = st.integers(3, 5)
-    made = draw(st.lists(st.tuples(st.lists(token, min_size=2, max_size=8), st.integers(0, 2)), min_size=1, max_size=12))
+    made = draw(
+        st.lists(st.tuples(st.lists(token, min_size=2, max_size=8), st.integers(0, 2)), min_size=1, max_size=12)
+    )
     return [Encoded(tuple(ids), (len(ids) - 1,)) for ids, _ in made], [owner for _, owner in made]
 
 

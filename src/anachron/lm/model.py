@@ -168,7 +168,8 @@ class LanguageModel:
         refusal = self.packs.refuse(model, encoded, plan.batches, owners) if packed else None
         if refusal is not None:
             plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=False)
-        plan = plan if batch_tokens else fitting(model, encoded, vocabulary, plan, owners)
+        if batch_tokens is None:
+            plan = fitting(model, encoded, vocabulary, plan, owners)
         return replace(plan, refusal=refusal)
 
     def fingerprint(self, weights: str | None = None) -> str:

@@ -43,7 +43,11 @@ class PacksChecked:
     told: set[str] = field(default_factory=set)
 
     def refuse(
-        self, model: Any, encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], owners: Sequence[int] | None = None
+        self,
+        model: Any,
+        encoded: Sequence[Encoded],
+        packs: Sequence[Sequence[int]],
+        owners: Sequence[int] | None = None,
     ) -> str | None:
         """Why these packs are not to be computed, told once as a warning; None where they give the right scores.
 

@@ -20,9 +20,9 @@ def unpackable(model: Any, longest: int, reach: int) -> str | None:
     """
     config, kind = model.config.get_text_config(), type(model).__name__
     layers = set(getattr(config, "attention_layers", None) or getattr(config, "attn_layers", None) or ())
-    window = getattr(config, "window_size", 0)  # GPT-Neo's
-    if layers & LOCAL and reach > window:
-        return f"{kind} has local attention over {window} places of the sequence, which the mask of a pack cannot move"
+    places = getattr(config, "window_size", None) or 0  # GPT-Neo's
+    if layers & LOCAL and reach > places:
+        return f"{kind} has local attention over {places} places of the sequence, which the mask of a pack cannot move"
     if _has_alibi(config):
         return f"{kind} takes distances from places in the sequence (ALiBi), not from positions"
     others = set(getattr(config, "layer_types", None) or ()) - MASKED
@@ -31,7 +31,9 @@ def unpackable(model: Any, longest: int, reach: int) -> str | None:
     for name in WINDOWS:
         window = getattr(config, name, None)
         if isinstance(window, int) and 0 < window < longest:
-            return f"{kind} sees {window} tokens back ({name}), which the mask of a pack does not say, and texts are longer"
+            return (
+                f"{kind} sees {window} tokens back ({name}), some texts are longer, and a pack's mask replaces its own"
+            )
     change = changing_length(model)
     if change is not None and longest > change:
         return f"{kind} has other positions in texts of more than {change} tokens (longrope)"
@@ -53,7 +55,10 @@ def changing_length(model: Any) -> int | None:
     """
     config = model.config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [rope, *(own for own in rope.values() if isinstance(own, dict))]  # some have settings for each kind of layer
+    kinds = [
+        rope,
+        *(own for own in rope.values() if isinstance(own, dict)),
+    ]  # some have settings for each kind of layer
     lengths = [
         own.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
         for own in kinds if own.get("rope_type") == "longrope"
