@@ -195,7 +195,9 @@ def check_said(error: AnachronError) -> None:
 def test_what_is_no_edit_is_refused(kind: str, lm: LanguageModel, tmp_path: Path):
     tensors, otherwise = WRITTEN[kind]
     path, before = tmp_path / "edit.safetensors", lm.fingerprint()
-    write_tensors(path, tensors, {name: v for name, v in (GOOD | otherwise).items() if v is not None or name == "model"})
+    write_tensors(
+        path, tensors, {name: v for name, v in (GOOD | otherwise).items() if v is not None or name == "model"}
+    )
     with pytest.raises((DataError, ModelError)) as caught:
         put_on(lm, path)
     check_said(caught.value)
@@ -253,7 +255,10 @@ def test_edits_that_are_not_finite_are_neither_saved_nor_put_on(value: float, lm
 def test_an_edit_that_does_not_fit_into_the_models_dtype_is_refused():
     half = make_edit_lm("gpt2", dtype=torch.float16)
     edit = Edit({MODULE: LowRank(ones(32, 1) * 1000, ones(1, 128) * 1000)})
-    with pytest.raises(ModelError, match=r"do not fit into torch.float16; load the model in bfloat16"), edited(half, edit):
+    with (
+        pytest.raises(ModelError, match=r"do not fit into torch.float16; load the model in bfloat16"),
+        edited(half, edit),
+    ):
         raise AssertionError("never in force")
 
 

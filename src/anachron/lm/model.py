@@ -20,7 +20,11 @@ from anachron.errors import ConfigError, ModelError, TooLongError
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.identity import (
-    arithmetic, described, model_fingerprint, tokenizer_fingerprint, weights_fingerprint,
+    arithmetic,
+    described,
+    model_fingerprint,
+    tokenizer_fingerprint,
+    weights_fingerprint,
 )  # fmt: skip
 from anachron.lm.plans import Plan, make_plan, score_plan, worth_packing
 from anachron.lm.scorer import Progress, Triple, score_texts
