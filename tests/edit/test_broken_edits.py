@@ -17,6 +17,7 @@ from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import FORMAT, load_edit, save_edit
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import AnachronError, DataError, ModelError
+from anachron.evaluate import grown
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 
@@ -236,6 +237,12 @@ def test_a_broken_edit_given_to_a_command(good: bytes, tmp_path: Path, capsys: p
         assert _code(["score", "demo", "--input", pairs, "--out", str(out), "--edit", str(path)], False) == 1
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert str(path) in line and "delete" not in line and not out.exists()
+
+
+def test_a_file_that_a_run_keeps_for_itself_may_be_deleted(good: bytes, lm: LanguageModel, tmp_path: Path):
+    (tmp_path / "sequence").write_bytes(good[:-1])
+    with pytest.raises(DataError, match="delete it and repeat the command"):
+        grown.load(lm, tmp_path / "sequence")
 
 
 @pytest.mark.parametrize("value", [NAN, INF])

@@ -71,8 +71,8 @@ def test_no_field_of_a_configuration_is_missed(tmp_path: Path):
         changed += moved
         shutil.rmtree(folder)
     print(
-        f"\ntrial: {tried} changes of config.json in {len(FAMILIES)} families, {opened} could be loaded, {changed} changed "
-        f"scores, {len(missed)} of these not in the identity"
+        f"\ntrial: {tried} changes of config.json in {len(FAMILIES)} families, {opened} could be loaded, {changed} "
+        f"changed scores, {len(missed)} of these not in the identity"
     )
     assert not missed
 
@@ -80,7 +80,7 @@ def test_no_field_of_a_configuration_is_missed(tmp_path: Path):
 def tried_scores(lm: LanguageModel) -> Any:
     try:
         return scores(lm)
-    except Exception:  # a configuration that makes no sense
+    except Exception:  # noqa: BLE001 - a configuration that makes no sense
         return None
 
 
@@ -160,7 +160,7 @@ def seen(folder: Path, model: Any) -> tuple[Any, str] | None:
         for part in parts:
             try:
                 found.append(part(lm))
-            except Exception as error:  # a text that cannot be encoded is seen by its error
+            except Exception as error:  # noqa: BLE001 - a text that cannot be encoded is seen by its error
                 found.append(type(error).__name__)
         return found, lm.tokenizer_fingerprint()
     except BaseException as error:  # the tokenizers' own code panics on some files
@@ -175,9 +175,9 @@ def test_no_setting_for_generation_gets_into_what_is_written(tmp_path: Path):
     own: dict[str, Any] = {
         "repetition_penalty": 9.0, "eos_token_id": 5, "suppress_tokens": [7, 8, 9, 10], "num_beams": 3, "min_length": 4,
         "forced_eos_token_id": 7, "no_repeat_ngram_size": 1, "bad_words_ids": [[9], [11]], "temperature": 4.0,
-        "do_sample": True, "top_k": 1, "max_length": 3, "exponential_decay_length_penalty": [1, 3.0], "max_time": 1e-9,
-        "begin_suppress_tokens": [7, 8, 9], "stop_strings": ["a", "e"], "guidance_scale": 3.0,
-        "prompt_lookup_num_tokens": 2,
+        "do_sample": True, "top_k": 1, "max_length": 3, "exponential_decay_length_penalty": [1, 3.0],
+        "max_time": 1e-9, "begin_suppress_tokens": [7, 8, 9], "stop_strings": ["a", "e"],
+        "guidance_scale": 3.0, "prompt_lookup_num_tokens": 2,
     }  # fmt: skip
     prompts = ["Paris is the capital of", "In"]
     expected = greedy_continuations(load_model(str(tmp_path / "m")), prompts, 10)

@@ -14,7 +14,7 @@ from anachron.edit.failures import each_or_failure, failure_of
 from anachron.edit.methods import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
-from anachron.edit.tensors import KEPT
+from anachron.edit.tensors import DELETE
 from anachron.errors import DataError
 from anachron.evaluate.plan import Planned, askable, requests_for
 from anachron.lm.model import LanguageModel
@@ -96,7 +96,7 @@ def load(lm: LanguageModel, path: Path) -> Grown:
     """What a file holds; nothing where there is none. Raises `DataError` where it is another model's."""
     if not path.is_file():
         return Grown(Edit(model=fingerprint(lm)))
-    held = load_edit(path, KEPT)
+    held = load_edit(path, DELETE)
     if held.model != fingerprint(lm):
         raise DataError(f"{path} belongs to another model; delete it and repeat the command")
     return Grown(replace(held, about={}), held.about["seconds"], held.about["failed"])

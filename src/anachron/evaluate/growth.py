@@ -24,7 +24,7 @@ from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import Corpus
 from anachron.edit.failures import failure_of
 from anachron.edit.storage import load_edit, save_edit
-from anachron.edit.tensors import KEPT
+from anachron.edit.tensors import DELETE
 from anachron.errors import ConfigError
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.grown import Grown, forget, grow, load, make_batch, save
@@ -163,7 +163,7 @@ class _Growing:
             found = self._whole()
         undo = self._undo(planned, edits)
         if undo.is_file():
-            one = load_edit(undo, KEPT)
+            one = load_edit(undo, DELETE)
             plain = replace(self.judging, say=False, dated=None)
             with edited(self.lm, grown.edit - one, check=False):
                 self._undone(edits).make(
