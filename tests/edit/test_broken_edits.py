@@ -263,7 +263,7 @@ def test_an_edit_that_does_not_fit_into_the_models_dtype_is_refused():
     half = make_edit_lm("gpt2", dtype=torch.float16)
     edit = Edit({MODULE: LowRank(ones(32, 1) * 1000, ones(1, 128) * 1000)})
     with (
-        pytest.raises(ModelError, match=r"do not fit into torch.float16; load the model in bfloat16"),
+        pytest.raises(ModelError, match=r"do not fit into torch.float16; load it in bfloat16"),
         edited(half, edit),
     ):
         raise AssertionError("never in force")
