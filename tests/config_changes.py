@@ -141,5 +141,5 @@ def loaded(folder: Path) -> LanguageModel | None:
     """The model, or None where it is refused."""
     try:
         return load_model(str(folder))
-    except Exception:  # how a configuration that makes no sense fails is not asked here
+    except Exception:  # noqa: BLE001 - how a configuration that makes no sense fails is not asked here
         return None

@@ -17,6 +17,7 @@ from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import FORMAT, load_edit, save_edit
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import AnachronError, DataError, ModelError
+from anachron.evaluate import grown
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 
@@ -195,7 +196,9 @@ def check_said(error: AnachronError) -> None:
 def test_what_is_no_edit_is_refused(kind: str, lm: LanguageModel, tmp_path: Path):
     tensors, otherwise = WRITTEN[kind]
     path, before = tmp_path / "edit.safetensors", lm.fingerprint()
-    write_tensors(path, tensors, {name: v for name, v in (GOOD | otherwise).items() if v is not None or name == "model"})
+    write_tensors(
+        path, tensors, {name: v for name, v in (GOOD | otherwise).items() if v is not None or name == "model"}
+    )
     with pytest.raises((DataError, ModelError)) as caught:
         put_on(lm, path)
     check_said(caught.value)
@@ -236,6 +239,12 @@ def test_a_broken_edit_given_to_a_command(good: bytes, tmp_path: Path, capsys: p
         assert str(path) in line and "delete" not in line and not out.exists()
 
 
+def test_a_file_that_a_run_keeps_for_itself_may_be_deleted(good: bytes, lm: LanguageModel, tmp_path: Path):
+    (tmp_path / "sequence").write_bytes(good[:-1])
+    with pytest.raises(DataError, match="delete it and repeat the command"):
+        grown.load(lm, tmp_path / "sequence")
+
+
 @pytest.mark.parametrize("value", [NAN, INF])
 def test_edits_that_are_not_finite_are_neither_saved_nor_put_on(value: float, lm: LanguageModel, tmp_path: Path):
     bad = [
@@ -253,7 +262,10 @@ def test_edits_that_are_not_finite_are_neither_saved_nor_put_on(value: float, lm
 def test_an_edit_that_does_not_fit_into_the_models_dtype_is_refused():
     half = make_edit_lm("gpt2", dtype=torch.float16)
     edit = Edit({MODULE: LowRank(ones(32, 1) * 1000, ones(1, 128) * 1000)})
-    with pytest.raises(ModelError, match=r"do not fit into torch.float16; load the model in bfloat16"), edited(half, edit):
+    with (
+        pytest.raises(ModelError, match=r"do not fit into torch.float16; load it in bfloat16"),
+        edited(half, edit),
+    ):
         raise AssertionError("never in force")
 
 

@@ -44,7 +44,16 @@ class Watched:
         hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks), m.training) for m in model.modules()]
         parts = [(name, id(module), sorted(vars(module))) for name, module in model.named_modules()]
         needed = [(p.requires_grad, p.data_ptr()) for p in model.parameters()]
-        return hooks, parts, needed, repr(model.config), self.lm.prefix, self.lm.edit_of, self.lm.edit_beside, sorted(vars(model))
+        return (
+            hooks,
+            parts,
+            needed,
+            repr(model.config),
+            self.lm.prefix,
+            self.lm.edit_of,
+            self.lm.edit_beside,
+            sorted(vars(model)),
+        )
 
     def assert_same(self) -> None:
         now = self.lm.model.state_dict()

@@ -207,7 +207,7 @@ def test_a_finished_training_is_not_repeated(lm: LanguageModel, whole: bytes, tm
     again = train(lm, out, progress=lambda done, total, note: pytest.fail("trained again"))
     assert out.read_bytes() == whole and (tmp_path / "network.manifest.json").read_text() == manifest
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
-    assert json.loads(manifest)["inputs"]["weights"] == lm.fingerprint()
+    assert json.loads(manifest)["inputs"]["weights"] == lm.weights_fingerprint()
 
 
 def test_what_only_half_matches_is_refused(lm: LanguageModel, tmp_path: Path):

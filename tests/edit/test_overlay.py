@@ -256,7 +256,7 @@ def test_changes_that_no_module_can_take_are_refused():
     assert isinstance(good, LowRank)
     for held, says in (
         ({name: LowRank(good.left, good.right[:, 1:])}, r"shape \(32, 63\), the model's is \(32, 64\)"),
-        ({"model.layers.9.mlp.down_proj": good}, "no module model.layers.9.mlp.down_proj"),
+        ({"model.layers.9.mlp.down_proj": good}, "no module .model.layers.9.mlp.down_proj"),
         ({name: Dense(good.dense(), numbers(0, 32))}, "the module has none"),
     ):
         with pytest.raises(ModelError, match=says):

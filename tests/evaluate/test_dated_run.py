@@ -47,6 +47,7 @@ class TableModel:
     name: str = "table"
     prefix: str = ""
     edit_of: str | None = None
+    edit_beside: tuple[str, ...] = ()
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

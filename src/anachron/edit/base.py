@@ -196,8 +196,7 @@ def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, 
     if isinstance(made_on, dict):
         reason = f" ({'; '.join(differences(made_on, lm.described())) or 'the weights differ'})"
     raise ModelError(
-        f"{what} was made for the model with fingerprint {model[:12]}, and {lm.name} has {here[:12]}"
-        f"{reason}; {fix}"
+        f"{what} was made for the model with fingerprint {model[:12]}, and {lm.name} has {here[:12]}{reason}; {fix}"
     )
 
 
@@ -205,14 +204,18 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
     """The model with an edit in force, as long as the ``with`` block lasts; afterwards it is what it was, bit for bit.
 
     Also when the block ends with an exception or an interrupt: the original tensors are put back, not recomputed.
-    Blocks can be nested. check: compare fingerprints, which reads all weights; leave it out only for an edit just made.
+    Blocks can be nested. check: compare fingerprints, which reads all weights, and look at what weights become; leave
+    it out only for an edit just made.
 
-    Raises `ModelError` for an edit that belongs to another model (other weights or another configuration), whose
-    modules cannot take it, or with which weights would not be finite.
+    Raises `ModelError` for an edit that belongs to another model (other weights or another configuration), that holds
+    NaN or infinite numbers or makes weights infinite, or whose modules cannot take it.
     """
     if check and edit.model is not None:
         require_own(lm, edit.model, edit.about.get(MADE_ON), "the edit", "load the model it was made on")
     tensors, beside = _changes(lm, edit)
+    if check:
+        for parameter, data in tensors:
+            _require_fit(lm, parameter, data)
     unedited = lm.edit_of or edit.model or (lm.fingerprint() if tensors and check else None)
 
     def change() -> Callable[[], None]:
@@ -254,17 +257,17 @@ def _changes(lm: LanguageModel, edit: Edit) -> tuple[Tensors, list[tuple[str, Lo
             continue
         if any(parameter is owner.weight for parameter, _ in tensors):
             raise ModelError(f"{name}: the edit changes its weight under another name too; leave out one of the two")
-        made = [(owner.weight, as_stored(owner, sum_in(weight_of(lm.model, name), delta.dense())))]
+        tensors.append((owner.weight, as_stored(owner, sum_in(weight_of(lm.model, name), delta.dense()))))
         if isinstance(delta, Dense) and delta.bias is not None:
-            made.append((owner.bias, sum_in(owner.bias, delta.bias)))
-        for parameter, data in made:
-            if not data.isfinite().all() and parameter.isfinite().all():
-                raise ModelError(
-                    f"{name}: with the edit its weights do not fit into {parameter.dtype}; load the model in bfloat16 "
-                    "or float32"
-                )
-        tensors += made
+            tensors.append((owner.bias, sum_in(owner.bias, delta.bias)))
     return tensors, beside
+
+
+def _require_fit(lm: LanguageModel, parameter: torch.Tensor, data: torch.Tensor) -> None:
+    if not data.isfinite().all() and parameter.isfinite().all():
+        raise ModelError(
+            f"with the edit weights of {lm.name} do not fit into {parameter.dtype}; load it in bfloat16 or float32"
+        )
 
 
 def is_finite(delta: Delta) -> bool:
@@ -283,7 +286,9 @@ def checked_owner(lm: LanguageModel, name: str, delta: Delta) -> Any:
     written = is_plain(owner) or isinstance(delta, Dense)
     shape = tuple(weight_of(lm.model, name).shape) if written else features(owner, name)
     if delta.shape != shape:
-        raise ModelError(f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}; is it for another model?")
+        raise ModelError(
+            f"{name}: the edit is for a weight of shape {delta.shape}, the model's is {shape}; is it for another model?"
+        )
     bias = delta.bias if isinstance(delta, Dense) else None
     if bias is not None and (owner.bias is None or owner.bias.shape != bias.shape):
         there = "none" if owner.bias is None else f"one of shape {tuple(owner.bias.shape)}"
@@ -312,4 +317,6 @@ def owner_of(lm: LanguageModel, name: str) -> Any:
     try:
         return lm.model.get_submodule(name)
     except AttributeError as error:
-        raise ModelError(f"{lm.name} has no module {name!r}, which the edit changes; is it for another model?") from error
+        raise ModelError(
+            f"{lm.name} has no module {name!r}, which the edit changes; is it for another model?"
+        ) from error

@@ -19,7 +19,7 @@ from anachron.edit.gradients import encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import Sites, weight_of
 from anachron.edit.tensors import read_tensors, write_tensors
-from anachron.errors import ConfigError, DataError, ModelError
+from anachron.errors import ConfigError, DataError
 from anachron.io import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.identity import DESCRIBED

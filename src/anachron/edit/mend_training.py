@@ -19,7 +19,7 @@ from anachron.edit.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.edit.requests import Marked
 from anachron.edit.sites import Sites
-from anachron.edit.tensors import KEPT, read_manifest, read_tensors, write_tensors
+from anachron.edit.tensors import DELETE, read_manifest, read_tensors, write_tensors
 from anachron.edit.value import frozen
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, differences, locked, rows_fingerprint, versions
@@ -101,7 +101,7 @@ def _refuse(path: Path, old: Json, new: Json) -> None:
 def _check(checkpoint: Path, identity: Json) -> None:
     about = read_manifest(checkpoint)
     if about.get("format") != CHECKPOINT:
-        raise DataError(f"{checkpoint} is no checkpoint of this version ({CHECKPOINT}); {KEPT}")
+        raise DataError(f"{checkpoint} is no checkpoint of this version ({CHECKPOINT}); {DELETE}")
     _refuse(checkpoint, about["identity"], identity)
 
 

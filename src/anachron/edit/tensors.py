@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from anachron.errors import BackendError, DataError
 from anachron.io import Json, atomic
 
-KEPT = "delete it and repeat the command"  # how to go on where a file is one that this program keeps for itself
+DELETE = "delete it and repeat the command"  # how to go on where a file is one that this program keeps for itself
 _KEY = "manifest"  # one entry only: safetensors keeps no order among several, and the bytes would not be the same
 _SUM = "sha256"
 
@@ -47,13 +47,13 @@ def checksum(tensors: Mapping[str, torch.Tensor], manifest: Json) -> str:
     return digest.hexdigest()
 
 
-def read_manifest(path: Path, fix: str = KEPT) -> Json:
+def read_manifest(path: Path, fix: str = DELETE) -> Json:
     """The manifest of a file that `write_tensors` wrote; errors as of `read_tensors`, but tensors are not looked at."""
     manifest = _read(path, fix, tensors=False)[1]
     return {name: value for name, value in manifest.items() if name != _SUM}
 
 
-def read_tensors(path: Path, fix: str = KEPT) -> tuple[dict[str, torch.Tensor], Json]:
+def read_tensors(path: Path, fix: str = DELETE) -> tuple[dict[str, torch.Tensor], Json]:
     """Tensors (on the CPU, mapped from the file) and manifest of a file that `write_tensors` wrote.
 
     Raises `DataError` for any other file, and for one that was changed since; fix: what the error advises.

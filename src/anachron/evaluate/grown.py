@@ -13,7 +13,7 @@ from anachron.edit.failures import each_or_failure, failure_of
 from anachron.edit.methods import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
-from anachron.edit.tensors import KEPT as MAKE_AGAIN
+from anachron.edit.tensors import DELETE
 from anachron.errors import DataError
 from anachron.evaluate.plan import Planned, askable, requests_for
 from anachron.folders import RunFolder, Warn
@@ -53,7 +53,7 @@ class Held:
         self.run.keep(self.name)
 
     def load(self) -> Edit:
-        return load_edit(self.run.path / self.name, MAKE_AGAIN)
+        return load_edit(self.run.path / self.name, DELETE)
 
     def forget(self) -> None:
         """Remove the file and the manifest beside it."""

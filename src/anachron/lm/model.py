@@ -30,8 +30,8 @@ class LanguageModel:
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
-    puts before every prompt, ``edit_of`` the fingerprint of the model without it and ``edit_beside`` fingerprints of the
-    changes that are computed beside weights that cannot be written.
+    puts before every prompt, ``edit_of`` the fingerprint of the model without it and ``edit_beside`` fingerprints of
+    the changes that are computed beside weights that cannot be written.
     """
 
     model: Any
