@@ -15,8 +15,8 @@ from anachron.data.loaders import Dataset
 from anachron.errors import ModelError
 from anachron.io import file_fingerprint
 from anachron.lm.loading import demo_folder, load_model
-from anachron.probe.audit import Audit
-from anachron.probe.run import Callbacks, _warn_of, prefix_text
+from anachron.probe.audit import Audit, tell
+from anachron.probe.run import prefix_text
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_quantised_model_that_cannot_be_moved_is_refused_in_a_line(monkeypatch
 def test_probe_warns_of_answers_inside_a_token_of_the_question():
     heard: list[str] = []
     found = Audit(statements=9, straddling=2, examples={"straddling": ["who? Quimby"]})
-    _warn_of(found, Callbacks(heard.append))
+    tell(found, heard.append)
     assert heard == [
         "2 answers start inside a token that also holds the end of the question, for instance: who? Quimby"
     ]
