@@ -55,15 +55,14 @@ def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(tmp_path: Pa
     shown = b""
     with os.fdopen(ours, "rb", buffering=0) as screen:
         while b"\x1b[?25l" not in shown:  # the bar hides the cursor
-            assert (more := screen.read(4096)), shown
-            shown += more
+            shown += screen.read(4096)
         child.send_signal(signal.SIGINT)
         try:
             while more := screen.read(4096):
                 shown += more
         except OSError:  # what Linux answers where nobody holds the other end
             pass
-    assert child.wait(60) in CODES
+    assert child.wait(60) in CODES, shown
     assert shown.replace(b"\r", b"").endswith(INTERRUPTED)
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")  # the cursor is back
 
@@ -94,8 +93,8 @@ def test_a_full_stdout_is_an_error_in_one_line():
 def test_a_terminal_without_unicode_gets_every_result(tmp_path: Path):
     data = tmp_path / "data.csv"
     pl.DataFrame({
-        "SubjectLabel": ["Zürich"], "RelationLabel": ["head"], "ObjectLabel": ["北京"], "StartDate": ["2001"],
-        "EndDate": ["2010"], "Time": ["2005"], "Statement": ["In 2005, who led Zürich? 北京"], "Status": ["Correct"],
+        "SubjectLabel": ["北京"], "RelationLabel": ["head"], "ObjectLabel": ["北京"], "StartDate": ["2001"],
+        "EndDate": ["2010"], "Time": ["2005"], "Statement": ["In 2005, who led 北京? 北京"], "Status": ["Correct"],
     }).write_csv(data)  # fmt: skip
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     found = run_in_shell(f"anachron audit {data} --tokenizer demo", **plain)
