@@ -16,6 +16,8 @@ from rich.text import Text
 
 from anachron.cli.main import _code
 from anachron.cli.output import SafeConsole, print_json, say, visible
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset
 
 INTERRUPTED = b"interrupted; what is finished is kept, and the same command goes on from there\n"
 HOSTILE = "a\x1b[31mb\x1b]8;;http://x\x07c\x9b2Jd\re\x08f\u202eg\x00"
@@ -44,8 +46,10 @@ def test_ctrl_c_is_answered_by_one_line_also_while_modules_are_imported(module: 
     assert (done.returncode in CODES, done.stdout, done.stderr) == (True, b"", INTERRUPTED)
 
 
-def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(tmp_path: Path):
-    words = ["-m", "anachron.cli.entry", "probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run")]
+def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(brief: Dataset, tmp_path: Path):
+    data = tmp_path / "brief.csv"
+    to_published(brief.table, brief.boundaries).write_csv(data)
+    words = ["-m", "anachron.cli.entry", "probe", "demo", "--dataset", str(data), "--out", str(tmp_path / "run")]
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     child = subprocess.Popen(
