@@ -1,9 +1,14 @@
 # Everything sets itself up in .venv: plain venv and pip, no system packages.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+# Every package is held against its hash. With another build of torch than the lock knows: make PINS='-c constraints.txt'
+PINS ?= --require-hashes -c requirements.lock
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q
 # A recent pip first: that which comes with Python may take three times as long to find what to install.
-SET_UP := $(PYTHON) -m venv .venv && $(PIP) -U pip && $(PIP) --no-compile
+SET_UP := $(PYTHON) -m venv .venv && $(PIP) $(PINS) -U pip
+# First all that the project needs with some extras, then itself, a folder, which has no hash.
+INSTALL = $(BIN)/python tools/requirements.py $(1) >.venv/requirements.txt && \
+	$(PIP) $(PINS) --no-compile -r .venv/requirements.txt && $(PIP) --no-deps --no-build-isolation --no-compile -e .
 # As pip does, on all cores; not what is seldom or never imported: Python compiles that when it is.
 SELDOM := /tests/|/testing/_internal/|/transformers/models/(?!auto/)|/pygments/lexers/
 SELDOM := $(SELDOM)|/site-packages/(mypy|mypyc|networkx|pip|plotly|pymeeus|setuptools)/
@@ -12,18 +17,20 @@ JOBS ?= 3
 
 .PHONY: demo test test-slow lint format bench docs clean
 
-.venv/installed: pyproject.toml constraints.txt
-	$(SET_UP) torch -e '.[edit,report]'
+.venv/installed: pyproject.toml constraints.txt requirements.lock tools/requirements.py
+	$(SET_UP)
+	$(call INSTALL,edit report)
 	-$(COMPILE)
 	touch $@
 
-.venv/installed-dev: pyproject.toml constraints.txt
-	$(SET_UP) torch -e '.[dev]'
+.venv/installed-dev: pyproject.toml constraints.txt requirements.lock tools/requirements.py
+	$(SET_UP)
+	$(call INSTALL,dev)
 	-$(COMPILE)
 	touch $@ .venv/installed
 
 .venv/installed-docs: .venv/installed-dev
-	$(PIP) --no-compile -e '.[docs]'
+	$(call INSTALL,docs)
 	touch $@
 
 demo: .venv/installed  ## probe the bundled model on bundled facts (under two minutes after set-up)
