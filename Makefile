@@ -5,7 +5,7 @@ BIN := .venv/bin
 PINS ?= --require-hashes -c requirements.lock
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q
 # A recent pip first: that which comes with Python may take three times as long to find what to install.
-SET_UP := $(PYTHON) -m venv .venv && $(PIP) $(PINS) -U pip
+SET_UP := $(PYTHON) -m venv .venv && sed -n '/^pip==/,/[^\\]$$/p' requirements.lock >.venv/pip.txt && $(PIP) -r .venv/pip.txt
 # First all that the project needs with some extras, then itself, a folder, which has no hash.
 INSTALL = $(BIN)/python tools/requirements.py $(1) >.venv/requirements.txt && \
 	$(PIP) $(PINS) --no-compile -r .venv/requirements.txt && $(PIP) --no-deps --no-build-isolation --no-compile -e .
