@@ -1,14 +1,15 @@
 # Everything sets itself up in .venv: plain venv and pip, no system packages.
 PYTHON ?= python3
 BIN := .venv/bin
-# Every package is held against its hash. With another build of torch than the lock knows: make PINS='-c constraints.txt'
-PINS ?= --require-hashes -c requirements.lock
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q
 # A recent pip first: that which comes with Python may take three times as long to find what to install.
 SET_UP := $(PYTHON) -m venv .venv && sed -n '/^pip==/,/[^\\]$$/p' requirements.lock >.venv/pip.txt && $(PIP) -r .venv/pip.txt
-# First all that the project needs with some extras, then itself, a folder, which has no hash.
-INSTALL = $(BIN)/python tools/requirements.py $(1) >.venv/requirements.txt && \
-	$(PIP) $(PINS) --no-compile -r .venv/requirements.txt && $(PIP) --no-deps --no-build-isolation --no-compile -e .
+# Every package is held against its hash, but torch, of which one version has builds for processors and for several GPUs:
+# it comes first, by its version alone, as pip finds it for this machine. The project, a folder, has no hash and comes last.
+INSTALL = $(PIP) --no-compile --no-deps -c constraints.txt torch && \
+	$(BIN)/python tools/requirements.py $(1) >.venv/requirements.txt && \
+	$(PIP) --no-compile --require-hashes -c requirements.lock -r .venv/requirements.txt && \
+	$(PIP) --no-compile --no-deps --no-build-isolation -e .
 # As pip does, on all cores; not what is seldom or never imported: Python compiles that when it is.
 SELDOM := /tests/|/testing/_internal/|/transformers/models/(?!auto/)|/pygments/lexers/
 SELDOM := $(SELDOM)|/site-packages/(mypy|mypyc|networkx|pip|plotly|pymeeus|setuptools)/

@@ -17,10 +17,6 @@ from requirements import requirements
 ROOT = Path(__file__).parents[1]
 LOCK, CONSTRAINTS = ROOT / "requirements.lock", ROOT / "constraints.txt"
 HEAD = "# Made by tools/lock.py from constraints.txt; do not edit.\n"
-# PyTorch's own index has smaller builds of the same version, for processors alone; these are not in the package index.
-TORCH_CPU = {
-    "2.13.0": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"],  # CPython 3.11, Linux, x86-64
-}
 # Packages that torch demands by exact versions on some systems; constraints.txt leaves them to it.
 OF_TORCH = re.compile(r"(nvidia|cuda|triton)\b")
 
@@ -37,13 +33,6 @@ def locked(asked: list[str]) -> str:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def with_builds_for_processors(lock: str) -> str:
-    version = re.search(r"^torch==([\w.]+)", lock, re.MULTILINE)
-    assert version is not None, "torch is not locked"
-    more = "".join(f" \\\n    --hash=sha256:{digest}" for digest in TORCH_CPU.get(version[1], ()))
-    return re.sub(r"(?m)(^torch==[^\n]*(?:\n    [^\n]*)*)", lambda found: found[1] + more, lock, count=1)
-
-
 def pins(text: str) -> dict[str, str]:
     """Versions by name in the usual form, of a lock or of constraints."""
     found = re.findall(r"^([\w.-]+)==([^\s;\\]+)", text, re.MULTILINE)
@@ -51,7 +40,7 @@ def pins(text: str) -> dict[str, str]:
 
 
 def main() -> None:
-    lock = with_builds_for_processors(locked([*requirements(["all", "dev", "docs"]), "pip"]))
+    lock = locked([*requirements(["all", "dev", "docs"]), "pip"])
     LOCK.write_text(HEAD + lock, "utf-8")
     lines = CONSTRAINTS.read_text("utf-8").splitlines()
     known = pins("\n".join(lines))

@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import polars as pl
@@ -137,6 +138,11 @@ def test_no_label_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[
     assert err.count("\\x1b[31m") == 3
     assert not set(out + err) & set("\x1b\x07\x9b\r\x08\x00") and "\u202e" not in err
     assert json.loads(out) == {"label": HOSTILE}
+
+
+def test_the_version_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]):
+    assert _code(["--version"], debug=False) == 0
+    assert capsys.readouterr() == (f"{metadata.version('anachron')}\n", "")
 
 
 def test_visible_changes_nothing_else():

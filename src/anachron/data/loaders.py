@@ -99,9 +99,7 @@ def _with_zeros(raw: pl.DataFrame) -> pl.DataFrame:
     What was published may say ``90`` for the year 90; in a file of one's own that may be 1990 and is refused.
     """
     texts = [n for n in ("StartDate", "EndDate", "Time") if raw.schema.get(n) == pl.String]
-    return raw.with_columns(
-        pl.col(texts).str.replace(r"^(\d)(-|$)", "000$1$2").str.replace(r"^(\d\d)(-|$)", "00$1$2")
-    )
+    return raw.with_columns(pl.col(texts).str.replace(r"^(\d)(-|$)", "000$1$2").str.replace(r"^(\d\d)(-|$)", "00$1$2"))
 
 
 def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[str, ...]) -> pl.DataFrame:
