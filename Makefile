@@ -1,9 +1,15 @@
 # Everything sets itself up in .venv: plain venv and pip, no system packages.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q
 # A recent pip first: that which comes with Python may take three times as long to find what to install.
-SET_UP := $(PYTHON) -m venv .venv && $(PIP) -U pip && $(PIP) --no-compile
+SET_UP := $(PYTHON) -m venv .venv && sed -n '/^pip==/,/[^\\]$$/p' requirements.lock >.venv/pip.txt && $(PIP) -r .venv/pip.txt
+# Every package is held against its hash, but torch, of which one version has builds for processors and for several GPUs:
+# it comes first, by its version alone, as pip finds it for this machine. The project, a folder, has no hash and comes last.
+INSTALL = $(PIP) --no-compile --no-deps -c constraints.txt torch && \
+	$(BIN)/python tools/requirements.py $(1) >.venv/requirements.txt && \
+	$(PIP) --no-compile --require-hashes -c requirements.lock -r .venv/requirements.txt && \
+	$(PIP) --no-compile --no-deps --no-build-isolation -e .
 # As pip does, on all cores; not what is seldom or never imported: Python compiles that when it is.
 SELDOM := /tests/|/testing/_internal/|/transformers/models/(?!auto/)|/pygments/lexers/
 SELDOM := $(SELDOM)|/site-packages/(mypy|mypyc|networkx|pip|plotly|pymeeus|setuptools)/
@@ -12,18 +18,20 @@ JOBS ?= 3
 
 .PHONY: demo test test-slow lint format bench docs clean
 
-.venv/installed: pyproject.toml constraints.txt
-	$(SET_UP) torch -e '.[edit,report]'
+.venv/installed: pyproject.toml constraints.txt requirements.lock tools/requirements.py
+	$(SET_UP)
+	$(call INSTALL,edit report)
 	-$(COMPILE)
 	touch $@
 
-.venv/installed-dev: pyproject.toml constraints.txt
-	$(SET_UP) torch -e '.[dev]'
+.venv/installed-dev: pyproject.toml constraints.txt requirements.lock tools/requirements.py
+	$(SET_UP)
+	$(call INSTALL,dev)
 	-$(COMPILE)
 	touch $@ .venv/installed
 
 .venv/installed-docs: .venv/installed-dev
-	$(PIP) --no-compile -e '.[docs]'
+	$(call INSTALL,docs)
 	touch $@
 
 demo: .venv/installed  ## probe the bundled model on bundled facts (under two minutes after set-up)

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, tables, fingerprints and manifests."""
 
+import codecs
 import errno
 import hashlib
 import json
@@ -195,6 +196,18 @@ def test_a_json_list_and_ndjson_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson").write_text("\n".join(map(json.dumps, rows)))
     assert read_table(tmp_path / "a.json").equals(TABLE)
     assert read_table(str(tmp_path / "a.ndjson")).equals(TABLE)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "ndjson", "json"])
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path, ending: str) -> None:
+    plain, marked = tmp_path / f"plain.{ending}", tmp_path / f"marked.{ending}"
+    row = '{"a": "Zoë", "b": "1"}'
+    plain.write_text({"csv": "a,b\nZoë,1\n", "json": f"[{row}]"}.get(ending, f"{row}\n"), "utf-8")
+    marked.write_bytes(codecs.BOM_UTF8 + plain.read_bytes())
+    assert read_table(marked).equals(read_table(plain)) and read_table(marked).columns == ["a", "b"]
+    if ending != "csv":
+        reader = read_json if ending == "json" else read_jsonl
+        assert reader(marked) == reader(plain)
 
 
 def test_a_value_late_in_a_json_file_keeps_its_type(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, their manifests and their fingerprints."""
 
+import codecs
 import hashlib
 import json
 import os
@@ -131,7 +132,7 @@ def read_bytes(path: Path | str) -> bytes:
 def parse_json(content: bytes, path: Path | str) -> Any:
     """What a file holds as JSON. path: for the message of the `DataError` where it is none."""
     try:
-        return json.loads(content.decode("utf-8"))
+        return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path} as JSON: {error}") from error
 
@@ -139,7 +140,7 @@ def parse_json(content: bytes, path: Path | str) -> Any:
 def iterate_jsonl(path: Path | str) -> Iterator[Json]:
     """Rows of a JSON-lines file, one after the other; a broken line is named by its number."""
     try:
-        with Path(path).open(encoding="utf-8") as lines:
+        with Path(path).open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     try:
@@ -184,17 +185,27 @@ def table_bytes(table: pl.DataFrame, ending: str) -> bytes:
     return buffer.getvalue()
 
 
+def _without_mark(source: Path | BytesIO) -> Path | BytesIO:
+    """A JSON file as Polars takes it: without the byte order mark that some programs begin a text with."""
+    with source.open("rb") if isinstance(source, Path) else BytesIO(source.getvalue()) as data:
+        marked = data.read(3) == codecs.BOM_UTF8
+        return BytesIO(data.read()) if marked else source
+
+
 READERS: dict[str, Callable[[Path | BytesIO], pl.DataFrame]] = {
     ".parquet": pl.read_parquet,
     ".csv": lambda p: pl.read_csv(p, infer_schema=False),
-    ".jsonl": lambda p: pl.read_ndjson(p, infer_schema_length=None),
-    ".ndjson": lambda p: pl.read_ndjson(p, infer_schema_length=None),
-    ".json": lambda p: pl.read_json(p, infer_schema_length=None),
+    ".jsonl": lambda p: pl.read_ndjson(_without_mark(p), infer_schema_length=None),
+    ".ndjson": lambda p: pl.read_ndjson(_without_mark(p), infer_schema_length=None),
+    ".json": lambda p: pl.read_json(_without_mark(p), infer_schema_length=None),
 }
 
 
 def read_table(path: Path | str) -> pl.DataFrame:
-    """Read .parquet, .csv, .jsonl/.ndjson or .json (a list of objects). Text columns of CSV stay text."""
+    """Read .parquet, .csv, .jsonl/.ndjson or .json (a list of objects). Text columns of CSV stay text.
+
+    A byte order mark at the beginning of a text is no part of it.
+    """
     path = Path(path)
     if path.suffix not in READERS:
         raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(READERS)}")

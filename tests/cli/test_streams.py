@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,8 @@ from rich.text import Text
 
 from anachron.cli.main import _code
 from anachron.cli.output import SafeConsole, print_json, say, visible
+from anachron.data.columns import to_published
+from anachron.data.loaders import Dataset
 
 INTERRUPTED = b"interrupted; what is finished is kept, and the same command goes on from there\n"
 HOSTILE = "a\x1b[31mb\x1b]8;;http://x\x07c\x9b2Jd\re\x08f\u202eg\x00"
@@ -44,8 +47,10 @@ def test_ctrl_c_is_answered_by_one_line_also_while_modules_are_imported(module: 
     assert (done.returncode in CODES, done.stdout, done.stderr) == (True, b"", INTERRUPTED)
 
 
-def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(tmp_path: Path):
-    words = ["-m", "anachron.cli.entry", "probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run")]
+def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(brief: Dataset, tmp_path: Path):
+    data = tmp_path / "brief.csv"
+    to_published(brief.table, brief.boundaries).write_csv(data)
+    words = ["-m", "anachron.cli.entry", "probe", "demo", "--dataset", str(data), "--out", str(tmp_path / "run")]
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     child = subprocess.Popen(
@@ -55,15 +60,14 @@ def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(tmp_path: Pa
     shown = b""
     with os.fdopen(ours, "rb", buffering=0) as screen:
         while b"\x1b[?25l" not in shown:  # the bar hides the cursor
-            assert (more := screen.read(4096)), shown
-            shown += more
+            shown += screen.read(4096)
         child.send_signal(signal.SIGINT)
         try:
             while more := screen.read(4096):
                 shown += more
         except OSError:  # what Linux answers where nobody holds the other end
             pass
-    assert child.wait(60) in CODES
+    assert child.wait(60) in CODES, shown
     assert shown.replace(b"\r", b"").endswith(INTERRUPTED)
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")  # the cursor is back
 
@@ -94,8 +98,8 @@ def test_a_full_stdout_is_an_error_in_one_line():
 def test_a_terminal_without_unicode_gets_every_result(tmp_path: Path):
     data = tmp_path / "data.csv"
     pl.DataFrame({
-        "SubjectLabel": ["Zürich"], "RelationLabel": ["head"], "ObjectLabel": ["北京"], "StartDate": ["2001"],
-        "EndDate": ["2010"], "Time": ["2005"], "Statement": ["In 2005, who led Zürich? 北京"], "Status": ["Correct"],
+        "SubjectLabel": ["北京"], "RelationLabel": ["head"], "ObjectLabel": ["北京"], "StartDate": ["2001"],
+        "EndDate": ["2010"], "Time": ["2005"], "Statement": ["In 2005, who led 北京? 北京"], "Status": ["Correct"],
     }).write_csv(data)  # fmt: skip
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     found = run_in_shell(f"anachron audit {data} --tokenizer demo", **plain)
@@ -134,6 +138,11 @@ def test_no_label_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[
     assert err.count("\\x1b[31m") == 3
     assert not set(out + err) & set("\x1b\x07\x9b\r\x08\x00") and "\u202e" not in err
     assert json.loads(out) == {"label": HOSTILE}
+
+
+def test_the_version_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]):
+    assert _code(["--version"], debug=False) == 0
+    assert capsys.readouterr() == (f"{metadata.version('anachron')}\n", "")
 
 
 def test_visible_changes_nothing_else():

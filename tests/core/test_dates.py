@@ -154,6 +154,9 @@ def test_text_round_trip(date):
         ("2011-3-4", Date(2011, 3, 4), "2011-03-04"),
         ("+2011-03-24", Date(2011, 3, 24), "2011-03-24"),
         ("476", Date(476), "0476"),
+        ("0090", Date(90), "0090"),
+        ("0005-03", Date(5, 3), "0005-03"),
+        ("-44", Date(-44), "-0044"),
         ("12011-03", Date(12011, 3), "12011-03"),
         ("-0044-03-15", Date(-44, 3, 15), "-0044-03-15"),
         ("-10000", Date(-10_000), "-10000"),
@@ -178,6 +181,13 @@ def test_impossible_dates_are_refused_and_named(text):
         Date.parse(text)
     assert repr(text) in str(refused.value)
     assert isinstance(refused.value, AnachronError) and isinstance(refused.value, ValueError)
+
+
+@pytest.mark.parametrize("text", ["90", "+90", "5", "90-03", "24-03-11"])
+def test_a_year_that_may_lack_its_century_is_refused(text: str):
+    year = text.removeprefix("+").partition("-")[0]
+    with pytest.raises(DataError, match=rf"write {int(year):04d} for the year {int(year)}, or .* 19{int(year):02d}"):
+        Date.parse(text)
 
 
 @pytest.mark.parametrize("value", [None, 2011, 2011.0, dt.date(2011, 3, 24), b"2011"])

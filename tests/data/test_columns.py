@@ -154,7 +154,7 @@ def test_published_values_are_read_leniently(tmp_path: Path) -> None:
         row(Status="Transitional", Time="2009-01"),
         row(Status="no CONTEXT", Time=None, Statement="who led it? Barack Obama"),
         row(Time="-037", Status="Transitional", **caesar),
-        row(Time="37-5", Status="Correct", **caesar),
+        row(Time="0037-5", Status="Correct", **caesar),
     ]
     path = tmp_path / "published.csv"
     write_table(path, pl.DataFrame(rows))
@@ -377,6 +377,20 @@ def test_a_folder_is_read_by_the_hub_library(tmp_path: Path) -> None:
     back = load_dataset(str(tmp_path / "folder"))
     assert back.boundaries == "released"
     assert back.table.equals(TABLE)
+
+
+@pytest.mark.usefixtures("hub")
+def test_years_without_zeros_are_those_of_published_data_alone(tmp_path: Path) -> None:
+    about = {"StartDate": "5", "EndDate": "41-01-24", "Statement": "X? Barack Obama", "Status": "Correct"}
+    rows = [row(Time=time, **about) for time in ("6", "37-5", "12-10-03")]
+    (tmp_path / "published").mkdir()
+    write_table(tmp_path / "published" / "train.parquet", pl.DataFrame(rows))
+    table = load_dataset(str(tmp_path / "published")).table
+    assert table["time"].to_list() == ["0006", "0037-05", "0012-10-03"]
+    assert (table["start"][0], table["end"][0]) == ("0005", "0041-01-24")
+    write_table(tmp_path / "own.csv", pl.DataFrame(rows))
+    with pytest.raises(DataError, match=r"own.csv: row 1: StartDate '5' is not a date: write 0005 for the year 5"):
+        load_dataset(str(tmp_path / "own.csv"))
 
 
 def test_a_folder_without_data_files_is_refused(tmp_path: Path) -> None:

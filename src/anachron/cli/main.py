@@ -7,7 +7,7 @@ to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 import os
 import sys
 from io import StringIO
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -44,15 +44,21 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         import anachron
 
         print(anachron.__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    return
 
 
 for module in (demo, data, build, verbalize, updates, probe, measure, report, covariance, train_mend, evaluate, export):

@@ -128,6 +128,6 @@ def _read(template: Path | None) -> str | None:
     if template is None:
         return None
     try:
-        return template.read_text("utf-8")
+        return template.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"chat template {template} cannot be read as UTF-8 text: {error}") from error

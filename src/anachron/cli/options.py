@@ -29,7 +29,7 @@ Models = Annotated[
 Common = Annotated[bool, typer.Option("--common-facts", help="Compare runs of different data sets on shared facts.")]
 Baseline = Annotated[str | None, typer.Option(help="Model that the others are compared with; by default the first.")]
 Top = Annotated[int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")]
-Present = Annotated[int, typer.Option(help="Year that distances from the present are counted from.")]
+Present = Annotated[int, typer.Option(min=100, help="Year that distances from the present are counted from.")]
 Seed = Annotated[int, typer.Option(help="Of the bootstrap.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")]
 Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]

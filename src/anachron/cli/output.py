@@ -21,6 +21,8 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
+from anachron.lm.temporary import Temporary
+
 # What a terminal obeys instead of showing it: control characters but for the end of a line and the tabulator, and the
 # signs that turn the direction of writing round, with which a label could change the order of the numbers beside it.
 _OBEYED = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
@@ -98,7 +100,13 @@ def progress_bar(title: str, unit: str = "items") -> Iterator[Callable[..., None
         return
     amount: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    bars = Progress(*columns, console=console, transient=True)
+
+    def drawn() -> Callable[[], None]:
+        bars.start()
+        return bars.stop
+
+    with Temporary(drawn):  # Ctrl-C in the middle of either would leave a terminal without its cursor
         task = bars.add_task(title, total=None)
         last = [0.0]
 

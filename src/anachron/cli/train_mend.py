@@ -130,7 +130,7 @@ def _lines(path: Path) -> tuple[str, ...]:
     from anachron.errors import ConfigError, DataError
 
     try:
-        lines = tuple(line.strip() for line in path.read_text("utf-8").splitlines() if line.strip())
+        lines = tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--text {path} cannot be read as UTF-8 text: {error}") from error
     if not lines:

@@ -94,10 +94,10 @@ class Date:
 
     @classmethod
     def parse(cls, text: str) -> "Date":
-        """Read ``2011``, ``2011-03``, ``2011-03-24``, ``-0044-03-15`` or ``12011``.
+        """Read ``2011``, ``2011-03``, ``2011-03-24``, ``-0044-03-15``, ``0090``, ``476`` or ``12011``.
 
-        Years may be written without leading zeros, as the published TimeStress data has them.
-        Raises `DataError` for anything else.
+        A year of one or two digits may have lost its century, or be a day: unless it is before the common era, it needs
+        its zeros. Raises `DataError` for anything else.
         """
         found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
@@ -106,6 +106,11 @@ class Date:
                 "the common era"
             )
         sign, year, month, day = found.groups()
+        if len(year) < 3 and sign != "-" and int(year):
+            raise DataError(
+                f"{text!r} is not a date: write {year:0>4} for the year {int(year)}, or the century too, such as "
+                f"19{year:0>2}; the year comes first"
+            )
         try:
             return cls(
                 -int(year) if sign == "-" else int(year),

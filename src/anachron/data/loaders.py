@@ -84,13 +84,22 @@ def load_dataset(
     raw = (
         read_table(path)
         if path.is_file() or path.suffix in READERS
-        else read_hub(name, split, revision, tuple(BUNDLED))
+        else _with_zeros(read_hub(name, split, revision, tuple(BUNDLED)))
     )
     try:
         table, convention = from_published(raw, boundaries)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
     return Dataset(name, table, convention)
+
+
+def _with_zeros(raw: pl.DataFrame) -> pl.DataFrame:
+    """A data set of the hub with its years in four digits.
+
+    What was published may say ``90`` for the year 90; in a file of one's own that may be 1990 and is refused.
+    """
+    texts = [n for n in ("StartDate", "EndDate", "Time") if raw.schema.get(n) == pl.String]
+    return raw.with_columns(pl.col(texts).str.replace(r"^(\d)(-|$)", "000$1$2").str.replace(r"^(\d\d)(-|$)", "00$1$2"))
 
 
 def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[str, ...]) -> pl.DataFrame:

@@ -74,10 +74,8 @@ def _length_of_signs(text: str, name: str) -> int:
         return 0
     for place in (found.start() for found in re.finditer(f"(?={re.escape(wanted)})", said)):
         before, behind = said[:place], said[place + len(wanted) :]
-        more = (
-            before.endswith(wanted[0]) or behind.startswith(wanted[-1]) or behind[:1].isalnum()
-        )  # not "++", nor "+44"
-        if not more and ARTICLES.issuperset(plain_words(before)):
+        part = before.endswith(wanted[0]) or behind.startswith(wanted[-1]) or behind[:1].isalnum()  # of "++", "+44"
+        if not part and ARTICLES.issuperset(plain_words(before)):
             return len(wanted)
     return 0
 
