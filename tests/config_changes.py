@@ -88,8 +88,9 @@ def changes(content: dict[str, Any], added: dict[str, list[Any]] | None = None) 
     for path, value in _leaves(content, ()):
         for other in _others(value, str(path[-1])):
             yield f"{'.'.join(map(str, path))} = {json.dumps(other)[:60]}", _with(content, path, other)
-    for name in content:
-        yield f"without {name}", {key: value for key, value in content.items() if key != name}
+    for name, value in content.items():
+        if isinstance(value, bool) or not isinstance(value, int):  # a missing size would be that of a whole model
+            yield f"without {name}", {key: value for key, value in content.items() if key != name}
     for name, values in (added or {}).items():
         for value in values if name not in content else ():
             yield f"with {name} = {json.dumps(value)[:60]}", {**content, name: value}

@@ -12,7 +12,7 @@ import torch
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.edit import methods
-from anachron.edit.base import Edit, edited
+from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.methods import Resources, make_edit, settings_for
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
@@ -271,6 +271,10 @@ def test_half_matching_settings_are_refused(lm: LanguageModel, tmp_path: Path):
         run_evaluation(lm, cases(case(9, "Rom")), planned(lm, "FT"), tmp_path / "run", SETTINGS)
     with pytest.raises(ConfigError, match="weights"):
         run_evaluation(make_edit_lm("llama", seed=1), cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
+    down = "model.layers.1.mlp.down_proj"
+    for name, edit in {"edit_prefix": Edit(prefix="Now. "), "weights": Edit({down: Dense(torch.ones(32, 64))})}.items():
+        with pytest.raises(ConfigError, match=name), edited(lm, edit):  # the model under an edit is another
+            run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
 
 
 def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: LanguageModel):
