@@ -3,12 +3,15 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+import traceback
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
 from anachron import io
 from anachron.data.cases import load_cases
@@ -20,6 +23,7 @@ from anachron.evaluate.judge import Judging
 from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
 
@@ -27,24 +31,23 @@ pytestmark = pytest.mark.trial
 MOMENTS = ("before", "half-way", "synced", "renamed")
 
 
-def probe(folder: Path, data: str) -> None:
+def probe(lm: LanguageModel, folder: Path, data: str) -> None:
     run_module.PART_TEXTS = 100
-    run_probe(load_model("demo"), load_dataset(data), folder)
+    run_probe(lm, load_dataset(data), folder)
 
 
-def evaluate(folder: Path, data: str) -> None:
+def evaluate(lm: LanguageModel, folder: Path, data: str) -> None:
     grown.KEPT = 1
-    lm = load_model("demo")
     settings = EvaluateSettings("sequential", judging=Judging(fluency_tokens=0))
     methods = plan(lm, ["FT"], changes={"FT": {"steps": 1}})
     run_evaluation(lm, load_cases("mini-updates", limit=2), methods, folder, settings)
 
 
-def covariance(folder: Path, data: str) -> None:
+def covariance(lm: LanguageModel, folder: Path, data: str) -> None:
     text = folder.parent / "text.txt"
     text.write_text("Paris is the capital of France. " * 40)
     collect(
-        load_model("demo"), ["model.layers.1.mlp.down_proj"], text, tokens=200, batch_tokens=64, cache=folder,
+        lm, ["model.layers.1.mlp.down_proj"], text, tokens=200, window=32, batch_tokens=64, cache=folder,
         checkpoint_seconds=0,
     )  # fmt: skip
 
@@ -86,9 +89,22 @@ def kill_at(number: int, moment: str) -> None:
     io.secrets.token_hex, os.fsync, Path.replace = begun, synced, renamed
 
 
-def work_in_child(kind: str, folder: str, data: str, number: int, moment: str) -> None:
-    kill_at(number, moment)
-    WORK[kind](Path(folder), data)
+def serve(orders: Connection) -> None:
+    """Do what is ordered in a copy of this process, which has the model loaded; answer how the copy ended."""
+    torch.set_num_threads(1)  # a copy has none of the threads
+    lm = load_model("demo")
+    while order := orders.recv():
+        kind, folder, data, number, moment = order
+        copy = os.fork()
+        if not copy:
+            try:
+                kill_at(number, moment)
+                WORK[kind](lm, Path(folder), data)
+            except BaseException:  # noqa: BLE001  # nothing may reach the code of the process that was copied
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        orders.send(os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]))
 
 
 def contents(folder: Path) -> dict[str, Any]:
@@ -102,36 +118,43 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def processes() -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "transformers", "anachron.evaluate.run", "anachron.lm.model"])
-    return context
+def server() -> Iterator[Connection]:
+    context = multiprocessing.get_context("spawn")
+    mine, its = context.Pipe()
+    process = context.Process(target=serve, args=(its,))
+    process.start()
+    yield mine
+    mine.send(None)
+    process.join()
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return load_model("demo")
 
 
 @pytest.mark.parametrize("kind", WORK)
-def test_every_write_killed(processes: Any, brief: Dataset, tmp_path: Path, kind: str):
+def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Dataset, tmp_path: Path, kind: str):
     data = tmp_path / "data.parquet"
     facts = brief.table["fact_id"].unique(maintain_order=True).head(2).to_list()
     io.write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
-    again: Callable[[Path], None] = lambda folder: WORK[kind](folder, str(data))  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "PART_TEXTS", 100)
         patch.setattr(grown, "KEPT", 1)
-        again(tmp_path / "whole")
+        WORK[kind](lm, tmp_path / "whole", str(data))
         wanted, kills, lost, number = contents(tmp_path / "whole"), 0, [], 0
         while number >= 0:
             number += 1
             for moment in MOMENTS:
                 folder = tmp_path / f"{number}-{moment}"
-                child = processes.Process(target=work_in_child, args=(kind, str(folder), str(data), number, moment))
-                child.start()
-                child.join()
-                if child.exitcode == 0:  # there are not so many writes
+                server.send((kind, str(folder), str(data), number, moment))
+                ended = server.recv()
+                if ended == 0:  # there are not so many writes
                     number = -1
                     break
-                assert child.exitcode == -signal.SIGKILL
+                assert ended == -signal.SIGKILL
                 kills += 1
-                again(folder)
+                WORK[kind](lm, folder, str(data))
                 if contents(folder) != wanted or list(folder.rglob("*.tmp")):
                     lost.append((number, moment))
     print(f"trial: {kills} kills of {kind}, {kills - len(lost)} ended as if there had been none")

@@ -183,8 +183,8 @@ class _Pass:
             self._run(missing, folder)
             for name in missing:
                 found[name] = self._mean(name, folder)
-            if folder is not None:
-                (folder / _CHECKPOINT).unlink(missing_ok=True)
+        if folder is not None and (missing or _is_over(folder)):
+            (folder / _CHECKPOINT).unlink(missing_ok=True)
         return {name: found[name] for name in self.modules}
 
     def _finished(self, folder: Path, module: str) -> SecondMoment | None:
@@ -306,6 +306,17 @@ class _Pass:
         self.sums = {name: sums[name].clone() for name in wanted & set(sums)}
         self.rows = {name: state["rows"][name] for name in self.sums}
         self.done, self.place = state["done"], (state["place"][0], state["place"][1])
+
+
+def _is_over(folder: Path) -> bool:
+    """Whether a checkpoint is that of a pass that was killed when all its matrices were written."""
+    if not (folder / _CHECKPOINT).is_file():
+        return False
+    try:
+        modules = read_manifest(folder / _CHECKPOINT).get("settings", {}).get("modules", [])
+    except DataError:  # the pass that needs it says so
+        return False
+    return all((folder / f"{module}.safetensors").is_file() for module in modules)
 
 
 def _refuse_others(path: Path, stored: Json, settings: Json) -> None:
