@@ -16,7 +16,7 @@ SELDOM := $(SELDOM)|/site-packages/(mypy|mypyc|networkx|pip|plotly|pymeeus|setup
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' .venv/lib
 JOBS ?= 3
 
-.PHONY: demo test test-slow lint format bench docs clean
+.PHONY: demo test test-all test-slow lint format bench docs clean
 
 .venv/installed: pyproject.toml constraints.txt requirements.lock tools/requirements.py
 	$(SET_UP)
@@ -39,6 +39,12 @@ demo: .venv/installed  ## probe the bundled model on bundled facts (under two mi
 
 test: .venv/installed-dev  ## the tests that run on every change
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# LONG: a part of it, for instance make test-all LONG='tests/trial tests/lm'
+LONG ?= tests
+test-all: .venv/installed-dev  ## the long run: the hostile trial, and all tests with other random examples each time
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow' \
+		--hypothesis-profile full --durations 20 $(LONG)
 
 test-slow: .venv/installed-docs  ## the heavier checks; those of export need the extra export-test and are skipped without
 	$(BIN)/python -m pytest -q -m slow

@@ -2,8 +2,8 @@
 
     pip install uv && python tools/lock.py
 
-Versions are those of constraints.txt; change one there and run this again. What the new versions need and constraints.txt
-lacks is added to it. The lock serves Linux, macOS and Windows, and every Python from 3.11 on.
+Versions are those of constraints.txt; change one there and run this again. What the new versions need and
+constraints.txt lacks is added to it. The lock serves Linux, macOS and Windows, and every Python from 3.11 on.
 """
 
 import re

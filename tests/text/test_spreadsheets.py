@@ -17,7 +17,6 @@ RUN = [
     "=",
     "=1+1",
     '=HYPERLINK("http://x","y")',
-    "+44",
     "+cmd|' /C calc'!A0",
     "-1+cmd|x",
     "@SUM(1)",
