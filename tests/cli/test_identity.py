@@ -11,7 +11,7 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
-from anachron.lm.model import demo_folder
+from anachron.lm.loading import demo_folder
 
 CHANGED = "config.rope_parameters.rope_theta: 10000.0 -> 500000.0"
 MODULE = "model.layers.2.mlp.down_proj"

@@ -15,7 +15,8 @@ from anachron.edit.base import Edit, LowRank, edited
 from anachron.io import differences
 from anachron.lm.formats import ChatTemplate
 from anachron.lm.generation import greedy_continuations
-from anachron.lm.model import LanguageModel, load_model
+from anachron.lm.loading import load_model
+from anachron.lm.model import LanguageModel
 from config_changes import NOISE, make_checkpoint, scores, write
 from edit_models import make_quantised_lm
 from tiny import make_lm, make_tokenizer, save

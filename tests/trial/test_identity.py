@@ -13,7 +13,8 @@ import transformers
 
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.generation import greedy_continuations
-from anachron.lm.model import LanguageModel, load_model, load_tokenizer
+from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.model import LanguageModel
 from config_changes import ADDED, FAMILIES, NOISE, changes, loaded, make_checkpoint, scores, write
 from tiny import make_lm, make_tokenizer, save
 
