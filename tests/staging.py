@@ -40,7 +40,7 @@ def main():
     loaders.BUNDLED["mini"] = replace(loaders.BUNDLED["mini"], statements=lambda: few)
     sys.argv = sys.argv[1:]
     if sys.argv[0] == "anachron":
-        from anachron.cli.main import run
+        from anachron.cli.entry import run
         run(sys.argv[1:])
     sys.path.insert(0, "")
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.cli.main import run
+from anachron.cli.entry import run
 from anachron.errors import ConfigError, DataError
 from anachron.wikidata.ingest import IngestSettings, ingest, read_entity_list
 from anachron.wikidata.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
