@@ -16,7 +16,7 @@ SELDOM := $(SELDOM)|/site-packages/(mypy|mypyc|networkx|pip|plotly|pymeeus|setup
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' .venv/lib
 JOBS ?= 3
 
-.PHONY: demo test test-all test-slow lint format bench docs clean
+.PHONY: demo test test-all test-pythons test-slow lint format bench docs clean
 
 .venv/installed: pyproject.toml constraints.txt requirements.lock tools/requirements.py
 	$(SET_UP)
@@ -45,6 +45,9 @@ LONG ?= tests
 test-all: .venv/installed-dev  ## the long run: the hostile trial, and all tests with other random examples each time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow' \
 		--hypothesis-profile full --durations 20 $(LONG)
+
+test-pythons:  ## the tests that need no torch, on other versions of Python where they are installed
+	tools/test_pythons.sh python3.12 python3.13
 
 test-slow: .venv/installed-docs  ## the heavier checks; those of export need the extra export-test and are skipped without
 	$(BIN)/python -m pytest -q -m slow
