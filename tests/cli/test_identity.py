@@ -11,6 +11,7 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
+from anachron.folders import RunFolder
 from anachron.lm.loading import demo_folder
 
 CHANGED = "config.rope_parameters.rope_theta: 10000.0 -> 500000.0"
@@ -52,10 +53,9 @@ def test_a_probe_run(finished: bool, model: Path, brief: Dataset, tmp_path: Path
     command = ["probe", model, "--dataset", tmp_path / "small.csv", "--out", tmp_path / "run"]
     assert run(*command) == 0
     if not finished:
-        record = json.loads((tmp_path / "run" / "run.json").read_text("utf-8")) | {"status": "running"}
-        (tmp_path / "run" / "run.json").write_text(json.dumps(record), "utf-8")
-        (tmp_path / "run" / "scores.parquet").unlink()
-        next((tmp_path / "run" / "scores").iterdir()).unlink()
+        folder = RunFolder.read(tmp_path / "run")
+        folder.record["status"] = "running"
+        folder.forget(["scores.parquet", "scores/part-00000.parquet"])
     before = content(tmp_path / "run")
     change(model)
     assert "holds a run with other settings" in refused(command, 2, capsys)

@@ -18,6 +18,7 @@ from anachron.edit.storage import FORMAT, load_edit, save_edit
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import AnachronError, DataError, ModelError
 from anachron.evaluate import grown
+from anachron.folders import RunFolder
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 
@@ -240,9 +241,10 @@ def test_a_broken_edit_given_to_a_command(good: bytes, tmp_path: Path, capsys: p
 
 
 def test_a_file_that_a_run_keeps_for_itself_may_be_deleted(good: bytes, lm: LanguageModel, tmp_path: Path):
-    (tmp_path / "sequence").write_bytes(good[:-1])
+    run = RunFolder.open(tmp_path / "run", {})
+    run.write("sequence", good[:-1])
     with pytest.raises(DataError, match="delete it and repeat the command"):
-        grown.load(lm, tmp_path / "sequence")
+        grown.load(lm, grown.Held(run, "sequence", warn=lambda message: None))
 
 
 @pytest.mark.parametrize("value", [NAN, INF])

@@ -10,7 +10,7 @@ import transformers
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format
 from anachron.lm.loading import demo_folder, load_model, load_tokenizer
-from anachron.lm.model import LanguageModel
+from anachron.lm.model import LanguageModel, has_experts
 from tiny import make_lm, make_tokenizer, save
 
 PAIRS = [("In 1998, who was the president of France?", answer) for answer in ("Jacques Chirac", "Москва", "Paris")]
@@ -223,3 +223,11 @@ def test_the_untrained_twin_has_the_demos_shape_and_other_weights():
     assert shapes[0] == shapes[1] and demo.fingerprint() != twin.fingerprint()
     assert demo.tokenizer_fingerprint() == twin.tokenizer_fingerprint()
     assert np.abs(demo.log_probs(PAIRS) - twin.log_probs(PAIRS)).min() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("Mixtral", True), ("Qwen3Moe", True), ("Dbrx", True), ("DeepseekV3", True), ("GPT2", False), ("Gemma2", False)],
+)
+def test_a_mixture_of_experts_is_known_by_its_configuration(kind: str, expected: bool):
+    assert has_experts(getattr(transformers, f"{kind}Config")()) is expected

@@ -26,13 +26,18 @@ from anachron.probe.metrics import check_scores
 from anachron.probe.statistics import bootstrap_mean
 
 
+def iso(year):
+    """A year as it is written: ``0005``, ``-0040``; a text stays as it is."""
+    return f"{year:05d}" if isinstance(year, int) and year < 0 else f"{year:0>4}"
+
+
 def told(years, logps, *, fact="f", model="m", **others):
     """Rows of one fact's year contexts; the statuses do not matter to what is believed."""
     statuses = ["correct", "incorrect", "transitional", "discarded"]
     return [
         {
             "model": model, "format": "raw", "prefix": "none", "fact_id": fact, "granularity": "year",
-            "time": str(year), "status": statuses[i % 4], "alpha": i / 10, "logp": float(logp), **others,
+            "time": iso(year), "status": statuses[i % 4], "alpha": i / 10, "logp": float(logp), **others,
         }
         for i, (year, logp) in enumerate(zip(years, logps, strict=True))
     ]  # fmt: skip
@@ -139,7 +144,7 @@ def mixed_table(seed=TABLE_SEED):
         n = random.choice([1, 2, MIN_CONTEXTS - 1, MIN_CONTEXTS, 25, 25, 40])
         first, gap = random.choice([-40, 5, 1900]), random.choice([1, 1, 3])
         years = [y if first > 0 or y < 0 else y + 1 for y in (first + gap * i for i in range(n))]
-        about.append(fact(f"{years[0]}-05", random.choice([None, years[-1]]), name))
+        about.append(fact(f"{iso(years[0])}-05", random.choice([None, iso(years[-1])]), name))
         for model in "mk":
             dated = told(years, noisy(random, n), fact=name, model=model)
             rows += dated

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from anachron.data.loaders import Dataset
-from anachron.errors import AnachronError, BackendError, DataError
+from anachron.errors import AnachronError, BackendError, DataError, ModelError
 from anachron.folders import RunFolder
 from anachron.io import write_json
 from anachron.lm.loading import load_model
@@ -220,7 +220,7 @@ def test_scores_that_are_no_log_probabilities_are_not_kept(
             yield number, np.where(np.arange(len(scores)) == 7, np.nan, scores), counters
 
     monkeypatch.setattr(lm, "score_parts", broken)
-    with pytest.raises(BackendError, match=r"part-00000\.parquet cannot be kept: it holds the score nan"):
+    with pytest.raises(ModelError, match=r"gives text \d+ the score nan"):
         run_probe(lm, data, tmp_path / "run")
     assert not list((tmp_path / "run" / "scores").glob("*.parquet"))
 

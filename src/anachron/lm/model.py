@@ -91,11 +91,12 @@ class LanguageModel:
         return described(self.model)
 
     def about(self) -> dict[str, Any]:
-        """``family`` and number of ``parameters``, and whether the weights are ``quantised``."""
+        """``family`` and number of ``parameters``; whether weights are ``quantised``, and tokens go to ``experts``."""
         return {
             "family": self.model.config.model_type,
             "parameters": int(self.model.num_parameters()),
             "quantised": is_quantised(self.model),
+            "experts": has_experts(self.model.config.get_text_config()),
         }
 
     def hardware(self) -> dict[str, Any]:
@@ -186,6 +187,15 @@ class LanguageModel:
     def tokenizer_fingerprint(self) -> str:
         """SHA-256 of the tokenizer's full definition, chat template and special tokens."""
         return tokenizer_fingerprint(self.tokenizer)
+
+
+def has_experts(config: Any) -> bool:
+    """Whether a configuration is that of a mixture of experts: it, or a part of it, says how many there are."""
+    found = config if isinstance(config, dict) else config.to_dict()
+    return any(
+        has_experts(value) if isinstance(value, dict) else isinstance(value, int) and value > 1 and "experts" in name
+        for name, value in found.items()
+    )
 
 
 def is_quantised(model: Any) -> bool:
