@@ -15,6 +15,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
+from anachron.cli.entry import run
 from anachron.cli.main import _code
 from anachron.cli.output import SafeConsole, print_json, say, visible
 from anachron.data.columns import to_published
@@ -45,6 +46,24 @@ def test_ctrl_c_is_answered_by_one_line_also_while_modules_are_imported(module: 
     words = ["probe", "demo", "--dataset", "mini", "--out", str(tmp_path / "run")]
     done = subprocess.run([sys.executable, "-c", AT_IMPORT, module, *words], capture_output=True, timeout=120)
     assert (done.returncode in CODES, done.stdout, done.stderr) == (True, b"", INTERRUPTED)
+
+
+def test_an_error_that_ctrl_c_caused_is_not_shown_for_it(monkeypatch: pytest.MonkeyPatch, capfd):
+    def interrupted(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            raise RuntimeError("a library that was half imported")
+
+    monkeypatch.setattr("anachron.cli.main.app", interrupted)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit, match="130"):
+            run(["contexts"])
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert capfd.readouterr() == ("", INTERRUPTED.decode())
 
 
 def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(brief: Dataset, tmp_path: Path):

@@ -16,7 +16,7 @@ from anachron.data.loaders import Dataset
 from anachron.io import file_fingerprint
 
 LINE = b"interrupted; what is finished is kept, and the same command goes on from there\n"
-TRIED = 10
+TRIED = 15
 # Says on stdout when the program itself begins; before, Python is still starting and answers by a traceback.
 PROGRAM = "import sys; from anachron.cli.entry import run; print(end='begun', flush=True); run(sys.argv[1:])"
 
@@ -49,7 +49,8 @@ def test_ctrl_c_at_random_moments(brief: Dataset, tmp_path: Path):
             _, err = child.communicate(timeout=120)
         if child.returncode == 0:  # it was faster
             continue
-        assert child.returncode in (130, -signal.SIGINT) and err == LINE, (child.returncode, err)
+        assert child.returncode in (130, -signal.SIGINT) and err.endswith(LINE), (child.returncode, err.decode())
+        assert b"Traceback" not in err and b"rror" not in err, err.decode()
         interrupted += 1
     assert start([*words, str(tmp_path / "often")]).wait(300) == 0
     scores = [tmp_path / name / "scores.parquet" for name in ("whole", "often")]

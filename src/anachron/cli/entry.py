@@ -4,22 +4,37 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    listening = before is signal.default_int_handler  # a command started in the background has none to answer
     try:
+        if listening:
+            signal.signal(signal.SIGINT, note)
         open_streams()
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
         from anachron.cli.main import execute
 
-        code = execute(argv)
+        code = execute(argv, lambda: pressed)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever cannot wait for the end of the process presses it again
+        before = signal.SIG_DFL  # whoever cannot wait for the end of the process presses it again
         print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
         code = 130
+    finally:
+        if listening:
+            signal.signal(signal.SIGINT, before)
     sys.exit(code)
 
 

@@ -6,6 +6,7 @@ to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 
 import os
 import sys
+from collections.abc import Callable
 from io import StringIO
 from typing import Annotated, Any
 
@@ -77,9 +78,12 @@ for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
 
 
-def execute(argv: list[str]) -> int:
-    """Run a command line and return its code. Raises `KeyboardInterrupt` for Ctrl-C."""
-    code = _code([word for word in argv if word != "--debug"], debug="--debug" in argv)
+def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int:
+    """Run a command line and return its code. Raises `KeyboardInterrupt` for Ctrl-C.
+
+    pressed: whether that came. A library that is interrupted while it is imported may answer by an error of its own.
+    """
+    code = _code([word for word in argv if word != "--debug"], "--debug" in argv, pressed)
     try:
         sys.stdout.flush()
     except OSError as error:  # a reader that has gone, as head does, is no news; a full disk is
@@ -90,14 +94,9 @@ def execute(argv: list[str]) -> int:
     return code
 
 
-def _code(argv: list[str], debug: bool) -> int:
+def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: False) -> int:
     try:
-        code = int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
-        if code == INTERRUPTED:
-            raise KeyboardInterrupt  # which typer answers by this code and no word
-        return code
-    except typer.Abort:
-        raise KeyboardInterrupt from None
+        return _called(argv, debug, pressed)
     except USAGE_ERROR as error:
         words = StringIO()
         error.show(words)
@@ -117,6 +116,20 @@ def _code(argv: list[str], debug: bool) -> int:
         reason = " ".join(str(error).split())
         _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
         return 1
+
+
+def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
+    try:
+        code = int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception:
+        if pressed() and not debug:
+            raise KeyboardInterrupt from None
+        raise
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt  # which typer answers by this code and no word
+    return code
 
 
 def _say(words: str) -> None:
