@@ -1,5 +1,6 @@
 """The program ``anachron``: its streams, and what Ctrl-C says, also while everything else is still being imported."""
 
+import atexit
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ def run(arguments: list[str] | None = None) -> None:
         from anachron.cli.main import execute
 
         code = execute(argv, lambda: pressed)
+        if listening:  # the work is done, and Python takes a second or two to forget what it has loaded
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         before = signal.SIG_DFL  # whoever cannot wait for the end of the process presses it again
         print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
