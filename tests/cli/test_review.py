@@ -179,3 +179,8 @@ def test_probe_warns_of_answers_inside_a_token_of_the_question():
     assert heard == [
         "2 answers start inside a token that also holds the end of the question, for instance: who? Quimby"
     ]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_prefix(tmp_path: Path):
+    (tmp_path / "prefix.txt").write_bytes(b"\xef\xbb\xbfAnswer briefly.\n")
+    assert prefix_text(str(tmp_path / "prefix.txt")) == ("prefix.txt", "Answer briefly.\n")

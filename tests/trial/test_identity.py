@@ -68,7 +68,7 @@ def test_no_field_of_a_configuration_is_missed(tmp_path: Path):
                 moved += 1
                 if other.identity() == identity or other.fingerprint() == prints:
                     missed.append(f"{family}: {what}")
-        assert moved >= 5, f"{family}: too few changes matter for this to say anything"
+        assert moved >= 3, f"{family}: too few changes matter for this to say anything"
         changed += moved
         shutil.rmtree(folder)
     print(

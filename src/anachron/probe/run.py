@@ -90,7 +90,7 @@ def prefix_text(prefix: str) -> tuple[str, str]:
     if not path.is_file():
         raise ConfigError(f"prefix {prefix!r} is neither a file nor one of {', '.join(PREFIXES)}")
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"prefix file {prefix}: not UTF-8 text ({error})") from error
     return (prefix if path.name in PREFIXES else path.name), text
