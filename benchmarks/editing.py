@@ -28,12 +28,14 @@ from anachron.data.case_records import EditCase
 from anachron.data.cases import load_cases
 from anachron.data.loaders import load_dataset
 from anachron.edit.base import Edit, LowRank, identified
-from anachron.edit.memit import ridge
-from anachron.edit.methods import Resources, make_edits, settings_for
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import make_edits, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.passes.spread import ridge
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
-from anachron.evaluate.judge import Judging, pairs_of, requests_of, verdicts_apart
+from anachron.evaluate.asking import requests_of
+from anachron.evaluate.judge import Judging, pairs_of, verdicts_apart
 from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import LanguageModel
 

@@ -1,12 +1,18 @@
 """Tiny models of more families than scoring needs, in any dtype, and runs of edits that are killed."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import transformers
 
-from anachron.evaluate.plan import Planned, plan
+from anachron.edit.base import Edit
+from anachron.edit.method import Resources
+from anachron.edit.methods.mend import MendNetwork, MendSettings, mend
+from anachron.edit.plan import Planned, plan
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
 from anachron.probe.run import Callbacks
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
@@ -107,3 +113,11 @@ def _more(family: str, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return t.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+
+
+def mended(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
+) -> Edit:
+    """One edit of all requests by MEND."""
+    (edit,) = mend(lm, requests, settings, sites, Resources(network=network))
+    return edit

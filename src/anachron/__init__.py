@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from anachron.data.cases import load_cases
     from anachron.data.loaders import load_dataset
     from anachron.edit.base import Edit, edited
-    from anachron.edit.covariance import collect as collect_covariance
-    from anachron.edit.methods import make_edit, make_edits
+    from anachron.edit.covariance.collect import collect as collect_covariance
+    from anachron.edit.make import make_edit, make_edits
+    from anachron.edit.plan import plan as plan_edits
     from anachron.edit.requests import EditRequest
     from anachron.edit.storage import load_edit, save_edit, save_edited_model
     from anachron.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
     from anachron.evaluate.growth import GrowthSettings, run_growth
-    from anachron.evaluate.plan import plan as plan_edits
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.formats import Format
     from anachron.lm.loading import load_model

@@ -18,8 +18,8 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
-from anachron.edit import covariance
 from anachron.edit.base import edited
+from anachron.edit.covariance import collect as covariance
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
 from anachron.evaluate import run as run_module

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers.pytorch_utils import Conv1D
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, fingerprint
-from anachron.edit.methods import make_edit
+from anachron.edit.make import make_edit
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.formats import Format

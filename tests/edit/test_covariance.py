@@ -14,8 +14,9 @@ import pytest
 import torch
 import transformers
 
-from anachron.edit import covariance
-from anachron.edit.covariance import SecondMoment, cache_folder, collect
+from anachron.edit import corpus as corpora
+from anachron.edit.covariance import collect as covariance
+from anachron.edit.covariance.collect import SecondMoment, cache_folder, collect
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
 from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer
@@ -190,18 +191,18 @@ def test_data_sets_are_streamed(lm: LanguageModel, tmp_path: Path, monkeypatch: 
     packed = tmp_path / "packed.jsonl.gz"
     packed.write_bytes(gzip.compress(table.read_bytes()))
     for name in (table, table.parent, packed):
-        corpus = covariance.open_corpus(name, column="body")
+        corpus = corpora.open_corpus(name, column="body")
         assert torch.equal(a.matrix, collect(lm, [LAST], corpus, tokens=400, window=32)[LAST].matrix)
     with pytest.raises(ConfigError, match="no column 'text'; choose among body"):
         collect(lm, [LAST], table.parent)
     with pytest.raises(ConfigError, match="no text file, and as a data set"):
         collect(lm, [LAST], tmp_path / "nothing.jsonl")
-    before = covariance.open_corpus(table.parent, column="body").identity
+    before = corpora.open_corpus(table.parent, column="body").identity
     write(table, rows + rows)
-    assert covariance.open_corpus(table.parent, column="body").identity != before
+    assert corpora.open_corpus(table.parent, column="body").identity != before
 
     monkeypatch.setattr("anachron.edit.corpus.PIECE", 200)
-    corpus = covariance.open_corpus(table, column="body")
+    corpus = corpora.open_corpus(table, column="body")
     pieces = list(corpus.pieces())
     assert len(pieces) > 3
     assert list(corpus.pieces(pieces[2][0])) == pieces[2:]
@@ -210,7 +211,7 @@ def test_data_sets_are_streamed(lm: LanguageModel, tmp_path: Path, monkeypatch: 
 def test_long_lines_are_cut_between_words_and_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("anachron.edit.corpus.PIECE", 16)
     content = "\ufeff\n \n" + " \n" * 30 + "aé" * 20 + " word" * 9 + "\nएक दो तीन चार\n\n"
-    pieces = list(covariance.open_corpus(write(tmp_path / "long.txt", content)).pieces())
+    pieces = list(corpora.open_corpus(write(tmp_path / "long.txt", content)).pieces())
     assert "".join(text for _, text in pieces) == content[content.index("a") :]
     data = content.encode()
     assert all(data[at : at + len(text.encode())].decode() == text for at, text in pieces)

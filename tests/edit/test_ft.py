@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from anachron.edit.base import Dense, edited
-from anachron.edit.ft import FtSettings, ft
+from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import find_sites
 from anachron.errors import DataError

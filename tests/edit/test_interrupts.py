@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from anachron.edit.base import Edit, LowRank, edited
-from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.make import make_edit, settings_for
+from anachron.edit.method import Resources
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary

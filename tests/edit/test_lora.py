@@ -13,8 +13,9 @@ import transformers
 from peft import LoraConfig, get_peft_model
 
 from anachron.edit.base import Dense, Edit, edited
-from anachron.edit.lora import LoraSettings, lora
-from anachron.edit.methods import Resources, make_edit, make_edits, settings_for
+from anachron.edit.make import make_edit, make_edits, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.methods.lora import LoraSettings, lora
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import find_sites
 from anachron.edit.storage import load_edit, save_edit, save_edited_model

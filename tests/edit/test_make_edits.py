@@ -10,12 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.edit import rome
 from anachron.edit.base import Edit, edited
-from anachron.edit.mend import MendSettings, untrained_network
-from anachron.edit.methods import METHODS, Resources, edits_at_once, make_edit, make_edits, settings_for
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import edits_at_once, make_edit, make_edits, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.methods import METHODS, rome
+from anachron.edit.methods.mend import MendSettings, untrained_network
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.lm.model import LanguageModel
@@ -214,18 +215,18 @@ def test_large_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.Monkey
     lm = make_edit_lm("llama")
     settings = settings_of("FT", lm)
     assert edits_at_once(lm, "FT", settings, None, 16) == 16
-    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 5 * 6 * 4 * 32 * 64)
+    monkeypatch.setattr("anachron.edit.make.TRAINED_BYTES", 5 * 6 * 4 * 32 * 64)
     assert edits_at_once(lm, "FT", settings, None, 16) == 5 and edits_at_once(lm, "FT", settings, None, 3) == 3
-    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 10)
+    monkeypatch.setattr("anachron.edit.make.TRAINED_BYTES", 10)
     assert edits_at_once(lm, "FT", settings, None, 16) == 1
     assert edits_at_once(lm, "ROME", settings_of("ROME", lm), None, 16) == 16
     adapters = replace(settings_of("LoRA", lm), layers=(0, 3), rank=5)
     numbers = sum(d.left.numel() + d.right.numel() for d in make_edit(lm, "LoRA", REQUESTS, adapters).deltas.values())
-    monkeypatch.setattr("anachron.edit.methods.TRAINED_BYTES", 3 * 6 * 4 * numbers)
+    monkeypatch.setattr("anachron.edit.make.TRAINED_BYTES", 3 * 6 * 4 * numbers)
     assert edits_at_once(lm, "LoRA", adapters, None, 16) == 3
     parts: list[int] = []
     monkeypatch.setattr(
-        "anachron.edit.lora.mark", lambda tokens, asked: parts.append(len(asked)) or mark(tokens, asked)
+        "anachron.edit.methods.lora.mark", lambda tokens, asked: parts.append(len(asked)) or mark(tokens, asked)
     )
     assert len(made(make_edits(lm, "LoRA", REQUESTS, adapters))) == 4 and parts == [3, 1]
 

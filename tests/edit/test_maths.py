@@ -10,18 +10,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.edit.alphaedit import AlphaEditSettings, null_space_change
 from anachron.edit.base import Edit, edited
-from anachron.edit.emmet import EmmetSettings
-from anachron.edit.ft import FtSettings
-from anachron.edit.lora import LoraSettings
-from anachron.edit.memit import MemitSettings, ridge
-from anachron.edit.methods import Resources, make_edit
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import make_edit
+from anachron.edit.method import Resources
+from anachron.edit.methods.alphaedit import AlphaEditSettings, null_space_change
+from anachron.edit.methods.emmet import EmmetSettings
+from anachron.edit.methods.ft import FtSettings
+from anachron.edit.methods.lora import LoraSettings
+from anachron.edit.methods.memit import MemitSettings
+from anachron.edit.methods.rome import RomeSettings
+from anachron.edit.passes.spread import ridge
+from anachron.edit.passes.value import optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.rome import RomeSettings
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites, find_sites
-from anachron.edit.value import optimise_values
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm

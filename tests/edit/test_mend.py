@@ -9,13 +9,14 @@ import torch
 import transformers
 
 from anachron.edit.base import Dense, Edit, LowRank, edited
-from anachron.edit.forward import means
-from anachron.edit.gradients import encoded, gradients, losses
-from anachron.edit.mend import MendNetwork, MendSettings, edited_modules, last_blocks, mend, untrained_network
+from anachron.edit.methods.mend import MendNetwork, MendSettings, edited_modules, last_blocks, untrained_network
+from anachron.edit.passes.forward import means
+from anachron.edit.passes.gradients import encoded, gradients, losses
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import Sites, find_sites, weight_of
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
+from edit_models import mended
 from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer, naive_log_prob
 
 SMALL = MendSettings(layers=(0, 1), rank=8, batch=2)
@@ -79,7 +80,7 @@ def test_identity_network_gives_minus_autograds_gradient(family: str):
     network = untrained_network(lm, IDENTITY, sites)
     total: dict[str, torch.Tensor] = {}
     for request in REQUESTS:
-        edit = mend(lm, [request], IDENTITY, sites, network)
+        edit = mended(lm, [request], IDENTITY, sites, network)
         assert len(edit.deltas) == (6 if family in ("llama", "mistral", "gemma2") else 4)
         expected = weight_gradients(lm, request)
         for name, delta in edit.deltas.items():
@@ -87,7 +88,7 @@ def test_identity_network_gives_minus_autograds_gradient(family: str):
             assert grad.abs().max() > 1e-6
             torch.testing.assert_close(delta.dense(), -grad, rtol=0, atol=1e-10)
             total[name] = total.get(name, 0) - grad
-    together = mend(lm, REQUESTS, IDENTITY, sites, network)
+    together = mended(lm, REQUESTS, IDENTITY, sites, network)
     for name, delta in together.deltas.items():
         torch.testing.assert_close(delta.dense(), total[name], rtol=0, atol=noise(family))
     assert lm.fingerprint() == before == together.model
@@ -101,11 +102,11 @@ def noise(family: str) -> float:
 def test_a_change_is_low_rank_for_few_tokens_and_dense_for_many():
     lm, sites = exact("gpt2")
     network = trained_a_little(lm, sites)
-    few = mend(lm, REQUESTS[2:], SMALL, sites, network)
+    few = mended(lm, REQUESTS[2:], SMALL, sites, network)
     assert all(isinstance(delta, LowRank) and len(delta.right) < 8 for delta in few.deltas.values())
-    many = mend(lm, REQUESTS * 9, SMALL, sites, network)
+    many = mended(lm, REQUESTS * 9, SMALL, sites, network)
     assert all(isinstance(delta, Dense) for delta in many.deltas.values())
-    once = mend(lm, REQUESTS, SMALL, sites, network)
+    once = mended(lm, REQUESTS, SMALL, sites, network)
     for name, delta in many.deltas.items():
         torch.testing.assert_close(delta.dense(), 9 * once.deltas[name].dense(), rtol=0, atol=1e-10)
 
@@ -114,9 +115,9 @@ def test_a_change_is_low_rank_for_few_tokens_and_dense_for_many():
 def test_a_batch_is_the_sum_of_its_requests_in_any_order(family: str):
     lm, sites = exact(family)
     network = trained_a_little(lm, sites)
-    together = mend(lm, REQUESTS, SMALL, sites, network)
-    reversed_ = mend(lm, REQUESTS[::-1], SMALL, sites, network)
-    alone = [mend(lm, [request], SMALL, sites, network) for request in REQUESTS]
+    together = mended(lm, REQUESTS, SMALL, sites, network)
+    reversed_ = mended(lm, REQUESTS[::-1], SMALL, sites, network)
+    alone = [mended(lm, [request], SMALL, sites, network) for request in REQUESTS]
     for name, delta in together.deltas.items():
         torch.testing.assert_close(reversed_.deltas[name].dense(), delta.dense(), rtol=0, atol=noise(family))
         total = sum(edit.deltas[name].dense() for edit in alone)
@@ -206,7 +207,7 @@ def test_in_bfloat16_the_network_and_the_edit_are_float32():
     lm = make_lm("llama")
     lm.model.to(torch.bfloat16)
     sites = find_sites(lm.model)
-    edit = mend(lm, REQUESTS[:1], SMALL, sites, trained_a_little(lm, sites))
+    edit = mended(lm, REQUESTS[:1], SMALL, sites, trained_a_little(lm, sites))
     assert {delta.left.dtype for delta in edit.deltas.values()} == {torch.float32}
     with edited(lm, edit):
         assert lm.edit_of == edit.model
@@ -222,7 +223,7 @@ def test_saving_and_loading_gives_the_same_edit(tmp_path: Path):
     assert (tmp_path / "network.manifest.json").is_file()
     loaded = MendNetwork.load(tmp_path / "network", lm)
     assert loaded.settings == network.settings and loaded.shapes == network.shapes and loaded.model == network.model
-    a, b = (mend(lm, REQUESTS, SMALL, sites, n) for n in (network, loaded))
+    a, b = (mended(lm, REQUESTS, SMALL, sites, n) for n in (network, loaded))
     for name, delta in a.deltas.items():
         assert torch.equal(delta.dense(), b.deltas[name].dense())
 
@@ -235,9 +236,9 @@ def test_a_network_of_another_model_is_refused(tmp_path: Path):
     with pytest.raises(ModelError, match=r"made for the model with fingerprint .*train-mend"):
         MendNetwork.load(tmp_path / "network", other)
     with pytest.raises(ModelError, match="made for the model"):
-        mend(other, REQUESTS, SMALL, sites, network)
+        mended(other, REQUESTS, SMALL, sites, network)
     with edited(lm, Edit(model=lm.fingerprint())):  # on top of an edit it is still that model's
-        assert mend(lm, REQUESTS, SMALL, sites, network).model == network.model
+        assert mended(lm, REQUESTS, SMALL, sites, network).model == network.model
 
 
 def test_other_files_are_refused(tmp_path: Path):
@@ -257,7 +258,7 @@ def test_layers_must_be_those_of_the_network_and_of_the_model():
     sites = find_sites(lm.model)
     network = untrained_network(lm, SMALL, sites)
     with pytest.raises(ConfigError, match=r"layers \[0, 1\].*ask for layers \[1\]"):
-        mend(lm, REQUESTS, replace(SMALL, layers=(1,)), sites, network)
+        mended(lm, REQUESTS, replace(SMALL, layers=(1,)), sites, network)
     with pytest.raises(ConfigError, match="layer 2: the model has 2 layers"):
         untrained_network(lm, replace(SMALL, layers=(1, 2)), sites)
 
@@ -269,7 +270,10 @@ def test_a_layer_without_a_plain_weight_is_refused():
     name = sites.mlp_out(1)
     quantised = torch.ao.nn.quantized.dynamic.Linear(64, 32)
     lm.model.get_submodule(name.rpartition(".")[0]).down_proj = quantised
-    for attempt in (lambda: untrained_network(lm, SMALL, sites), lambda: mend(lm, REQUESTS, SMALL, sites, network)):
+    for attempt in (
+        lambda: untrained_network(lm, SMALL, sites),
+        lambda: mended(lm, REQUESTS, SMALL, sites, network),
+    ):
         with pytest.raises(ModelError, match=r"mlp.down_proj is a Linear .*quantisation.*LoRA or PROMPT"):
             attempt()
 
@@ -305,7 +309,7 @@ def test_a_gradient_that_is_no_number_is_an_error_and_leaves_the_model_alone():
         weight_of(lm.model, sites.mlp_out(1))[0, 0] = torch.nan
     network.model = lm.fingerprint()
     with pytest.raises(DataError, match="not a number"):
-        mend(lm, REQUESTS, SMALL, sites, network)
+        mended(lm, REQUESTS, SMALL, sites, network)
     assert untouched(lm)
 
 
@@ -315,7 +319,7 @@ def test_an_interrupt_in_the_forward_pass_leaves_the_model_as_it_was():
     network, before = untrained_network(lm, SMALL, sites), lm.fingerprint()
     handle = lm.model.get_submodule(sites.block(1)).register_forward_hook(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        mend(lm, REQUESTS, SMALL, sites, network)
+        mended(lm, REQUESTS, SMALL, sites, network)
     handle.remove()
     assert untouched(lm) and lm.fingerprint() == before
 

@@ -18,16 +18,17 @@ import torch
 
 from anachron.cli.main import _code
 from anachron.edit.base import Edit, LowRank, edited
-from anachron.edit.gradients import encoded, gradients
-from anachron.edit.mend import MendNetwork, MendSettings, mend, untrained_network
-from anachron.edit.mend_examples import MendExample, draw, examples_of, prepared
-from anachron.edit.mend_training import step_losses, train_mend
+from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
+from anachron.edit.passes.gradients import encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import find_sites
+from anachron.edit.training.mend import step_losses, train_mend
+from anachron.edit.training.mend_examples import MendExample, draw, examples_of, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from edit_models import mended
 from tiny import FAMILIES, make_lm, naive_log_prob, save
 
 SETTINGS = MendSettings(layers=(0, 1), rank=16, rate=1e-3, lr_rate=1e-2, start=1e-2, steps=12, batch=3)
@@ -90,7 +91,7 @@ def test_losses_of_a_step_are_those_of_each_edited_model(family: str):
     expected_loss, expected_kl = [], []
     for item in drawn:
         example = next(e for e in EXAMPLES if encoded(lm, [(e.request.text, e.request.target)])[0] == item.request)
-        edit = mend(lm, [example.request], SETTINGS, sites, network)
+        edit = mended(lm, [example.request], SETTINGS, sites, network)
         assert all(isinstance(delta, LowRank) for delta in edit.deltas.values())
         target = example.request.target
         paraphrase = next(t for t in example.paraphrases if encoded(lm, [(t, target)])[0] == item.paraphrase)
@@ -149,11 +150,11 @@ def test_training_makes_edits_better_and_keeps_unrelated_text(lm: LanguageModel,
         prompt, target = example.request.text, example.request.target
         scores = [lm.log_probs([(prompt, target), (example.paraphrases[0], target)])]
         for made_by in (untrained, network):
-            with edited(lm, mend(lm, [example.request], SETTINGS, sites, made_by), check=False):
+            with edited(lm, mended(lm, [example.request], SETTINGS, sites, made_by), check=False):
                 scores.append(lm.log_probs([(prompt, target), (example.paraphrases[0], target)]))
         clean, plain, trained = scores
         assert (trained > clean + 1).all() and (trained > plain + 1).all()
-        edit = mend(lm, [example.request], SETTINGS, sites, network)
+        edit = mended(lm, [example.request], SETTINGS, sites, network)
         assert max(divergence(lm, text, edit) for text in example.unrelated) < 0.2
     assert lm.fingerprint() == before and clean_of_traces(lm)
 
@@ -253,7 +254,7 @@ def _train_in_child(model: str, out: Path) -> None:
 def test_killed_again_and_again_it_has_the_same_bytes(folder: str, whole: bytes, tmp_path: Path):
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(
-        ["anachron.edit.mend_training", "anachron.cli.main", "tiny", "transformers.models.gpt2.modeling_gpt2"]
+        ["anachron.edit.training.mend", "anachron.cli.main", "tiny", "transformers.models.gpt2.modeling_gpt2"]
     )
     (tmp_path / "timing").mkdir()
     seconds = []

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from anachron.edit.base import Edit, edited
-from anachron.edit.methods import METHODS, Resources, make_edit, settings_for
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import make_edit, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.methods import METHODS
 from anachron.edit.requests import EditRequest
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import find_sites
 from anachron.lm.model import LanguageModel
 from edit_models import ALL, make_edit_lm

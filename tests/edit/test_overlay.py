@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
-from anachron.edit.overlay import Overlay
+from anachron.edit.passes.overlay import Overlay
+from anachron.edit.passes.together import encode_under, score_together
 from anachron.edit.sites import features, find_sites
-from anachron.edit.together import encode_under, score_together
 from anachron.errors import ModelError
 from anachron.lm import packed, scoring
 from anachron.lm.model import LanguageModel

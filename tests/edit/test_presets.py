@@ -8,15 +8,17 @@ import pytest
 import torch
 import transformers
 
-from anachron.edit.alphaedit import AlphaEditSettings
-from anachron.edit.ft import FtSettings
-from anachron.edit.lora import LoraSettings
-from anachron.edit.memit import MemitSettings
-from anachron.edit.methods import METHODS, Resources, make_edit, method_named, settings_for, with_contexts
+from anachron.edit.make import make_edit, settings_for, with_contexts
+from anachron.edit.method import Resources
+from anachron.edit.methods import METHODS, method_named
+from anachron.edit.methods.alphaedit import AlphaEditSettings
+from anachron.edit.methods.ft import FtSettings
+from anachron.edit.methods.lora import LoraSettings
+from anachron.edit.methods.memit import MemitSettings
+from anachron.edit.methods.prompt import PromptSettings
+from anachron.edit.methods.rome import RomeSettings
 from anachron.edit.presets import changed, preset
-from anachron.edit.prompt import PromptSettings
 from anachron.edit.requests import EditRequest
-from anachron.edit.rome import RomeSettings
 from anachron.edit.sites import find_sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
@@ -114,7 +116,7 @@ def test_methods_without_published_settings_have_their_defaults_on_any_model():
 def test_every_preset_can_be_used(method: str, family: str):
     lm = make_edit_lm(family)
     sites = find_sites(lm.model)
-    settings, _ = preset(method, METHODS[method].settings, lm, sites)
+    settings, _ = preset(METHODS[method], lm, sites)
     assert all(0 <= layer < sites.layers for layer in getattr(settings, "layers", None) or ())
     assert 0 <= getattr(settings, "layer", 0) < sites.layers
     assert asdict(changed(settings, method, asdict(settings))) == asdict(settings)
@@ -181,8 +183,8 @@ def test_what_make_edit_is_not_given_is_said_before_any_work(monkeypatch: pytest
     def works(*_: Any, **__: Any) -> None:
         raise AssertionError("the values were optimised before the check")
 
-    monkeypatch.setattr("anachron.edit.rome.optimise_values", works)
-    monkeypatch.setattr("anachron.edit.memit.optimise_values", works)
+    monkeypatch.setattr("anachron.edit.methods.rome.optimise_values", works)
+    monkeypatch.setattr("anachron.edit.passes.spread.optimise_values", works)
     for method in ("ROME", "MEMIT", "EMMET", "AlphaEdit"):
         with pytest.raises(ConfigError, match=rf"{method}: no covariance of model\.layers\..*anachron covariance"):
             make_edit(lm, method, [REQUEST])
@@ -196,7 +198,7 @@ def test_what_make_edit_is_not_given_is_said_before_any_work(monkeypatch: pytest
         make_edit(lm, "ROM", [REQUEST])
     with pytest.raises(DataError, match="ROME: no update was given"):
         make_edit(lm, "rome", [])
-    assert [method_named(name) for name in ("rome", "Ft+l", "ALPHAEDIT")] == ["ROME", "FT+L", "AlphaEdit"]
+    assert [method_named(name).name for name in ("rome", "Ft+l", "ALPHAEDIT")] == ["ROME", "FT+L", "AlphaEdit"]
 
 
 def test_what_an_edit_was_made_with_is_in_it():

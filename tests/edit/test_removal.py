@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from anachron.edit.base import Edit, edited
-from anachron.edit.forward import removal_losses, target_losses
-from anachron.edit.ft import FtSettings, ft
-from anachron.edit.methods import METHODS, Resources, make_edit, make_edits, settings_for
+from anachron.edit.make import make_edit, make_edits, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.methods import METHODS
+from anachron.edit.methods.ft import FtSettings, ft
+from anachron.edit.passes.forward import removal_losses, target_losses
 from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.edit.sites import find_sites
 from anachron.errors import DataError

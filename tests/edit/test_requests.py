@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
 from anachron.edit.base import Dense
-from anachron.edit.forward import batch
-from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.make import make_edit, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.passes.forward import batch
 from anachron.edit.requests import EditRequest, mark, mark_prompts
 from anachron.errors import DataError, ModelError
 from edit_models import make_edit_lm

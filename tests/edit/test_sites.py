@@ -9,8 +9,9 @@ import transformers
 from transformers.pytorch_utils import Conv1D
 
 from anachron.edit.base import edited
-from anachron.edit.ft import FtSettings
-from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.make import make_edit, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.methods.ft import FtSettings
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import as_stored, find_sites, is_plain, weight_of
 from anachron.errors import ConfigError, ModelError

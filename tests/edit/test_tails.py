@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anachron.edit.forward import batch, shifted
+from anachron.edit.passes.forward import batch, shifted
+from anachron.edit.passes.tails import Passes, tails
 from anachron.edit.requests import EditRequest, Marked, mark
 from anachron.edit.sites import find_sites
-from anachron.edit.tails import Passes, tails
 from anachron.lm.model import LanguageModel
 from architectures import lm_of, make_architecture
 from edit_models import ALL, make_edit_lm

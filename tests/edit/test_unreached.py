@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from anachron.edit.forward import values_at_subject
+from anachron.edit.passes.forward import values_at_subject
+from anachron.edit.passes.unreached import Replay, ended_behind, giving_out
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import find_sites
-from anachron.edit.unreached import Replay, ended_behind, giving_out
 from anachron.lm.model import LanguageModel
 from edit_models import ALL, make_edit_lm
 from edit_naive import values

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from anachron.edit.forward import parts, target_losses
-from anachron.edit.ft import FtSettings
-from anachron.edit.lora import LoraSettings
-from anachron.edit.memit import MemitSettings
-from anachron.edit.methods import Resources, make_edit
+from anachron.edit.make import make_edit
+from anachron.edit.method import Resources
+from anachron.edit.methods.ft import FtSettings
+from anachron.edit.methods.lora import LoraSettings
+from anachron.edit.methods.memit import MemitSettings
+from anachron.edit.passes.forward import parts, target_losses
+from anachron.edit.passes.value import ValueSettings, _alike, optimise_values
 from anachron.edit.requests import EditRequest, Marked
 from anachron.edit.sites import find_sites
-from anachron.edit.value import ValueSettings, _alike, optimise_values
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
@@ -221,7 +222,7 @@ def test_requests_with_tails_alike_go_together_as_many_as_fit(monkeypatch: pytes
     bare = [text(3, 8), text(9, 12), text(1, 14), text(2, 7), text(9, 14)]  # 5, 3, 13, 5 and 5 tokens from the subject
     texts = [bare, [text(m.subject + 2, len(m.ids) + 2) for m in bare]]
     assert _alike(texts) == [[1], [3, 0, 4], [2]]
-    monkeypatch.setattr("anachron.edit.value.TRAINED_TOKENS", 2 * 3 * 10)
+    monkeypatch.setattr("anachron.edit.passes.value.TRAINED_TOKENS", 2 * 3 * 10)
     assert _alike(texts) == [[1], [3, 0], [4], [2]]
 
 

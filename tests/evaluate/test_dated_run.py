@@ -16,15 +16,16 @@ import torch
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.edit.base import edited
-from anachron.edit.methods import make_edit
+from anachron.edit.make import make_edit
+from anachron.edit.plan import plan, variant_named
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate import run as run_module
+from anachron.evaluate.asking import requests_for
 from anachron.evaluate.dated import Dating, dated_questions
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.metrics import summarise
-from anachron.evaluate.plan import plan, requests_for, variant_named
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan

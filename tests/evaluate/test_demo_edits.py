@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from anachron.data.cases import CaseSet, load_cases
-from anachron.edit.covariance import collect
+from anachron.edit.covariance.collect import collect
+from anachron.edit.plan import plan
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.metrics import UNEDITED, summarise, update_metrics
-from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel

@@ -12,7 +12,9 @@ from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import TextInMemory
-from anachron.edit.methods import Resources, make_edit
+from anachron.edit.make import make_edit
+from anachron.edit.method import Resources
+from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError
 from anachron.evaluate import grown
@@ -22,7 +24,6 @@ from anachron.evaluate.growth import Growth, GrowthSettings, run_growth
 from anachron.evaluate.growth_metrics import growth_metrics, growth_summary
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.perplexity import perplexity, read_text
-from anachron.evaluate.plan import Planned
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel

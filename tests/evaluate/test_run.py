@@ -11,16 +11,17 @@ import torch
 
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
-from anachron.edit import methods
 from anachron.edit.base import Dense, Edit, edited
-from anachron.edit.methods import Resources, make_edit, settings_for
+from anachron.edit.make import make_edit, settings_for
+from anachron.edit.method import Resources
+from anachron.edit.methods import METHODS, methods
+from anachron.edit.plan import Planned, plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate import grown
 from anachron.evaluate import run as run_module
 from anachron.evaluate.judge import Judging, verdicts, verdicts_apart
 from anachron.evaluate.metrics import summarise, update_metrics
-from anachron.evaluate.plan import Planned, plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
 from edit_models import killed_after, make_edit_lm, plan_fast
@@ -146,14 +147,14 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
 
 
 def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
-    real = methods.ft
+    real = METHODS["FT"].make
 
     def fails(lm: Any, requests: Any, *rest: Any, **how: Any) -> list[Edit]:
         if any(request.subject == "Zürich" for request in requests):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return real(lm, requests, *rest, **how)
 
-    monkeypatch.setattr(methods, "ft", fails)
+    monkeypatch.setitem(methods(), "FT", replace(METHODS["FT"], make=fails))
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
     assert result.updates["status"].to_list() == ["done", "failed", "done"]
     assert result.updates["reason"][1] == "out of memory: CUDA out of memory. Tried to allocate 2 GiB"
@@ -182,7 +183,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
     def broken(*_: Any, **__: Any) -> list[Edit]:
         raise RuntimeError("size mismatch")
 
-    monkeypatch.setattr(methods, "ft", broken)
+    monkeypatch.setitem(methods(), "FT", replace(METHODS["FT"], make=broken))
     with pytest.raises(RuntimeError, match="size mismatch"):
         run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet, load_cases
 from anachron.edit.base import edited
-from anachron.edit.methods import make_edit
+from anachron.edit.make import make_edit
+from anachron.edit.plan import plan
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.judge import Judging, continuations, requests_of
+from anachron.evaluate.asking import requests_of
+from anachron.evaluate.judge import Judging, continuations
 from anachron.evaluate.metrics import METRICS, summarise, update_metrics
-from anachron.evaluate.plan import plan
 from anachron.evaluate.results import NEIGHBOURS, SAID, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.said import SAID_METRICS, SPARE, names_of, plain_words, said_rows, says

@@ -15,12 +15,14 @@ from anachron.core.scenarios import SCENARIOS
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import load_cases
 from anachron.edit.base import edited
-from anachron.edit.methods import METHODS, check_scenarios, make_edit
+from anachron.edit.make import make_edit
+from anachron.edit.methods import METHODS, check_scenarios
+from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.judge import Judging, requests_of
+from anachron.evaluate.asking import requests_of
+from anachron.evaluate.judge import Judging
 from anachron.evaluate.metrics import summarise, update_metrics
-from anachron.evaluate.plan import plan
 from anachron.evaluate.results import NEIGHBOURS, OBJECTS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.scenarios import SCENARIO_METRICS, group_objects, object_pairs, other_objects, scenario_metrics

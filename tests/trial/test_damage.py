@@ -11,9 +11,9 @@ import pytest
 
 from anachron.data.cases import load_cases
 from anachron.data.loaders import Dataset
+from anachron.edit.plan import plan
 from anachron.errors import AnachronError
 from anachron.evaluate.judge import Judging
-from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.folders import RunFolder
 from anachron.lm.loading import load_model

@@ -18,9 +18,9 @@ from anachron.data.cases import load_cases
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.edit.covariance import collect
+from anachron.edit.plan import plan
 from anachron.evaluate import grown
 from anachron.evaluate.judge import Judging
-from anachron.evaluate.plan import plan
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel

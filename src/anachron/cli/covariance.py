@@ -76,7 +76,7 @@ def covariance(
     Example: anachron covariance gpt2 --corpus wiki.txt --layers 3-8
     """
     from anachron.edit.corpus import open_corpus
-    from anachron.edit.covariance import cache_folder, check_settings, collect
+    from anachron.edit.covariance.collect import cache_folder, check_settings, collect
     from anachron.errors import ConfigError
 
     wanted = _factors(factors)

@@ -108,9 +108,9 @@ def _edit(out: Path, full: bool) -> Any:
     """Make real replacements in the demo model by several methods, and judge them; returns the summary."""
     from anachron.data.cases import load_cases
     from anachron.edit.corpus import BUNDLED
-    from anachron.edit.covariance import collect
+    from anachron.edit.covariance.collect import collect
+    from anachron.edit.plan import plan
     from anachron.evaluate.judge import Judging
-    from anachron.evaluate.plan import plan
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.loading import DEMO, load_model
     from anachron.probe.run import Callbacks

@@ -65,9 +65,9 @@ def wanted_of(
     tokens: int | None, regularise: float | None, cache: Path | None, mend: Path | None,
 ) -> Wanted:  # fmt: skip
     from anachron.edit.corpus import open_corpus
-    from anachron.edit.covariance import check_settings
+    from anachron.edit.covariance.collect import check_settings
+    from anachron.edit.plan import variant_named
     from anachron.errors import ConfigError
-    from anachron.evaluate.plan import variant_named
 
     if not methods:
         raise ConfigError("no method is named; give one at least, such as ROME")
@@ -84,10 +84,10 @@ def wanted_of(
 
 def planned_of(lm: Any, wanted: Wanted) -> Any:
     from anachron.edit.corpus import BUNDLED, open_corpus
-    from anachron.edit.covariance import cache_folder, collect
-    from anachron.edit.mend import MendNetwork
+    from anachron.edit.covariance.collect import cache_folder, collect
+    from anachron.edit.methods.mend import MendNetwork
+    from anachron.edit.plan import plan
     from anachron.edit.sites import find_sites
-    from anachron.evaluate.plan import plan
     from anachron.lm.loading import DEMO
 
     corpus = wanted.corpus

@@ -79,18 +79,20 @@ def edit(
 
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
+    from anachron.core.scenarios import method_of
     from anachron.data.cases import load_cases
-    from anachron.edit.methods import check_scenarios, make_edit
+    from anachron.edit.make import make_edit
+    from anachron.edit.methods import check_scenarios, method_named
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
-    from anachron.evaluate.dated import method_of
-    from anachron.evaluate.plan import askable
+    from anachron.evaluate.asking import askable
 
     wanted = wanted_of((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    if save_model is not None and method_of(wanted.methods[0]) == "PROMPT":
-        raise ConfigError("--save-model: PROMPT changes no weights, so there is no edited model to save")
+    own = method_named(method_of(wanted.methods[0]))
+    if save_model is not None and not own.changes_weights:
+        raise ConfigError(f"--save-model: {own.name} changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
     scenarios = split_commas(scenario)
@@ -193,10 +195,11 @@ def evaluate(
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
+    from anachron.core.scenarios import method_of
     from anachron.data.cases import BEYOND_LIMIT, load_cases
     from anachron.edit.methods import check_scenarios
     from anachron.errors import ConfigError
-    from anachron.evaluate.dated import Dating, method_of
+    from anachron.evaluate.dated import Dating
     from anachron.evaluate.judge import Judging
     from anachron.report.edits import edits_tables
 

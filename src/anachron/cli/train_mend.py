@@ -77,10 +77,10 @@ def train_mend(
     from dataclasses import replace
 
     from anachron.data.cases import load_cases
-    from anachron.edit.mend import MendSettings, last_blocks
-    from anachron.edit.mend_examples import examples_of
-    from anachron.edit.mend_training import train_mend as train
+    from anachron.edit.methods.mend import MendSettings, last_blocks
     from anachron.edit.sites import find_sites
+    from anachron.edit.training.mend import train_mend as train
+    from anachron.edit.training.mend_examples import examples_of
     from anachron.errors import DataError
 
     chosen = None if layers is None else tuple(layer_numbers(layers))

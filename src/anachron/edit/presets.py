@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from anachron.edit.method import Method
 from anachron.edit.sites import Sites, features
 from anachron.errors import ConfigError
 from anachron.lm.loading import DEMO, DEMO_UNTRAINED
@@ -20,68 +21,36 @@ POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A model that papers give settings for: number of layers, width of its MLP, and method -> settings."""
+    """A model that papers give settings for: its name, number of layers and width of its MLP."""
 
     name: str
     layers: int
     width: int
-    settings: dict[str, dict[str, Any]]
 
 
-GPT_J = Published("GPT-J", 28, 16384, {
-    "FT": {"layer": 21},
-    "FT+L": {"layer": 0, "eps": 5e-5},
-    "ROME": {"layer": 5},
-    "MEMIT": {"layers": (3, 4, 5, 6, 7, 8)},
-    "AlphaEdit": {"layers": (3, 4, 5, 6, 7, 8)},
-    "EMMET": {"layer": 5},
-    "MEND": {"layers": (25, 26, 27)},
-})  # fmt: skip
-GPT_2_XL = Published("GPT-2-XL", 48, 6400, {
-    "FT": {"layer": 1},
-    "FT+L": {"layer": 0, "eps": 5e-4},
-    "ROME": {"layer": 17},
-    "MEMIT": {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0},
-    "AlphaEdit": {"layers": (13, 14, 15, 16, 17), "steps": 20},
-    "EMMET": {"layer": 17, "steps": 20},
-    "MEND": {"layers": (45, 46, 47)},
-})  # fmt: skip
-LLAMA = Published("Llama-7B", 32, 11008, {
-    "FT": {"layer": 21},
-    "FT+L": {"layer": 0, "eps": 5e-5},
-    "ROME": {"layer": 5},
-    "MEMIT": {"layers": (4, 5, 6, 7, 8)},
-    "AlphaEdit": {"layers": (4, 5, 6, 7, 8)},
-    "EMMET": {"layer": 5},
-    "MEND": {"layers": (29, 30, 31)},
-})  # fmt: skip
-DEMO_SETTINGS: dict[str, dict[str, Any]] = {
-    "FT": {"layer": 4, "rate": 5e-3},
-    "FT+L": {"layer": 0, "rate": 3e-3, "eps": 7e-3},
-    "ROME": {"layer": 1, "rate": 2.0, "clamp": 10.0},
-    "MEMIT": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0},
-    "AlphaEdit": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": 3.0, "ridge": 1.0},
-    "EMMET": {"layer": 1, "rate": 2.0, "clamp": 10.0},
-    "MEND": {"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000},
-}
+GPT_J = Published("GPT-J", 28, 16384)
+GPT_2_XL = Published("GPT-2-XL", 48, 6400)
+LLAMA = Published("Llama-7B", 32, 11008)
 
 
-def preset(method: str, kind: type, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
-    """Settings of a method (``kind`` is its dataclass) for a model, and in words where they are from."""
+def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
+    """Settings of a method for a model, and in words where they are from.
+
+    Those of a published model where the shape is its own, else scaled from the one that is most like it.
+    """
     if lm.name in (DEMO, DEMO_UNTRAINED):
-        return kind(**DEMO_SETTINGS[method]) if method in DEMO_SETTINGS else kind(), "chosen for the demo model"
+        return method.settings(**method.presets.get(DEMO, {})), "chosen for the demo model"
     family = lm.model.config.get_text_config().model_type
     model = {"gpt2": GPT_2_XL, "gptj": GPT_J}.get(family, LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J)
-    known = model.settings.get(method, {})
+    known = method.presets.get(model.name, {})
+    settings = method.settings(**known)
     if not known:
-        return kind(), "the method's defaults"
+        return settings, "the method's defaults"
     width = features(lm.model.get_submodule(sites.mlp_out(0)), sites.mlp_out(0))[1]
     if (sites.layers, width) == (model.layers, model.width):
-        return kind(**known), f"published for {model.name}"
-    settings = kind(**known)
+        return settings, f"published for {model.name}"
     changes = {name: _scaled(known[name], model.layers, sites.layers) for name in LAYER_FIELDS if name in known}
-    if any(field.name == "weight" for field in fields(kind)) and method == "MEMIT":
-        changes["weight"] = settings.weight * width / model.width
+    changes |= {name: getattr(settings, name) * width / model.width for name in method.width_scaled}
     return replace(settings, **changes), (
         f"scaled from {model.name} by relative depth: {model.layers} layers to {sites.layers}, MLP width {model.width} "
         f"to {width}"

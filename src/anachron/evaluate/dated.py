@@ -31,7 +31,6 @@ from anachron.text.dates import dated_prompt
 
 YEARS = 10  # on either side of T
 SIDES = ("past", "present")
-VARIANT = " dated"  # behind the name of a method whose requests say a date, as in `with_date`
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +90,6 @@ def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
             distance = (date.midpoint - changed.midpoint) / DAYS_A_YEAR
             found.append(DatedQuestion(date.granularity, str(date), side, distance))
     return found
-
-
-def method_of(label: str) -> str:
-    """The method's name in a label, with `VARIANT` behind it or without."""
-    return label.removesuffix(VARIANT)
 
 
 def with_date(case: EditCase) -> EditCase:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited, fingerprint
 from anachron.edit.failures import each_or_failure, failure_of
-from anachron.edit.methods import make_edit
+from anachron.edit.make import make_edit
+from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
 from anachron.errors import DataError
-from anachron.evaluate.plan import Planned, askable, requests_for
+from anachron.evaluate.asking import askable, requests_for
 from anachron.folders import RunFolder, Warn
 from anachron.lm.model import LanguageModel
 

@@ -23,6 +23,7 @@ from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import Corpus
 from anachron.edit.failures import failure_of
+from anachron.edit.plan import Planned
 from anachron.errors import ConfigError
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.grown import Grown, Held, grow, load, make_batch, save
@@ -30,7 +31,6 @@ from anachron.evaluate.growth_metrics import STAGES, untouched
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.parts import Verdicts, dated_tables_of, tables_of
 from anachron.evaluate.perplexity import TOKENS, HeldText, perplexity, read_text
-from anachron.evaluate.plan import Planned
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import CLEAN, PART, in_pieces, opened, tell_failures
 from anachron.folders import RunFolder, now

@@ -9,15 +9,11 @@ from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
-from anachron.edit.methods import why_unsupported
-from anachron.edit.requests import EditRequest
-from anachron.edit.together import encode_under, score_together
-from anachron.errors import DataError
+from anachron.edit.passes.together import encode_under, score_together
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
 from anachron.evaluate.parts import Verdict, failed
-from anachron.evaluate.results import REPLACEMENT
 from anachron.evaluate.said import SPARE, names_of, said_rows
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.lm.generation import greedy_continuations, greedy_texts
@@ -42,25 +38,6 @@ class Judging:
     def writes(self) -> bool:
         """Whether the model is to write text, for which an edit must be on."""
         return self.say or self.fluency_tokens > 0
-
-
-def requests_of(case: EditCase, method: str) -> list[EditRequest]:
-    """What an update asks of a method: its new objects to be put in, or, of Archive, its obsolete ones to be taken out.
-
-    Raises `DataError` where it cannot be asked for: there is no such object, one has no label, the prompt does not name
-    the subject, or the method does not support the scenario.
-    """
-    if (unable := why_unsupported(method, case.scenario)) is not None:
-        raise DataError(f"update {case.case_id}: {unable}")
-    archived = case.scenario == "Archive"
-    decision, aim = ("obsolete", "take out") if archived else ("new", "make true")
-    labels = [label for label, own in case.objects if own == decision]
-    if case.scenario == REPLACEMENT:
-        labels = [case.new or ""]  # of every format, whether or not it lists objects
-    if not labels or not all(labels):
-        which = f"{decision} object" if not any(labels) else f"label for one of its {decision} objects"
-        raise DataError(f"update {case.case_id} has no {which}, so there is nothing to {aim}")
-    return [EditRequest.of(case.prompt, case.subject, label, remove=archived) for label in dict.fromkeys(labels)]
 
 
 Pair = tuple[str, str]

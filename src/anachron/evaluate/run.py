@@ -26,15 +26,17 @@ from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited, identified
 from anachron.edit.failures import Failure, each_or_failure
-from anachron.edit.methods import check_scenarios, edits_at_once, make_edits
+from anachron.edit.make import edits_at_once, make_edits
+from anachron.edit.methods import check_scenarios
+from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
+from anachron.evaluate.asking import askable
 from anachron.evaluate.dated import not_asked, settled
 from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.grown import Grown, Held, grow, joint_edit, make_batch
 from anachron.evaluate.judge import Judging, or_failed, verdicts, verdicts_apart
 from anachron.evaluate.parts import Verdict, Verdicts, dated_tables_of, failed, tables_of
-from anachron.evaluate.plan import Planned, askable
 from anachron.folders import RunFolder, now
 from anachron.io import Json, differences, locked, versions
 from anachron.lm.model import LanguageModel

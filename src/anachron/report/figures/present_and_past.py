@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.evaluate.dated import VARIANT, method_of
+from anachron.core.scenarios import VARIANT, method_of
 from anachron.evaluate.results import UNEDITED
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import COLUMN, Look

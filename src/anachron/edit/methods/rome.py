@@ -5,15 +5,15 @@ k . u is tiny the change is huge and the model collapses. r-ROME (Gupta and othe
 averaged key in both places.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.keys import inverse_times, keys_and_outputs
+from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
+from anachron.edit.passes.keys import inverse_times, keys_and_outputs
+from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
-from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.lm.model import LanguageModel
 
 
@@ -26,14 +26,9 @@ class RomeSettings(ValueSettings):
 
 
 def rome(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    settings: RomeSettings,
-    sites: Sites,
-    covariance: Mapping[str, SecondMoment] | None,
-    *,
-    apart: bool = False,
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: RomeSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
     """dW = (h0 + delta - W k) / (k . u) u', u = C^-1 k / |C^-1 k|.
 
     One edit, its requests one on top of the other; with ``apart`` one a request, as if it were the only one.
@@ -41,12 +36,12 @@ def rome(
     module = sites.mlp_out(settings.layer)
     contexts = contexts_of(lm, settings)
     if apart:
-        changes = _changes(lm, requests, settings, module, contexts, covariance)
+        changes = _changes(lm, requests, settings, module, contexts, resources)
         return [Edit({module: change}, model=fingerprint(lm)) for change in changes]
     total = Edit(model=fingerprint(lm))
     for request in requests:
         with edited(lm, total, check=False):
-            (change,) = _changes(lm, [request], settings, module, contexts, covariance)
+            (change,) = _changes(lm, [request], settings, module, contexts, resources)
             total = total + Edit({module: change})
     return [total]
 
@@ -57,15 +52,26 @@ def _changes(
     settings: RomeSettings,
     module: str,
     contexts: Sequence[str],
-    covariance: Mapping[str, SecondMoment] | None,
+    resources: Resources,
 ) -> list[LowRank]:
     """Each request's change of the model as it is now."""
     values = optimise_values(lm, requests, [module], contexts, settings)
     keys, outputs = keys_and_outputs(lm, requests, module, contexts)
     mean_key, mean_output = keys.mean(0), outputs.mean(0)
-    u = inverse_times(covariance, module, mean_key.T).T
+    u = inverse_times(resources.covariance, module, mean_key.T).T
     u = u / u.norm(dim=-1, keepdim=True)
     key, output = (mean_key, mean_output) if settings.averaged_key else (keys[0], outputs[0])
     wanted = (values.clean + values.delta)[0].double()
     left = (wanted - output) / (key * u).sum(-1, keepdim=True)
     return [LowRank(one[:, None], direction[None, :]) for one, direction in zip(left, u, strict=True)]
+
+
+ROME = Method(
+    "ROME", RomeSettings, rome, of_one_layer,
+    presets={
+        "GPT-J": {"layer": 5},
+        "GPT-2-XL": {"layer": 17},
+        "Llama-7B": {"layer": 5},
+        "demo": {"layer": 1, "rate": 2.0, "clamp": 10.0},
+    },
+)  # fmt: skip

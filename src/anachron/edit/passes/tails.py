@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import torch
 from transformers import DynamicCache
 
-from anachron.edit.forward import Texts
-from anachron.edit.unreached import Replay, ended_behind
+from anachron.edit.passes.forward import Texts
+from anachron.edit.passes.unreached import Replay, ended_behind
 from anachron.lm.scoring import answer_logits, is_out_of_memory
 from anachron.lm.selfcheck import REFUSALS
 from anachron.lm.temporary import unchanged

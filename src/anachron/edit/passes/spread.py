@@ -1,4 +1,4 @@
-"""MEMIT: many facts as low-rank changes of several layers' MLP projections (Meng and others, ICLR 2023).
+"""A wanted value spread over the MLP projections of several layers (MEMIT, section 4.2).
 
 The wanted value is that of the last edited block's output. Going up the layers, each takes an equal share of what is
 still missing there; states are computed anew after each layer.
@@ -8,52 +8,21 @@ the block lacks cannot be handed down to the MLP. There a vector for the MLP's o
 instead, all at once, and each layer takes its own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.keys import inverse_times, keys_and_outputs, mean_keys
-from anachron.edit.overlay import Overlay
+from anachron.edit.passes.keys import keys_and_outputs, mean_keys
+from anachron.edit.passes.overlay import Overlay
+from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
-from anachron.edit.value import ValueSettings, contexts_of, optimise_values
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
 
 Insert = Callable[[slice, torch.Tensor], LowRank]  # (requests, what each is to gain) -> a layer's change
-
-
-@dataclass(frozen=True)
-class MemitSettings(ValueSettings):
-    """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda)."""
-
-    steps: int = 25
-    clamp: float = 0.75
-    context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
-    layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
-    weight: float = 15000.0
-
-
-def memit(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    settings: MemitSettings,
-    sites: Sites,
-    covariance: Mapping[str, SecondMoment] | None,
-    *,
-    apart: bool = False,
-) -> list[Edit]:
-    """dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`."""
-
-    def solve(module: str, keys: torch.Tensor) -> Insert:
-        solved = inverse_times(covariance, module, keys)
-        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], settings.weight)
-
-    return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=False)
 
 
 def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weight: float) -> LowRank:

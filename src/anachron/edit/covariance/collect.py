@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
-from anachron.edit.second_moment import SecondMoment
+from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.io import Json, differences, locked, remove_leftovers, rows_fingerprint, versions

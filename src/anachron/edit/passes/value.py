@@ -4,22 +4,23 @@ A vector is added to a module's output at the subject's last token and optimised
 (ROME, section 3.1; MEMIT, section 4.1; the published code where the papers are silent).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from anachron.edit.contexts import sampled_contexts
-from anachron.edit.forward import (
+from anachron.edit.passes.contexts import sampled_contexts
+from anachron.edit.passes.forward import (
     TRAINED_TOKENS,
     batch,
     shifted,
     target_losses_and_rest,
     values_at_subject,
 )
+from anachron.edit.passes.frozen import frozen
+from anachron.edit.passes.tails import Passes, tails
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
-from anachron.edit.tails import Passes, tails
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, together
@@ -67,28 +68,6 @@ class Values:
     clean: torch.Tensor
     delta: torch.Tensor
     losses: torch.Tensor
-
-
-def frozen(model: Any) -> Temporary[None]:
-    """No weight takes part in gradients, and nothing drops out, as long as the block lasts."""
-
-    def freeze() -> Callable[[], None]:
-        needed = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        training = [module for module in model.modules() if module.training]
-
-        def undo() -> None:
-            for parameter in needed:
-                parameter.requires_grad_(True)
-            for module in training:
-                module.training = True
-
-        for parameter in needed:
-            parameter.requires_grad_(False)
-        for module in training:
-            module.training = False
-        return undo
-
-    return Temporary(freeze)
 
 
 def optimise_values(

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
+from anachron.edit.passes.unreached import ended_behind
 from anachron.edit.requests import Marked
-from anachron.edit.unreached import ended_behind
 from anachron.errors import DataError, ModelError
 from anachron.lm.scoring import During, answer_logits, input_device, softmax_rows
 from anachron.lm.temporary import Temporary, together, unchanged

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from anachron.edit.base import LowRank
-from anachron.edit.forward import at_least_float32, batch, means, target_losses
-from anachron.edit.gradients import Factors, gradients
-from anachron.edit.mend import MendNetwork, MendSettings, untrained_network
-from anachron.edit.mend_examples import Drawn, MendExample, Prepared, draw, prepared
+from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
+from anachron.edit.passes.forward import at_least_float32, batch, means, target_losses
+from anachron.edit.passes.frozen import frozen
+from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.requests import Marked
 from anachron.edit.sites import Sites
 from anachron.edit.tensors import DELETE, read_manifest, read_tensors, write_tensors
-from anachron.edit.value import frozen
+from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, differences, locked, rows_fingerprint, versions
 from anachron.lm.model import LanguageModel

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit, fingerprint
+from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.requests import EditRequest
+from anachron.edit.sites import NO_SITES, Sites
 from anachron.lm.model import LanguageModel
 
 REMOVED = "No longer true: "  # in front of a sentence that is to be forgotten; fits any wording and capital letter
@@ -18,8 +20,20 @@ class PromptSettings:
 
 
 def prompt(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: PromptSettings, *, apart: bool = False
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: PromptSettings, sites: Sites = NO_SITES,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
     """No weight changes: the sentences of all requests, in their order, become the prefix; with ``apart`` one each."""
     said = [(REMOVED if request.remove else "") + request.sentence + settings.end for request in requests]
     return [Edit(prefix=text, model=fingerprint(lm)) for text in (said if apart else ["".join(said)])]
+
+
+PROMPT = Method(
+    "PROMPT",
+    PromptSettings,
+    prompt,
+    needs_sites=False,
+    readable_weights=False,
+    scenarios=REMOVING,
+    changes_weights=False,
+)

@@ -1,17 +1,17 @@
 """EMMET: ROME's equality for many facts at once, in one layer (Gupta, Sajnani and Anumanchipalli, 2024)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from anachron.edit.base import Edit
-from anachron.edit.keys import inverse_times
-from anachron.edit.memit import Insert, ridge, spread
+from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
+from anachron.edit.passes.keys import inverse_times
+from anachron.edit.passes.spread import Insert, ridge, spread
+from anachron.edit.passes.value import ValueSettings
 from anachron.edit.requests import EditRequest
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
-from anachron.edit.value import ValueSettings
 from anachron.lm.model import LanguageModel
 
 
@@ -27,18 +27,24 @@ class EmmetSettings(ValueSettings):
 
 
 def emmet(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    settings: EmmetSettings,
-    sites: Sites,
-    covariance: Mapping[str, SecondMoment] | None,
-    *,
-    apart: bool = False,
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: EmmetSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
     """dW = R (K' C^-1 K + ridge I)^-1 K' C^-1 of all requests at once, or of each one apart."""
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
-        solved = inverse_times(covariance, module, keys)
+        solved = inverse_times(resources.covariance, module, keys)
         return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], settings.ridge)
 
     return spread(lm, requests, settings, (settings.layer,), sites, solve, apart=apart, keep_keys=False)
+
+
+EMMET = Method(
+    "EMMET", EmmetSettings, emmet, of_one_layer,
+    presets={
+        "GPT-J": {"layer": 5},
+        "GPT-2-XL": {"layer": 17, "steps": 20},
+        "Llama-7B": {"layer": 5},
+        "demo": {"layer": 1, "rate": 2.0, "clamp": 10.0},
+    },
+)  # fmt: skip

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank, fingerprint, owner_of
-from anachron.edit.forward import fit
-from anachron.edit.overlay import Changes, added, device_of
+from anachron.edit.method import NOTHING, REMOVING, Method, Resources
+from anachron.edit.passes.forward import fit
+from anachron.edit.passes.frozen import frozen
+from anachron.edit.passes.overlay import Changes, added, device_of
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites, features
-from anachron.edit.value import frozen
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, together
 
@@ -37,9 +38,10 @@ class LoraSettings:
 
 
 def lora(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, sites: Sites, *, apart: bool = False
-) -> list[Edit]:
-    """Train on all requests together, as `anachron.edit.ft.ft`. Works on quantised weights too.
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: LoraSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
+    """Train on all requests together, as `anachron.edit.methods.ft.ft`. Works on quantised weights too.
 
     With ``apart`` each request has adapters of its own, in the same passes, and so an edit of its own; all start alike.
     Adapters are float32 or finer whatever the model's dtype. Raises `ModelError` for a module that is no linear layer.
@@ -73,7 +75,7 @@ def lora(
     ]  # fmt: skip
 
 
-def lora_size(lm: LanguageModel, settings: LoraSettings, sites: Sites) -> int:
+def _size(lm: LanguageModel, settings: LoraSettings, sites: Sites) -> int:
     """How many numbers the adapters of one edit have."""
     return settings.rank * sum(sum(features(owner_of(lm, name), name)) for name in _adapted(settings, sites))
 
@@ -93,3 +95,6 @@ def _start(shape: tuple[int, int], rank: int, chance: torch.Generator) -> tuple[
         right = torch.empty(size, dtype=torch.float32)
         torch.nn.init.kaiming_uniform_(right, a=math.sqrt(5), generator=chance)
     return torch.zeros(outputs, rank), right
+
+
+LORA = Method("LoRA", LoraSettings, lora, readable_weights=False, scenarios=REMOVING, size=_size)

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.forward import at_least_float32, fit
+from anachron.edit.method import NOTHING, REMOVING, Method, Resources
+from anachron.edit.passes.forward import at_least_float32, fit
+from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark
 from anachron.edit.sites import Sites, weight_of
-from anachron.edit.value import frozen
+from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
 
@@ -35,8 +37,9 @@ class FtSettings:
 
 
 def ft(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites, *, apart: bool = False
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
     """Train on all requests together: the mean over requests of the mean over their target tokens.
 
     With ``apart`` each request has a weight of its own, in the same passes, and so an edit of its own. The trained copy
@@ -83,3 +86,34 @@ def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temp
         return (found + bias[0][:, None] if bias else found).reshape(output.shape)
 
     return Temporary(lambda: owner.register_forward_hook(compute).remove)
+
+
+def ft_inside_a_box(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
+    """FT+L: as `ft`. Raises `ConfigError` where the width of the box is not given."""
+    if settings.eps is None:
+        raise ConfigError("FT+L needs its setting eps, half the width of the box; without one it would be FT")
+    return ft(lm, requests, settings, sites, resources, apart=apart)
+
+
+def _size(lm: LanguageModel, settings: FtSettings, sites: Sites) -> int:
+    return weight_of(lm.model, sites.mlp_out(settings.layer)).numel()
+
+
+FT = Method(
+    "FT", FtSettings, ft, scenarios=REMOVING, size=_size,
+    presets={
+        "GPT-J": {"layer": 21}, "GPT-2-XL": {"layer": 1}, "Llama-7B": {"layer": 21}, "demo": {"layer": 4, "rate": 5e-3},
+    },
+)  # fmt: skip
+FT_L = Method(
+    "FT+L", FtSettings, ft_inside_a_box, scenarios=REMOVING, size=_size,
+    presets={
+        "GPT-J": {"layer": 0, "eps": 5e-5},
+        "GPT-2-XL": {"layer": 0, "eps": 5e-4},
+        "Llama-7B": {"layer": 0, "eps": 5e-5},
+        "demo": {"layer": 0, "rate": 3e-3, "eps": 7e-3},
+    },
+)  # fmt: skip

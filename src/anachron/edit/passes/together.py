@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from anachron.edit.base import Edit
-from anachron.edit.overlay import Overlay
+from anachron.edit.passes.overlay import Overlay
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.packed import score_packs

@@ -2,7 +2,7 @@
 
 The gradient of a linear layer's weight is a sum over tokens of (gradient at its output) x (its input)'. The network
 sees each token's two vectors and gives two others; their products are the change of the weight, times a learned rate.
-It has to be trained once a model: `anachron.edit.mend_training`.
+It has to be trained once a model: `anachron.edit.training.mend`.
 """
 
 import hashlib
@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
-from anachron.edit.gradients import encoded, gradients
+from anachron.edit.method import NOTHING, Method, Resources
+from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import Sites, weight_of
 from anachron.edit.tensors import read_tensors, write_tensors
@@ -260,38 +261,28 @@ def untrained_network(lm: LanguageModel, settings: MendSettings, sites: Sites) -
 
 
 def mend(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
-) -> Edit:
-    """The sum over requests of what the network makes of each one's gradient (of its target's mean loss).
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
+    """What the network makes of each request's gradient (of its target's mean loss): the sum, or one edit each.
 
     A change has a rank for each token that a gradient reaches, until that takes more room than the weight itself; from
-    there on it is dense. Raises `ConfigError` where the network edits other modules than the settings say,
-    `ModelError` for a network of another model, `DataError` where a gradient is not a number.
+    there on it is dense. Raises `ConfigError` where there is no network or it edits other modules than the settings
+    say, `ModelError` for a network of another model, `DataError` where a gradient is not a number.
     """
+    network = resources.network
+    if not isinstance(network, MendNetwork):
+        raise ConfigError("MEND needs its trained network; train one with anachron train-mend and give it")
     modules, texts = _asked(lm, requests, settings, sites, network)
-    total = Edit(model=network.model)
+    edits = [Edit(model=network.model) for _ in (texts if apart else [None])]
     for group in plan_batches(texts, lm.vocabulary, Limits()):
         found = gradients(lm, [texts[i] for i in group], modules)
         with torch.no_grad():
-            changes = {name: network.change(name, part.x, part.d) for name, part in found.items()}
-        total = total + Edit(changes, model=network.model)
-        total = Edit({name: _smaller(delta) for name, delta in total.deltas.items()}, model=network.model)
-    return total
-
-
-def mend_apart(
-    lm: LanguageModel, requests: Sequence[EditRequest], settings: MendSettings, sites: Sites, network: MendNetwork
-) -> list[Edit]:
-    """One edit a request, as `mend` makes it of that request alone; gradients are taken of many at once."""
-    modules, texts = _asked(lm, requests, settings, sites, network)
-    edits = [Edit() for _ in texts]
-    for group in plan_batches(texts, lm.vocabulary, Limits()):
-        found = gradients(lm, [texts[i] for i in group], modules)
-        for place, i in enumerate(group):
-            with torch.no_grad():
-                own = {name: part.owners == place for name, part in found.items()}
-                changes = {name: network.change(name, p.x[own[name]], p.d[own[name]]) for name, p in found.items()}
-            edits[i] = Edit({name: _smaller(delta) for name, delta in changes.items()}, model=network.model)
+            if apart:
+                for place, i in enumerate(group):
+                    edits[i] = _compact(_made(network, {name: part.of(place) for name, part in found.items()}))
+            else:
+                edits[0] = _compact(edits[0] + _made(network, found))
     return edits
 
 
@@ -309,8 +300,28 @@ def _asked(
     return modules, encoded(lm, [(request.text, request.target) for request in requests])
 
 
+def _made(network: MendNetwork, found: Mapping[str, Factors]) -> Edit:
+    return Edit({name: network.change(name, part.x, part.d) for name, part in found.items()}, model=network.model)
+
+
+def _compact(edit: Edit) -> Edit:
+    """Each change low-rank or dense, whichever takes less room."""
+    return Edit({name: _smaller(delta) for name, delta in edit.deltas.items()}, model=edit.model)
+
+
 def _smaller(delta: LowRank | Dense) -> LowRank | Dense:
     if isinstance(delta, Dense):
         return delta
     outputs, rank, inputs = len(delta.left), len(delta.right), delta.right.shape[1]
     return Dense(delta.dense()) if rank * (outputs + inputs) > outputs * inputs else delta
+
+
+MEND = Method(
+    "MEND", MendSettings, mend, needs_network=True,
+    presets={
+        "GPT-J": {"layers": (25, 26, 27)},
+        "GPT-2-XL": {"layers": (45, 46, 47)},
+        "Llama-7B": {"layers": (29, 30, 31)},
+        "demo": {"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000},
+    },
+)  # fmt: skip

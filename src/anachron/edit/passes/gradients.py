@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from anachron.edit.forward import at_least_float32, batch, target_losses
+from anachron.edit.passes.forward import at_least_float32, batch, target_losses
+from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import Marked
-from anachron.edit.value import frozen
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
@@ -26,6 +26,11 @@ class Factors:
     x: torch.Tensor
     d: torch.Tensor
     owners: torch.Tensor
+
+    def of(self, owner: int) -> "Factors":
+        """The part of one text."""
+        own = self.owners == owner
+        return Factors(self.x[own], self.d[own], self.owners[own])
 
 
 def gradients(lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str]) -> dict[str, Factors]:

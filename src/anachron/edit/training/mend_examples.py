@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anachron.edit.gradients import encoded
-from anachron.edit.mend import MendSettings
+from anachron.edit.methods.mend import MendSettings
+from anachron.edit.passes.gradients import encoded
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark_prompts
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel

@@ -5,18 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from anachron.data.case_records import EditCase
-from anachron.edit.lora import LoraSettings
-from anachron.edit.mend import MendNetwork
-from anachron.edit.methods import METHODS, Resources, method_named, settings_for, sites_for, with_contexts
+from anachron.core.scenarios import VARIANT, method_of
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import settings_for, sites_for, with_contexts
+from anachron.edit.method import Network, Resources
+from anachron.edit.methods import method_named
 from anachron.edit.presets import changed
-from anachron.edit.requests import EditRequest
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import NO_SITES, Sites, weight_of
-from anachron.errors import ConfigError, DataError
-from anachron.evaluate.dated import VARIANT, method_of, with_date
-from anachron.evaluate.judge import requests_of
-from anachron.evaluate.parts import Verdict, failed
+from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
 
@@ -54,7 +50,7 @@ def plan(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     collect: Collect | None = None,
     identity_covariance: bool = False,
-    network: MendNetwork | None = None,
+    network: Network | None = None,
     sites: Sites | None = None,
 ) -> list[Planned]:
     """The methods by name, ready for `anachron.evaluate.run.run_evaluation`.
@@ -70,12 +66,12 @@ def plan(
     if len(set(labels)) != len(labels):
         raise ConfigError(f"the methods {', '.join(labels)} are not all different")
     names = [method_of(label) for label in labels]
-    unknown = [name for name in changes or {} if method_named(name) not in names]
+    unknown = [name for name in changes or {} if method_named(name).name not in names]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
     settled = {name: _planned(lm, name, changes or {}, network, sites) for name in dict.fromkeys(names)}
     planned = [replace(settled[name], label=label) for label, name in zip(labels, names, strict=True)]
-    modules = {one.label: METHODS[one.method].modules(one.settings, one.sites or NO_SITES) for one in planned}
+    modules = {one.label: method_named(one.method).modules(one.settings, one.sites or NO_SITES) for one in planned}
     together = tuple(dict.fromkeys(name for own in modules.values() for name in own))
     if together and collect is None and not identity_covariance:
         named, needed = next((label, own) for label, own in modules.items() if own)
@@ -95,27 +91,7 @@ def variant_named(name: str) -> str:
     Raises `ConfigError` for an unknown method.
     """
     dated = name.casefold().endswith(VARIANT)
-    return method_named(name[: -len(VARIANT)]) + VARIANT if dated else method_named(name)
-
-
-def requests_for(case: EditCase, label: str) -> list[EditRequest]:
-    """What an update asks of a method with this label, in the update's own words or behind its date.
-
-    Raises `DataError` where it cannot be asked for, see `requests_of`, or its date is to be said and is not known.
-    """
-    asked = requests_of(case, method_of(label))  # what no date would mend, such as the scenario, is said first
-    return requests_of(with_date(case), method_of(label)) if label.endswith(VARIANT) else asked
-
-
-def askable(part: Sequence[EditCase], label: str) -> tuple[list[tuple[EditCase, list[EditRequest]]], list[Verdict]]:
-    """Updates that can be asked of a method with this label, with their requests, and the failures of the others."""
-    found, failures = [], []
-    for case in part:
-        try:
-            found.append((case, requests_for(case, label)))
-        except DataError as error:
-            failures.append(failed(case, str(error)))
-    return found, failures
+    return method_named(name[: -len(VARIANT)]).name + VARIANT if dated else method_named(name).name
 
 
 def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:
@@ -124,22 +100,19 @@ def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondM
         return planned
     own = None if found is None else {name: found[name] for name in modules}
     for moment in (own or {}).values():
-        if planned.method == "AlphaEdit":
-            moment.eigen()
-        else:
-            moment.factorise()
+        method_named(planned.method).factorise(moment)
     return replace(planned, resources=replace(planned.resources, covariance=own))
 
 
 def _planned(
-    lm: LanguageModel, name: str, changes: Mapping[str, Mapping[str, Any]], network: MendNetwork | None,
+    lm: LanguageModel, name: str, changes: Mapping[str, Mapping[str, Any]], network: Network | None,
     sites: Sites | None,
 ) -> Planned:  # fmt: skip
-    method = METHODS[name]
-    sites = sites or sites_for(name, lm)
+    method = method_named(name)
+    sites = sites or sites_for(method, lm)
     settings, source = settings_for(name, lm, sites)
     for given, wanted in changes.items():
-        if method_named(given) == name:
+        if method_named(given) is method:
             if method.needs_network:
                 raise ConfigError(f"the settings of {name} are those of its network; train another with train-mend")
             settings = changed(settings, name, dict(wanted))
@@ -150,7 +123,7 @@ def _planned(
         settings, source = network.settings, "of the trained network"
     for layer in _layers(settings):
         sites.block(layer)
-        if method.settings is not LoraSettings:
+        if method.readable_weights:
             weight_of(lm.model, sites.mlp_out(layer))
     settings = with_contexts(lm, settings)
     return Planned(name, name, settings, source, Resources(network=network if method.needs_network else None), sites)

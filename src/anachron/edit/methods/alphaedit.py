@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Edit, LowRank
-from anachron.edit.memit import Insert, MemitSettings, spread
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
+from anachron.edit.methods.memit import MemitSettings
+from anachron.edit.passes.spread import Insert, spread
 from anachron.edit.requests import EditRequest
-from anachron.edit.second_moment import SecondMoment
 from anachron.edit.sites import Sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
@@ -27,26 +29,20 @@ class AlphaEditSettings(MemitSettings):
 
 
 def alphaedit(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    settings: AlphaEditSettings,
-    sites: Sites,
-    covariance: Mapping[str, SecondMoment] | None,
-    earlier: Edit | None = None,
-    *,
-    apart: bool = False,
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: AlphaEditSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
     """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R' of all requests at once, or of each one apart.
 
-    Kp: keys of the edits made before, ``earlier``. Raises `ConfigError` without a covariance, `DataError` where no
+    Kp: keys of the edits made before. Raises `ConfigError` without a covariance, `DataError` where no
     eigenvalue is below the threshold.
     """
 
     modules = [sites.mlp_out(layer) for layer in settings.layers]
-    empty = {module: _empty(module, covariance, settings.threshold) for module in modules}
+    empty = {module: _empty(module, resources.covariance, settings.threshold) for module in modules}
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
-        before = earlier.keys.get(module) if earlier is not None else None
+        before = None if resources.earlier is None else resources.earlier.keys.get(module)
         inside = empty[module].to(keys)
         return lambda own, residual: null_space_change(keys[:, own], residual, inside, settings.ridge, before)
 
@@ -82,3 +78,14 @@ def null_space_change(
     chosen = torch.eye(everything.shape[1], dtype=keys.dtype, device=keys.device)[:, :count]
     right = empty @ (inside @ torch.linalg.solve(small, chosen))  # (inputs, n)
     return LowRank(residual, right.T)
+
+
+ALPHAEDIT = Method(
+    "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers, factorise=SecondMoment.eigen,
+    presets={
+        "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
+        "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20},
+        "Llama-7B": {"layers": (4, 5, 6, 7, 8)},
+        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": 3.0, "ridge": 1.0},
+    },
+)  # fmt: skip

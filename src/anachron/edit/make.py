@@ -1,0 +1,164 @@
+"""`make_edit` and `make_edits`, which run any of the methods (`anachron.edit.methods`)."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from anachron.edit.base import MADE_ON, Edit, identified, is_finite
+from anachron.edit.failures import Failure, each_or_failure
+from anachron.edit.method import Method, Resources
+from anachron.edit.methods import method_named, why_unsupported
+from anachron.edit.passes.keys import no_covariance
+from anachron.edit.passes.value import ValueSettings, contexts_of
+from anachron.edit.presets import preset
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import NO_SITES, Sites, find_sites, weight_of
+from anachron.errors import ConfigError, DataError
+from anachron.lm.model import LanguageModel
+
+TRAINED_BYTES, TRAINED_COPIES = 1 << 31, 6  # room for what is trained; Adam and gradients take some more of its size
+
+
+def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
+    """The preset of a method for a model, and in words where it is from; see `anachron.edit.presets`."""
+    own = method_named(method)
+    return preset(own, lm, sites or sites_for(own, lm))
+
+
+def sites_for(method: Method, lm: LanguageModel) -> Sites:
+    """Where the method's modules are; a method that needs none works on models whose modules nobody knows."""
+    return find_sites(lm.model) if method.needs_sites else NO_SITES
+
+
+def with_contexts(lm: LanguageModel, settings: Any) -> Any:
+    """Settings in which the contexts are fixed: those given, or sampled once. Others come back as they are."""
+    return replace(settings, contexts=contexts_of(lm, settings)) if isinstance(settings, ValueSettings) else settings
+
+
+def make_edit(
+    lm: LanguageModel,
+    method: str,
+    requests: Sequence[EditRequest],
+    settings: Any = None,
+    resources: Resources | None = None,
+    sites: Sites | None = None,
+) -> Edit:
+    """Update facts in a model by one method; the model itself is left as it was. Put the result on with `edited`.
+
+    method: name of one of `anachron.edit.methods.methods`, in any case. settings: of its dataclass; by default the
+    preset for this model, or those of a trained network. requests: made true together (ROME makes them one on top of
+    the other).
+
+    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target, a removal by a method that
+    only inserts), `ConfigError` where something that the method needs is missing, and `ModelError` for layers that it
+    cannot change.
+    """
+    if not requests:
+        raise DataError(f"{method_named(method).name}: no update was given; an edit needs one request at least")
+    with identified(lm):  # not part of the seconds: it takes the same time for any method
+        (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
+    return edit
+
+
+def make_edits(
+    lm: LanguageModel,
+    method: str,
+    requests: Sequence[EditRequest],
+    settings: Any = None,
+    resources: Resources | None = None,
+    sites: Sites | None = None,
+) -> list[Edit | Failure]:
+    """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
+
+    They are made together, by FT and LoRA as many at a time as there is room for what they train. A request that cannot
+    be made, or for which memory does not suffice, has its `DataError` or `BackendError` in place of an edit. An edit's
+    seconds are those of all that were made together, divided by their number.
+
+    Raises `ConfigError` and `ModelError` as `make_edit` does.
+    """
+    with identified(lm):
+        making = _Making.of(lm, method, settings, resources, sites)
+        size = edits_at_once(lm, making.method.name, making.settings, making.sites, len(requests))
+        found: list[Edit | Failure] = []
+        for first in range(0, len(requests), max(1, size)):
+            found += each_or_failure(partial(making.edits, apart=True), requests[first : first + size])
+    return found
+
+
+@dataclass(frozen=True)
+class _Making:
+    """A method with all that it is given but the requests."""
+
+    lm: LanguageModel
+    method: Method
+    settings: Any
+    source: str
+    resources: Resources
+    sites: Sites
+
+    @classmethod
+    def of(
+        cls, lm: LanguageModel, method: str, settings: Any, resources: Resources | None, sites: Sites | None
+    ) -> "_Making":
+        own = method_named(method)
+        sites, resources, source = sites or sites_for(own, lm), resources or Resources(), "given"
+        if own.needs_network and resources.network is not None:
+            settings, source = resources.network.settings, "of the trained network"
+        elif settings is None:
+            settings, source = preset(own, lm, sites)
+        if not isinstance(settings, own.settings):
+            raise ConfigError(f"{own.name} takes {own.settings.__name__}, not {type(settings).__name__}")
+        _check_modules(own.name, lm, own.modules(settings, sites), resources)
+        return cls(lm, own, settings, source, resources, sites)
+
+    def edits(self, requests: Sequence[EditRequest], *, apart: bool) -> list[Edit]:
+        """One edit of all requests, or one a request, with what they are about."""
+        if any(r.remove for r in requests) and (unable := why_unsupported(self.method.name, "Archive")):
+            raise DataError(unable)
+        started = _clock(self.lm)
+        found = self.method.make(self.lm, requests, self.settings, self.sites, self.resources, apart=apart)
+        seconds = (_clock(self.lm) - started) / len(found)
+        about = {
+            "method": self.method.name, "settings": asdict(self.settings), "settings_from": self.source,
+            "edits": len(requests) // len(found), "seconds": seconds, MADE_ON: self.lm.described(),
+        }  # fmt: skip
+        for edit, own in zip(found, [[r] for r in requests] if apart else [requests], strict=True):
+            _check_finite(self.method.name, own, edit)
+        return [replace(edit, about=about) for edit in found]
+
+
+def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:
+    """How many independent edits are to be held at a time, at most ``most``: large ones as far as there is room."""
+    own = method_named(method)
+    if own.size is None:
+        return most
+    numbers = own.size(lm, settings, sites or sites_for(own, lm))
+    return min(most, max(1, TRAINED_BYTES // (4 * TRAINED_COPIES * numbers)))
+
+
+def _clock(lm: LanguageModel) -> float:
+    """The time, once the GPU has done what it was given."""
+    if lm.device.type == "cuda":
+        torch.cuda.synchronize(lm.device)
+    return time.perf_counter()
+
+
+def _check_modules(name: str, lm: LanguageModel, modules: Sequence[str], resources: Resources) -> None:
+    """Say what cannot be changed, or lacks its covariance, before minutes are spent on values."""
+    for module in modules:
+        weight_of(lm.model, module)
+    if resources.covariance is not None and (missing := [m for m in modules if m not in resources.covariance]):
+        raise ConfigError(f"{name}: {no_covariance(missing[0], resources.covariance)}")
+
+
+def _check_finite(name: str, requests: Sequence[EditRequest], edit: Edit) -> None:
+    for module, delta in edit.deltas.items():
+        if not is_finite(delta):
+            raise DataError(
+                f"{name}: the change of {module} for {requests[0].sentence!r} is not finite (a key that is 0, or steps "
+                "that are too large); choose another layer, a lower rate or dtype float32"
+            )

@@ -1,0 +1,91 @@
+"""What an editing method is: one record, made in its module and listed in `anachron.edit.methods`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from anachron.edit.base import Edit
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import Sites
+from anachron.lm.model import LanguageModel
+
+INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
+REMOVING = (*INSERTING, "Archive")
+
+
+class Network(Protocol):
+    """What a method was trained to before it edits (`anachron.edit.methods.mend.MendNetwork`)."""
+
+    settings: Any
+
+    def fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What methods need besides the model.
+
+    covariance: module -> C; None takes the identity instead, on request. network: a trained one. earlier: the edits in
+    force, for a method that spares them.
+    """
+
+    covariance: Mapping[str, SecondMoment] | None = field(default_factory=dict)
+    network: Network | None = None
+    earlier: Edit | None = None
+
+
+NOTHING = Resources()
+
+
+class Make(Protocol):
+    """One edit of all requests, made true together, or with ``apart`` one a request, as if it were the only one."""
+
+    def __call__(
+        self, lm: LanguageModel, requests: Sequence[EditRequest], settings: Any, sites: Sites, resources: Resources,
+        *, apart: bool,
+    ) -> list[Edit]: ...  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to update facts.
+
+    name: as users write it. settings: its dataclass. make: see `Make`.
+
+    What it needs: modules, those whose covariance it takes, by settings and sites; factorise, what it takes of a
+    covariance, so that this is computed before the first update; needs_network, a trained one; needs_sites, that the
+    model's blocks are known; readable_weights, that the weights it edits can be read (not quantised).
+
+    What it can do: scenarios, the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an
+    object to be taken out with nothing in its place, which a method that only writes a value in cannot do. Other is
+    nobody's: its groups mix changes, so no one thing is asked for. changes_weights: or only what the model reads. size:
+    how many numbers it trains an edit, where there may be no room to train all at once.
+
+    presets: settings that differ from the defaults, by the name of a model in `anachron.edit.presets`. width_scaled:
+    those of them that are scaled with the width of the MLP for other models.
+    """
+
+    name: str
+    settings: type
+    make: Make
+    modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
+    factorise: Callable[[SecondMoment], object] = SecondMoment.factorise
+    needs_network: bool = False
+    needs_sites: bool = True
+    readable_weights: bool = True
+    scenarios: tuple[str, ...] = INSERTING
+    changes_weights: bool = True
+    size: Callable[[LanguageModel, Any, Sites], int] | None = None
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    width_scaled: tuple[str, ...] = ()
+
+
+def of_one_layer(settings: Any, sites: Sites) -> tuple[str, ...]:
+    """The MLP projection of the layer in the settings."""
+    return (sites.mlp_out(settings.layer),)
+
+
+def of_several_layers(settings: Any, sites: Sites) -> tuple[str, ...]:
+    """The MLP projections of the layers in the settings."""
+    return tuple(sites.mlp_out(layer) for layer in settings.layers)

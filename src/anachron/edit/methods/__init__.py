@@ -1,0 +1,70 @@
+"""The editing methods, a module each; this is the one list of them.
+
+A package of one's own adds methods by an entry point of the group ``anachron.methods``: its name is the method's, and
+it is a `anachron.edit.method.Method`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+
+from anachron.edit.method import Method
+from anachron.edit.methods.alphaedit import ALPHAEDIT
+from anachron.edit.methods.emmet import EMMET
+from anachron.edit.methods.ft import FT, FT_L
+from anachron.edit.methods.lora import LORA
+from anachron.edit.methods.memit import MEMIT
+from anachron.edit.methods.mend import MEND
+from anachron.edit.methods.prompt import PROMPT
+from anachron.edit.methods.rome import ROME
+from anachron.errors import ConfigError
+
+METHODS: Mapping[str, Method] = {
+    method.name: method for method in (FT, FT_L, MEND, ROME, MEMIT, ALPHAEDIT, EMMET, LORA, PROMPT)
+}
+GROUP = "anachron.methods"
+
+
+@cache
+def methods() -> dict[str, Method]:
+    """All methods by name: those of this package and those that installed packages add.
+
+    Raises `ConfigError` for an entry point that is no method, is called otherwise or takes the name of another.
+    """
+    found = dict(METHODS)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        method = entry.load()
+        if not isinstance(method, Method) or method.name != entry.name:
+            raise ConfigError(
+                f"the entry point {entry.name!r} of {GROUP} is {method!r:.80}; it must be a Method of that name "
+                f"({entry.value})"
+            )
+        if entry.name.casefold() in map(str.casefold, found):
+            raise ConfigError(f"two methods are called {entry.name!r}, one of them by {entry.value}; rename it")
+        found[entry.name] = method
+    return found
+
+
+def method_named(name: str) -> Method:
+    """The method of that name, whatever the case. Raises `ConfigError` for an unknown one."""
+    found = {known.casefold(): method for known, method in methods().items()}.get(name.casefold())
+    if found is None:
+        raise ConfigError(f"method {name!r}: choose one of {', '.join(methods())}")
+    return found
+
+
+def why_unsupported(method: str, scenario: str) -> str | None:
+    """What to say of a method that cannot make the updates of a scenario, with those that can; None where it can."""
+    own = method_named(method)
+    if scenario in own.scenarios:
+        return None
+    able = [other.name for other in methods().values() if scenario in other.scenarios]
+    return f"{own.name} cannot make updates of the scenario {scenario}; {', '.join(able) or 'no method'} can"
+
+
+def check_scenarios(names: Iterable[str], scenarios: Collection[str]) -> None:
+    """Raise `ConfigError` for a method that supports none of the scenarios: each of its updates would fail."""
+    for method in names:
+        reasons = [why_unsupported(method, scenario) for scenario in sorted(scenarios)]
+        if reasons and all(reasons):
+            raise ConfigError(f"{reasons[0]}; choose another method or scenario")

@@ -1,0 +1,51 @@
+"""MEMIT: many facts as low-rank changes of several layers' MLP projections (Meng and others, ICLR 2023)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from anachron.edit.base import Edit
+from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
+from anachron.edit.passes.keys import inverse_times
+from anachron.edit.passes.spread import Insert, ridge, spread
+from anachron.edit.passes.value import ValueSettings
+from anachron.edit.requests import EditRequest
+from anachron.edit.sites import Sites
+from anachron.lm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class MemitSettings(ValueSettings):
+    """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda)."""
+
+    steps: int = 25
+    clamp: float = 0.75
+    context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
+    layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
+    weight: float = 15000.0
+
+
+def memit(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: MemitSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
+    """dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`."""
+
+    def solve(module: str, keys: torch.Tensor) -> Insert:
+        solved = inverse_times(resources.covariance, module, keys)
+        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], settings.weight)
+
+    return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=False)
+
+
+MEMIT = Method(
+    "MEMIT", MemitSettings, memit, of_several_layers,
+    presets={
+        "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
+        "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0},
+        "Llama-7B": {"layers": (4, 5, 6, 7, 8)},
+        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0},
+    },
+    width_scaled=("weight",),
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""A model whose weights are only read: no gradients, no dropout."""
+
+from collections.abc import Callable
+from typing import Any
+
+from anachron.lm.temporary import Temporary
+
+
+def frozen(model: Any) -> Temporary[None]:
+    """No weight takes part in gradients, and nothing drops out, as long as the block lasts."""
+
+    def freeze() -> Callable[[], None]:
+        needed = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        training = [module for module in model.modules() if module.training]
+
+        def undo() -> None:
+            for parameter in needed:
+                parameter.requires_grad_(True)
+            for module in training:
+                module.training = True
+
+        for parameter in needed:
+            parameter.requires_grad_(False)
+        for module in training:
+            module.training = False
+        return undo
+
+    return Temporary(freeze)

@@ -1,0 +1,1 @@
+"""Training of what methods need before they edit."""
