@@ -48,7 +48,10 @@ def edit(
     updates: Updates,
     method: Annotated[
         str,
-        typer.Option(help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA or PROMPT; 'ROME dated' says a date."),
+        typer.Option(
+            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT or an installed one; 'ROME dated' says a "
+            "date."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
     save_model: Annotated[

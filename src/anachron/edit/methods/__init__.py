@@ -33,7 +33,13 @@ def methods() -> dict[str, Method]:
     """
     found = dict(METHODS)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        method = entry.load()
+        try:
+            method = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"the method {entry.name!r} ({entry.value}) cannot be loaded ({type(error).__name__}: {error}); mend "
+                "or uninstall the package that adds it"
+            ) from error
         if not isinstance(method, Method) or method.name != entry.name:
             raise ConfigError(
                 f"the entry point {entry.name!r} of {GROUP} is {method!r:.80}; it must be a Method of that name "
