@@ -186,7 +186,7 @@ def test_many_updates_go_through_the_model_a_part_at_a_time(monkeypatch: pytest.
     forward = lm.model.forward
     lm.model.forward = lambda **given: sizes.append(given["input_ids"].numel()) or forward(**given)
     for where in ("forward.TOKENS", "forward.TRAINED_TOKENS", "value.TRAINED_TOKENS"):
-        monkeypatch.setattr(f"anachron.edit.{where}", 150)
+        monkeypatch.setattr(f"anachron.edit.passes.{where}", 150)
     for method, settings in chosen.items():
         found = make_edit(lm, method, many, settings, Resources(None))
         for module, delta in whole[method].deltas.items():
