@@ -17,7 +17,7 @@ from anachron import io
 from anachron.data.cases import load_cases
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.edit.covariance import collect
+from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
 from anachron.evaluate import grown
 from anachron.evaluate.judge import Judging
