@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>.+?) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-SHOWN = {"text", "json", "yaml", "csv"}  # blocks of other languages are shown, not run
+SHOWN = {"text", "json", "toml", "yaml", "csv"}  # blocks of other languages are shown, not run
 MODELS = ["gpt2", "google/gemma-2-2b-it", "google/gemma-2-2b", "model-a", "model-b"]
 DATASETS = ["Orange/TimeStress", "facts.parquet"]
 
