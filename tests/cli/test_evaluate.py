@@ -438,7 +438,7 @@ def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, caps
     assert pl.read_csv(out / "report" / "edits.csv")["says_new"].to_list() == [0, 1]
     assert "| Says new ↑ | Says old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
     assert run(*command) == 2
-    assert "say: True -> nothing" in said_by(capsys)
+    assert "say: True -> False" in said_by(capsys)
 
 
 # train-mend

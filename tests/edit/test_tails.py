@@ -62,15 +62,18 @@ def test_shifted_tails_are_shifted_texts(family: str):
             assert torch.allclose(logits, wanted, rtol=0, atol=exact * float(wanted.abs().max()))
 
 
+def drawn(before: int, behind: int, chooser: torch.Generator) -> Marked:
+    """A text of random tokens, so many before its subject and so many behind it, which are its target."""
+    ids = torch.randint(3, VOCABULARY, (before + 1 + behind,), generator=chooser).tolist()
+    return Marked(tuple(ids), tuple(range(before + 1, len(ids))), before)
+
+
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=5), st.integers(0, 10**6))
 def test_texts_of_any_length_with_a_subject_anywhere(shapes: list[tuple[int, int]], seed: int):
     lm = _gpt2()
     chooser = torch.Generator().manual_seed(seed)
-    marked = []
-    for before, behind in shapes:
-        ids = torch.randint(3, VOCABULARY, (before + 1 + behind,), generator=chooser).tolist()
-        marked.append(Marked(tuple(ids), tuple(range(before + 1, len(ids))), before))
+    marked = [drawn(before, behind, chooser) for before, behind in shapes]
     whole, lengths = passes_of(lm, marked)
     module = find_sites(lm.model).mlp_out(1)
     found = tails(lm.model, whole, lengths, [module])
@@ -87,10 +90,7 @@ def test_texts_longer_than_a_window(name: str, shapes: tuple[tuple[int, int], ..
     """GPT-Neo counts its windows of 256 in places of the sequence, where a shorter text has a gap before its tail."""
     lm = lm_of(make_architecture(name).double())
     chooser = torch.Generator().manual_seed(1)
-    marked = []
-    for before, behind in shapes:
-        ids = torch.randint(3, VOCABULARY, (before + 1 + behind,), generator=chooser).tolist()
-        marked.append(Marked(tuple(ids), tuple(range(before + 1, len(ids))), before))
+    marked = [drawn(before, behind, chooser) for before, behind in shapes]
     whole, lengths = passes_of(lm, marked)
     module = find_sites(lm.model).mlp_out(0)
     found = tails(lm.model, whole, lengths, [module])

@@ -244,7 +244,7 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
     assert by_method["FT"]["says_new"] == 1 and by_method["unedited"]["says_new"] == 0
     assert by_method["FT"]["says_new_n"] == by_method["FT"]["efficacy_success_n"] == 2
     assert by_method["FT"]["efficacy_success"] == 1 and set(METRICS) < set(summary.columns)
-    with pytest.raises(ConfigError, match="say: True -> nothing"):
+    with pytest.raises(ConfigError, match="say: True -> False"):
         run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(judging=Judging(fluency_tokens=0)))
 
 

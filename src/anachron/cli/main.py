@@ -123,7 +123,7 @@ def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
         code = int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
     except typer.Abort:
         raise KeyboardInterrupt from None
-    except Exception:
+    except Exception:  # a library that Ctrl-C met while it was imported may answer by an error of its own
         if pressed() and not debug:
             raise KeyboardInterrupt from None
         raise

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from anachron.errors import BackendError, DataError
 from anachron.io import Json, atomic
+from anachron.lm.weights import hash_into
 
 DELETE = "delete it and repeat the command"  # how to go on where a file is one that this program keeps for itself
 _KEY = "manifest"  # one entry only: safetensors keeps no order among several, and the bytes would not be the same
@@ -42,8 +43,7 @@ def checksum(tensors: Mapping[str, torch.Tensor], manifest: Json) -> str:
     digest = hashlib.sha256(_text(manifest).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-        if tensor.numel():  # an empty tensor cannot be viewed as bytes
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        hash_into(digest, tensor)
     return digest.hexdigest()
 
 

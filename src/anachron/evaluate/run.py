@@ -124,12 +124,9 @@ def opened(
     identity = lm.identity(weights) | {
         "edit_prefix": lm.prefix or None,
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
-        "mode": mode, "fluency_tokens": judging.fluency_tokens, "batch_tokens": judging.batch_tokens, **more,
+        "mode": mode, "fluency_tokens": judging.fluency_tokens, "batch_tokens": judging.batch_tokens,
+        "say": judging.say, "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
-    if judging.say:  # a run without it has no such setting, as before there was one
-        identity["say"] = True
-    if dating is not None:  # likewise
-        identity["dated"] = asdict(dating)
     with (
         identified(lm, weights),
         locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),

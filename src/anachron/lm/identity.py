@@ -20,6 +20,7 @@ from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from anachron.lm.spans import require_offsets
+from anachron.lm.weights import hash_into
 
 Json = dict[str, Any]
 
@@ -121,21 +122,13 @@ def weights_fingerprint(model: Any) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
         if tensor.device.type != "meta":
-            _update(digest, tensor)
+            hash_into(digest, tensor)
             continue
         module, _, leaf = name.rpartition(".")
         owner = model.get_submodule(module)
         with align_module_device(owner):  # brings in what is offloaded, for as long as it is read
-            _update(digest, getattr(owner, leaf))
+            hash_into(digest, getattr(owner, leaf))
     return digest.hexdigest()
-
-
-def _update(digest: Any, tensor: torch.Tensor) -> None:
-    if hasattr(tensor, "__tensor_flatten__"):  # quantised by torchao: several tensors that behave as one
-        for part in tensor.__tensor_flatten__()[0]:
-            _update(digest, getattr(tensor, part))
-    elif tensor.numel():  # an empty tensor cannot be viewed as bytes
-        digest.update(tensor.detach().reshape(-1).contiguous().cpu().view(torch.uint8).numpy().data)
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:

@@ -22,6 +22,7 @@ from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import PacksChecked
 from anachron.lm.spans import Encoded
+from anachron.lm.weights import is_quantised
 
 
 @dataclass
@@ -196,12 +197,6 @@ def has_experts(config: Any) -> bool:
         has_experts(value) if isinstance(value, dict) else isinstance(value, int) and value > 1 and "experts" in name
         for name, value in found.items()
     )
-
-
-def is_quantised(model: Any) -> bool:
-    """Whether weights have fewer bits than the dtype that they are computed in."""
-    flattened = any(hasattr(weight, "__tensor_flatten__") for weight in model.parameters())  # by torchao
-    return bool(getattr(model, "is_quantized", False)) or flattened
 
 
 def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, context_length: int | None) -> None:

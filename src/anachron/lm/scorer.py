@@ -12,6 +12,7 @@ from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
 
 Triple = tuple[str, str, str | None]  # prompt, answer, separator
+ABOVE_ZERO = 1e-4  # nats; rounding of a sum of log-probabilities that are next to 0
 Progress = Callable[[int], None]  # told how many more texts are scored
 
 
@@ -85,12 +86,12 @@ def score_texts(
     place = {text: i for i, text in enumerate(distinct)}
     found = scores[[place[text] for text in encoded]]
     if finite:
-        check_scores(found, scorer)
+        check_log_probs(found, scorer)
     return found
 
 
-def check_scores(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | None = None) -> None:
-    """Raise `ModelError` for a score that is NaN or infinite.
+def check_log_probs(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | None = None) -> None:
+    """Raise `ModelError` for a score that is NaN, infinite or above 0.
 
     numbers: of the texts, from 0, where they are not all in their order. One that is NaN makes
     those of the texts in its pack NaN too.
@@ -106,4 +107,10 @@ def check_scores(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | No
         raise ModelError(
             f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}; "
             f"{broken.size} of {len(scores)} scores are no finite numbers: {way}"
+        )
+    if (above := np.flatnonzero(scores > ABOVE_ZERO)).size:
+        first = int(above[0])
+        raise ModelError(
+            f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}, "
+            "which is no log-probability; look at the model or its server"
         )

@@ -15,6 +15,7 @@ import torch
 
 from anachron.errors import AnachronError
 from anachron.lm.batches import Limits, fed_length, plan_batches
+from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
 from anachron.lm.packed import score_packs
 from anachron.lm.packing import Extent, extents
 from anachron.lm.scoring import score_all
@@ -26,7 +27,6 @@ log = logging.getLogger("anachron")
 COMPARED, ALONE = 10, 3  # texts scored in a padded batch too, and one at a time
 TOLERANCE = 1e-4  # nats
 MEASURES = ("nodes", "reach", "shift", "kept", "longest")  # of `anachron.lm.packing.Extent`
-MOST_NOISE, MOST_HALF_NOISE = 1e-3, 0.5  # nats; more than that, in float32 or coarser, is no rounding but a fault
 # what models raise where they are given arguments that they do not know
 REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, AttributeError, AssertionError, AnachronError)
 
@@ -98,7 +98,7 @@ def refusal(
     alone = score_all(model, texts[:ALONE], [[i] for i in range(len(texts[:ALONE]))])
     noise = float(np.abs(alone - padded[:ALONE]).max())
     eps = torch.finfo(model.dtype).eps
-    most_noise = MOST_NOISE if eps <= torch.finfo(torch.float32).eps else MOST_HALF_NOISE
+    most_noise = FINE_BOUND if eps <= torch.finfo(torch.float32).eps else COARSE_BOUND
     gap = float(np.abs(packed[compared] - padded).max())
     if gap <= TOLERANCE + min(8 * noise, most_noise) + 8 * eps:
         return None

@@ -1,12 +1,12 @@
 """What a loaded model and its tokenizer must be like for scores to mean anything: finite, causal, and a pair."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from anachron.errors import ModelError
 from anachron.lm.scoring import input_device
+from anachron.lm.weights import parts_of
 
 
 def check_finite(model: Any, name: str) -> None:
@@ -27,7 +27,7 @@ def check_finite(model: Any, name: str) -> None:
 
 def _not_finite(weight: torch.Tensor) -> str | None:
     """``NaN`` or ``infinite`` where some number of a weight is."""
-    for part in _plain(weight):
+    for part in parts_of(weight):
         if part.is_meta or not part.is_floating_point() or not part.numel():
             continue
         wide = part.half() if part.dtype.itemsize < 2 else part  # of 8 bits there is no arithmetic
@@ -37,15 +37,6 @@ def _not_finite(weight: torch.Tensor) -> str | None:
         if low.isinf() or high.isinf():
             return "infinite"
     return None
-
-
-def _plain(weight: torch.Tensor) -> Iterator[torch.Tensor]:
-    """A weight as ordinary tensors: those that torchao makes are several that behave as one."""
-    if hasattr(weight, "__tensor_flatten__"):
-        for part in weight.__tensor_flatten__()[0]:
-            yield from _plain(getattr(weight, part))
-    else:
-        yield weight.detach()
 
 
 def _way_out(model: Any) -> str:

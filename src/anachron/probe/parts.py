@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from anachron.lm.scorer import ABOVE_ZERO
+
 PART_TEXTS = 1024  # texts a part: what a killed run can lose
-ABOVE_ZERO = 1e-4  # nats; rounding of a sum of log-probabilities that are next to 0
 PLAN_SCHEMA = {"part": pl.Int32(), "batch": pl.Int32(), "text": pl.Int64()}
 
 

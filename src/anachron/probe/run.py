@@ -11,7 +11,7 @@ import polars as pl
 
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.errors import ConfigError, DataError
 from anachron.folders import RunFolder, now
 from anachron.io import Json, locked, table_bytes, versions
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
@@ -19,12 +19,11 @@ from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
 from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import Plan, tokens_computed
-from anachron.lm.scorer import Scorer, check_scores
+from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
-from anachron.probe import runs
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
-from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table, scores_fault
+from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
 from anachron.probe.runs import PARTS, PLAN_FILE, SCORES_FILE, part_name
 
 SCORE_COLUMNS = (
@@ -38,7 +37,8 @@ class ProbeSettings:
     """How a data set is put to a model.
 
     format: ``raw`` or ``chat``.
-    prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is.
+    prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is,
+        but for a byte order mark.
     label: what the model is called in tables; by default the last part of its name.
     batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
     packing: compute what texts share once, where the model takes it; off for padded batches everywhere.
@@ -130,7 +130,7 @@ def run_probe(
             and {PLAN_FILE, SCORES_FILE} <= {*run.record["files"]}
             and all(map(run.has, run.record["files"]))
         ):
-            return ProbeResult(folder, run.record, runs.read_scores(folder))
+            return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
         with deterministic(settings.deterministic):
             return _Run(lm, data, settings, run, style, callbacks).finish()
 
@@ -206,7 +206,7 @@ class _Run:
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
         self.record |= {"model": lm.about(), "status": "running"}
-        run.has(SCORES_FILE, callbacks.warn)
+        run.has(SCORES_FILE, callbacks.warn)  # says so where it is damaged; it is made again in any case
         run.forget([SCORES_FILE])
         run.save()  # only now: a command that cannot be scored leaves no run behind
         self.plan = self._plan()
@@ -267,7 +267,7 @@ class _Run:
         )  # fmt: skip
         started = time.perf_counter()
         for number, scores, counters in found:
-            check_scores(scores, self.lm, self.plan[number].texts)
+            check_log_probs(scores, self.lm, self.plan[number].texts)
             self._keep_part(number, scores, counters)
             self.session["seconds"] += time.perf_counter() - started
             self._save_session()
@@ -289,8 +289,6 @@ class _Run:
         scored = np.full(len(self.texts), np.nan)
         scored[texts] = scores
         rows = self._rows(number)
-        if fault := scores_fault(scores):
-            raise BackendError(f"{part_name(number)} cannot be kept: {fault}; look at the model or its server")
         self.run.write_table(part_name(number), self._score_rows(rows, scored))
         self.counters.add(counters)
         self.session["statements"] += len(rows)
@@ -339,7 +337,7 @@ class _Run:
         texts = [self.texts[i] for i in sample]
         plan = batches_of(len(texts))
         ((_, again, _),) = self.lm.score_parts(texts, {0: plan}, native_softmax=self.settings.native_softmax)
-        check_scores(again, self.lm, sample)
+        check_log_probs(again, self.lm, sample)
         before = scores["logp"].to_numpy()[[first[i] for i in sample]]
         allowed = bounds(self.lm, np.array([len(text.targets) for text in texts]))
         check_noise(np.abs(again - before), allowed, [part_of[i] for i in sample], self.lm.dtype)

@@ -304,9 +304,9 @@ class _Asker:
                 f"{self.where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
             ) from None
         if status in (401, 403):
-            said = f": {self._message(error)}" if status == 403 else ""
+            words = f": {self._message(error)}" if status == 403 else ""
             raise ConfigError(
-                f"{self.where} refuses the key (HTTP {status}{said}); set the environment variable {name} to a good one"
+                f"{self.where} refuses the key (HTTP {status}{words}); set {name} in the environment to a good one"
             ) from None
         if status == 404:
             raise ConfigError(

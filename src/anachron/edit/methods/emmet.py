@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from anachron.edit.base import Edit
 from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
-from anachron.edit.passes.keys import inverse_times
-from anachron.edit.passes.spread import Insert, ridge, spread
+from anachron.edit.passes.spread import by_ridge, spread
 from anachron.edit.passes.value import ValueSettings
 from anachron.edit.requests import EditRequest
 from anachron.edit.sites import Sites
@@ -31,11 +28,7 @@ def emmet(
     resources: Resources = NOTHING, *, apart: bool = False,
 ) -> list[Edit]:  # fmt: skip
     """dW = R (K' C^-1 K + ridge I)^-1 K' C^-1 of all requests at once, or of each one apart."""
-
-    def solve(module: str, keys: torch.Tensor) -> Insert:
-        solved = inverse_times(resources.covariance, module, keys)
-        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], settings.ridge)
-
+    solve = by_ridge(resources.covariance, settings.ridge)
     return spread(lm, requests, settings, (settings.layer,), sites, solve, apart=apart, keep_keys=False)
 
 

@@ -8,12 +8,13 @@ the block lacks cannot be handed down to the MLP. There a vector for the MLP's o
 instead, all at once, and each layer takes its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
-from anachron.edit.passes.keys import keys_and_outputs, mean_keys
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.passes.keys import inverse_times, keys_and_outputs, mean_keys
 from anachron.edit.passes.overlay import Overlay
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
@@ -23,6 +24,17 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
 
 Insert = Callable[[slice, torch.Tensor], LowRank]  # (requests, what each is to gain) -> a layer's change
+Solve = Callable[[str, torch.Tensor], Insert]  # (module, all keys (inputs, requests)) -> how changes are put in
+
+
+def by_ridge(covariance: Mapping[str, SecondMoment] | None, weight: float) -> Solve:
+    """Changes by `ridge`, with C of each module (None for the identity) and the weight w."""
+
+    def solve(module: str, keys: torch.Tensor) -> Insert:
+        solved = inverse_times(covariance, module, keys)
+        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], weight)
+
+    return solve
 
 
 def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weight: float) -> LowRank:
@@ -41,7 +53,7 @@ def spread(
     settings: ValueSettings,
     layers: Sequence[int],
     sites: Sites,
-    solve: Callable[[str, torch.Tensor], Insert],
+    solve: Solve,
     *,
     apart: bool,
     keep_keys: bool,
