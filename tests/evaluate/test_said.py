@@ -252,4 +252,4 @@ def test_nothing_is_written_unless_asked(lm: LanguageModel, cases: CaseSet, tmp_
     planned = plan(lm, ["FT"], changes={"FT": QUICK["FT"]})
     result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(judging=Judging(fluency_tokens=0)))
     assert result.said.height == 0 and not (tmp_path / "run" / "said.parquet").exists()
-    assert "say" not in result.record["settings"]
+    assert result.record["settings"]["say"] is False
