@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from anachron.errors import BackendError, ConfigError
@@ -23,6 +24,15 @@ from anachron.errors import BackendError, ConfigError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _AHEAD = 2  # items in work or waiting, for each worker
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How items are spread (see `map_in_order`), and who is told of (done, all)."""
+
+    workers: int | None = None
+    ray: str | None = None
+    progress: Callable[[int, int], None] = lambda done, total: None
 
 
 def cores() -> int:

@@ -14,7 +14,7 @@ import typer
 from anachron.cli.main import _code, app
 from anachron.core.dates import Date
 from anachron.core.periods import Period
-from anachron.data.build import last_year
+from anachron.data.build_statements import last_year
 from anachron.data.card import card, history, statistics
 from anachron.data.columns import PUBLISHED
 from anachron.data.facts import FACTS_SCHEMA, asked_facts, read_questions
@@ -24,9 +24,9 @@ from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import DataError
 from anachron.io import file_fingerprint, read_json, write_manifest
 from anachron.text.questions import draw_question, fill_question, relation_templates
-from anachron.wikidata.rules import Selection
-from anachron.wikidata.select import emptied_by, select_facts
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.rules import Selection
+from anachron.wikidata.selection.select import emptied_by, select_facts
 from wikidata.made import entity, property_, statement, write_snapshot
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "wikidata"

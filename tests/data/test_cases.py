@@ -22,7 +22,7 @@ from anachron.export.counterfact import edit_cases, export_counterfact
 from anachron.io import write_json, write_table
 from anachron.updates.build import Settings, build_updates
 from anachron.updates.table import UPDATES_SCHEMA
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
 from updates.world import write_world
 
 Json = dict[str, Any]

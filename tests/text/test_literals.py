@@ -10,7 +10,7 @@ from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.text.dates import WORDINGS, date_in_words
 from anachron.text.literals import _PLURALS, _SYMBOLS, literal_in_words, literal_type
-from anachron.wikidata.times import GREGORIAN, first_year, read_time
+from anachron.wikidata.reading.times import GREGORIAN, first_year, read_time
 
 
 @pytest.mark.parametrize(

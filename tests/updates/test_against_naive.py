@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from anachron.cluster import Spread
 from anachron.core.scenarios import SCENARIOS
 from anachron.text.cloze import Cloze
 from anachron.updates.build import Built, Settings, build_updates
+from anachron.updates.card import statistics
 from anachron.updates.explain import explain_changes
 from anachron.updates.groups import CLASH, MERGED, NO_CHANGE, SAME, UNKNOWN
 from anachron.updates.redirects import read_redirects
-from anachron.updates.statistics import statistics
-from anachron.wikidata.select import Spread
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
 from updates.naive import DOUBLE, NEITHER, Naive, Pair, build_naive, table_2
 from updates.pairs import random_pair
 from wikidata.made import write_snapshot

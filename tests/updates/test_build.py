@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.text.cloze import Cloze
 from anachron.updates.build import Settings, build_updates, companions
-from anachron.wikidata.select import Spread
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
 from updates.world import NEW, PROPERTIES, VIEWS, entities, write_world
 from wikidata.made import write_snapshot
 
@@ -50,7 +50,7 @@ KILLED = """
 import sys, time
 import anachron.updates.compare as compare
 import anachron.updates.build as build
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
 real = compare.compare_bucket
 def slow(task):
     found = real(task)
@@ -198,7 +198,7 @@ def test_without_popularity_the_updates_come_by_number_of_the_subject(world, tmp
 
 
 def test_the_replacement_subset_keeps_one_count_in_fourteen():
-    from anachron.updates.statistics import replacements
+    from anachron.updates.table import replacements
 
     def update(subject, relation, replaced=True):
         return {"subject": {"id": f"Q{subject}"}, "relation": {"id": relation}, "is_replace": replaced}

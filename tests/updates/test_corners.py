@@ -14,8 +14,8 @@ from anachron.updates.diff import align
 from anachron.updates.groups import Sieve, without_duplicates
 from anachron.updates.popularity import find_levels, log_popularity
 from anachron.updates.triples import KEPT, clean_triples
-from anachron.wikidata.rows import alive_rows
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.rows import alive_rows
 from wikidata.made import STATEMENTS, boundary, entity, property_, statement, write_snapshot
 
 

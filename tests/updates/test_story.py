@@ -9,7 +9,7 @@ import pytest
 
 from anachron.updates.build import Settings, build_updates, companions
 from anachron.updates.explain import explain_changes
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
 from updates.world import COMMON, NEW, NEW_DATE, OLD, PROPERTIES, entities, fact, write_world
 from wikidata.made import boundary, write_snapshot
 

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from anachron.wikidata.rules import Selection
+from anachron.wikidata.selection.rules import Selection
 from wikidata.made import OPEN, UNKNOWN, boundary, entity, property_, statement
 
 META, RESTRICTIVE, FREE, SOCIAL = "Q51118821", "Q61719275", "Q61719274", "Q105388954"

@@ -17,9 +17,9 @@ import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.servers import retry_after
-from anachron.wikidata import download
-from anachron.wikidata.sources import Source
-from anachron.wikidata.web import Manners, client
+from anachron.wikidata.fetching import download
+from anachron.wikidata.fetching.sources import Source
+from anachron.wikidata.fetching.web import Manners, client
 from wikidata.flaky import Answer, Cut, Flaky, Hang, Lie
 
 NAME = "wikidata-20210104-all.json.bz2"
@@ -352,9 +352,9 @@ def test_a_second_download_into_the_folder_is_kept_out(server, tmp_path):
 
 KILLED = """
 import sys
-from anachron.wikidata.download import fetch_all
-from anachron.wikidata.sources import Source
-from anachron.wikidata.web import Manners, client
+from anachron.wikidata.fetching.download import fetch_all
+from anachron.wikidata.fetching.sources import Source
+from anachron.wikidata.fetching.web import Manners, client
 url, name, size, sha1, folder = sys.argv[1:]
 with client(Manners()) as web:
     fetch_all(web, [Source("dump", "2021-01-04", name, url, int(size), "sha1", sha1)], folder)

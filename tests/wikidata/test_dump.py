@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.wikidata.bzip2 import BLOCK, END, Bzip2File, check_chains
-from anachron.wikidata.dump import Dump, open_dump, read_range, read_stream
+from anachron.wikidata.reading.bzip2 import BLOCK, END, Bzip2File, check_chains
+from anachron.wikidata.reading.dump import Dump, open_dump, read_range, read_stream
 from wikidata.dumps import compress, dump_bytes, item
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "wikidata"
@@ -223,7 +223,7 @@ def test_zst_with_a_wide_window_is_read(tmp_path, log, monkeypatch):
     path.write_bytes(data.compress(text) + data.flush())
     assert zstandard.get_frame_parameters(path.read_bytes()).window_size == 1 << log
     assert read_all(open_dump(path)) == plain_lines(text)
-    monkeypatch.setattr("anachron.wikidata.streams.LONGEST_WINDOW", 1 << 20)
+    monkeypatch.setattr("anachron.wikidata.reading.streams.LONGEST_WINDOW", 1 << 20)
     with pytest.raises(BackendError, match="window needs more memory"):
         open_dump(path)
 
@@ -239,7 +239,7 @@ def test_missing_file_and_empty_ranges(tmp_path):
 
 
 def test_a_file_without_line_breaks_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("anachron.wikidata.dump.LONGEST_LINE", 10_000)
+    monkeypatch.setattr("anachron.wikidata.reading.dump.LONGEST_LINE", 10_000)
     path = tmp_path / "a.json"
     path.write_bytes(b"{" + b"x" * 3_000_000)
     with pytest.raises(DataError, match="no line break in"):

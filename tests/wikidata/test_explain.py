@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.build import build_facts, selection_of
-from anachron.wikidata.explain import Explanation, explain_entity
-from anachron.wikidata.rules import PRESETS, Selection
-from anachron.wikidata.select import select_facts
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.explain import Explanation, explain_entity
+from anachron.wikidata.selection.facts import build_facts, selection_of
+from anachron.wikidata.selection.rules import PRESETS, Selection
+from anachron.wikidata.selection.select import select_facts
 from wikidata.made import UNKNOWN, boundary, entity, property_, statement, write_snapshot
 from wikidata.story import EDGES, ENTITIES, PROPERTIES, SETTINGS, STORY, VIEWS, random_snapshot
 

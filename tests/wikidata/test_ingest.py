@@ -14,8 +14,8 @@ import pytest
 
 from anachron.cli.entry import run
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.ingest import IngestSettings, ingest, read_entity_list
-from anachron.wikidata.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
+from anachron.wikidata.reading.ingest import IngestSettings, ingest, read_entity_list
+from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
 from wikidata.dumps import (
     compress,
     constraint,
@@ -164,8 +164,8 @@ def test_same_bytes_on_a_local_ray(tmp_path, ending):
 
 KILLED = """
 import sys, time
-import anachron.wikidata.ranges as ranges
-from anachron.wikidata.ingest import IngestSettings, ingest
+import anachron.wikidata.reading.ranges as ranges
+from anachron.wikidata.reading.ingest import IngestSettings, ingest
 real = ranges._do_range
 def slow(*a):
     time.sleep(0.05)
@@ -210,7 +210,7 @@ def test_killed_while_joining_resumes(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("anachron.wikidata.ingest.merge_rest", stop)
+        patch.setattr("anachron.wikidata.reading.ingest.merge_rest", stop)
         with pytest.raises(KeyboardInterrupt):
             ingest(path, tmp_path / "stopped", SETTINGS)
     assert (tmp_path / "stopped" / "work" / "bucket-003.json").is_file()
@@ -234,7 +234,7 @@ def test_ranges_without_their_options_are_not_taken_for_done(tmp_path, monkeypat
     """As a process leaves them that is killed while it removes its work."""
     other = write_dump(tmp_path / "other.json", some_entities(first=500))
     with monkeypatch.context() as patch:
-        patch.setattr("anachron.wikidata.ingest._join", lambda *a: 1 / 0)
+        patch.setattr("anachron.wikidata.reading.ingest._join", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ingest(other, tmp_path / "s", SETTINGS)
     (tmp_path / "s" / "work" / "options.json").unlink()
@@ -247,7 +247,7 @@ def test_ranges_without_their_options_are_not_taken_for_done(tmp_path, monkeypat
 def test_unfinished_work_of_other_options_is_refused(tmp_path, monkeypatch):
     path = write_dump(tmp_path / "dump.json", some_entities())
     with monkeypatch.context() as patch:
-        patch.setattr("anachron.wikidata.ingest._join", lambda *a: 1 / 0)
+        patch.setattr("anachron.wikidata.reading.ingest._join", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ingest(path, tmp_path / "s", SETTINGS)
     with pytest.raises(
@@ -476,7 +476,7 @@ def test_limit_does_not_look_at_the_end_and_resumes(tmp_path, monkeypatch):
     path.write_bytes(data[: len(data) * 2 // 3])
     settings = IngestSettings("2021-01-04", limit=60, buckets=2)
     ingest(path, tmp_path / "whole", settings, range_bytes=200_000)
-    import anachron.wikidata.ranges as ranges
+    import anachron.wikidata.reading.ranges as ranges
 
     real, calls = ranges._do_range, []
 

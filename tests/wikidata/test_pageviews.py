@@ -13,9 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata import pageviews, popularity, streams
-from anachron.wikidata.pageviews import Lines, PageviewFile, lines_of, months_of, normalise, parse_name, read_views
-from anachron.wikidata.popularity import compute_popularity, gaps, project_of
+from anachron.wikidata.views import pageviews, popularity, streams
+from anachron.wikidata.views.pageviews import (
+    Lines,
+    PageviewFile,
+    lines_of,
+    months_of,
+    normalise,
+    parse_name,
+    read_views,
+)
+from anachron.wikidata.views.popularity import compute_popularity, gaps, project_of
 from wikidata.views import write, write_snapshot
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "wikidata" / "pageviews"

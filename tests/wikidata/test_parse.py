@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
-from anachron.wikidata.parse import CREATED, BadEntity, Parser
-from anachron.wikidata.snapshot import schemas
-from anachron.wikidata.times import read_time
+from anachron.wikidata.reading.parse import CREATED, BadEntity, Parser
+from anachron.wikidata.reading.snapshot import schemas
+from anachron.wikidata.reading.times import read_time
 from wikidata.dumps import (
     NOVALUE,
     SINGLE_BEST_VALUE,

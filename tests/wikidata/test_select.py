@@ -14,10 +14,10 @@ import pytest
 from anachron.core.facts import fact_id
 from anachron.data.facts import FACTS_SCHEMA
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.lookups import property_classes
-from anachron.wikidata.rules import PRESETS, Rules, Selection, preset
-from anachron.wikidata.select import Selected, emptied_by, select_facts, with_thresholds
-from anachron.wikidata.snapshot import open_snapshot
+from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.lookups import property_classes
+from anachron.wikidata.selection.rules import PRESETS, Rules, Selection, preset
+from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
 from wikidata.made import OPEN, UNKNOWN, boundary, entity, property_, statement, write_snapshot
 from wikidata.story import (
     EDGES,
@@ -400,7 +400,7 @@ def test_the_size_of_slices_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     folder = write_snapshot(tmp_path / "s", made[0], rows, *made[2:4], popularity=made[4], buckets=2)
     settings = Selection(more_than=5)
     whole = select(folder, settings)
-    monkeypatch.setattr("anachron.wikidata.rows.SLICE", size)
+    monkeypatch.setattr("anachron.wikidata.selection.rows.SLICE", size)
     sliced = select(folder, settings)
     assert sliced.facts.equals(whole.facts) and sliced.steps == whole.steps
 

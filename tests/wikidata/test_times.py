@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.errors import DataError
-from anachron.wikidata.times import (
+from anachron.wikidata.reading.times import (
     GREGORIAN,
     JULIAN,
     TimeValue,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from anachron.wikidata.snapshot import bucket_of, part_name, schemas
+from anachron.wikidata.reading.snapshot import bucket_of, part_name, schemas
 
 
 def write_snapshot(folder, entities, wiki="enwiki", buckets=3, language="en"):

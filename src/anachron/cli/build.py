@@ -9,7 +9,7 @@ from anachron.cli.options import JsonFlag, Ray, Workers, split_commas
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
-    from anachron.wikidata.rules import Selection
+    from anachron.wikidata.selection.rules import Selection
 
 builds = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -56,8 +56,8 @@ def register(app: typer.Typer) -> None:
 
 def selection(preset: str, popularity: bool, **given: Any) -> "Selection":
     """The settings of a preset with the thresholds that were given; texts with commas become lists."""
-    from anachron.wikidata.rules import preset as settings_of
-    from anachron.wikidata.select import with_thresholds
+    from anachron.wikidata.selection.rules import preset as settings_of
+    from anachron.wikidata.selection.select import with_thresholds
 
     for name in ("relations", "banned", "barred_words"):
         if given.get(name) is not None:
@@ -92,9 +92,9 @@ def facts(
     Example: anachron build facts SNAPSHOT --out facts.parquet
     """
     from anachron.report.tables import selection_table
-    from anachron.wikidata.build import build_facts
-    from anachron.wikidata.select import Spread
-    from anachron.wikidata.snapshot import open_snapshot
+    from anachron.wikidata.reading.snapshot import open_snapshot
+    from anachron.wikidata.selection.facts import build_facts
+    from anachron.wikidata.selection.select import Spread
 
     settings = selection(
         preset, popularity, relations=relations, banned=banned, several_periods=several_periods,
@@ -151,7 +151,7 @@ def statements(
     from dataclasses import replace
 
     from anachron.core.contexts import SAMPLINGS
-    from anachron.data.build import build_dataset, card_of, until_of
+    from anachron.data.build_statements import build_dataset, card_of, until_of
     from anachron.data.card import counts, statistics
     from anachron.errors import ConfigError
     from anachron.report.tables import statistics_table

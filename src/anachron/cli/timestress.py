@@ -70,14 +70,14 @@ def _check(
 ) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
     with needing_extra():
-        from anachron.wikidata.dump import open_dump
-        from anachron.wikidata.ingest import IngestSettings
+        from anachron.wikidata.reading.dump import open_dump
+        from anachron.wikidata.reading.ingest import IngestSettings
 
     from anachron.cluster import worker_count
     from anachron.core.periods import check_boundaries
     from anachron.text.llm import open_client
-    from anachron.wikidata.pageviews import months_of, parse_name
-    from anachron.wikidata.popularity import choose_project, import_duckdb
+    from anachron.wikidata.views.pageviews import months_of, parse_name
+    from anachron.wikidata.views.popularity import choose_project, import_duckdb
 
     settings = writer(**asked)
     if settings is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key

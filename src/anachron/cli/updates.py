@@ -77,11 +77,11 @@ def updates(
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
+    from anachron.cluster import Spread
     from anachron.report.tables import updates_table
     from anachron.updates.build import build_updates, companions
-    from anachron.updates.statistics import statistics
-    from anachron.wikidata.select import Spread
-    from anachron.wikidata.snapshot import open_snapshot
+    from anachron.updates.card import statistics
+    from anachron.wikidata.reading.snapshot import open_snapshot
 
     settings = update_settings(unchanged_groups, neighbours=neighbours, popularity=popularity, style=style, seed=seed)
     templates = _templates(cloze, style)
@@ -169,6 +169,7 @@ def cloze(
     """
     from dataclasses import asdict
 
+    from anachron.cluster import Spread
     from anachron.errors import ConfigError, DataError
     from anachron.io import file_fingerprint, write_json, write_manifest
     from anachron.servers import public_url
@@ -177,8 +178,7 @@ def cloze(
     from anachron.text.llm import LlmSettings
     from anachron.text.verbalize import example_for
     from anachron.updates.sample import sample_triples
-    from anachron.wikidata.select import Spread
-    from anachron.wikidata.snapshot import open_snapshot
+    from anachron.wikidata.reading.snapshot import open_snapshot
 
     if out.suffix != ".json":
         raise ConfigError(f"{out}: templates are written as .json")

@@ -89,12 +89,12 @@ def _explain_facts(
 ) -> None:  # fmt: skip
     from dataclasses import asdict
 
+    from anachron.cluster import Spread
     from anachron.errors import ConfigError
     from anachron.report.tables import explanation_table
-    from anachron.wikidata.build import selection_of
-    from anachron.wikidata.explain import explain_entity
-    from anachron.wikidata.select import Spread
-    from anachron.wikidata.snapshot import open_snapshot
+    from anachron.wikidata.reading.snapshot import open_snapshot
+    from anachron.wikidata.selection.explain import explain_entity
+    from anachron.wikidata.selection.facts import selection_of
 
     opened, cut = open_snapshot(snapshot), None
     if facts is not None:
@@ -132,7 +132,7 @@ def _explain_changes(
     from anachron.report.tables import changes_table
     from anachron.text.cloze import cloze_templates, read_cloze
     from anachron.updates.explain import explain_changes
-    from anachron.wikidata.snapshot import open_snapshot
+    from anachron.wikidata.reading.snapshot import open_snapshot
 
     old, new = (open_snapshot(Path(name)) for name in what[:2])
     templates = cloze_templates() if cloze is None else read_cloze(cloze)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
-    from anachron.wikidata.download import Fetched
-    from anachron.wikidata.sources import Servers, Source
+    from anachron.wikidata.fetching.download import Fetched
+    from anachron.wikidata.fetching.sources import Servers, Source
 
 FAR = 31  # days from which on a dump that is the nearest is no longer near: they come every week
 
@@ -53,9 +53,9 @@ def download(
     import shutil
 
     from anachron.errors import ConfigError
-    from anachron.wikidata.download import bytes_here
-    from anachron.wikidata.sources import Servers, find_dump, find_pageviews, parse_day
-    from anachron.wikidata.web import Manners, client
+    from anachron.wikidata.fetching.download import bytes_here
+    from anachron.wikidata.fetching.sources import Servers, find_dump, find_pageviews, parse_day
+    from anachron.wikidata.fetching.web import Manners, client
 
     if not dump and not pageviews:
         raise ConfigError("--no-dump without --pageviews: nothing is left to fetch; leave out one or give the other")
@@ -119,7 +119,7 @@ def pageviews(
     """
     from contextlib import ExitStack
 
-    from anachron.wikidata.popularity import compute_popularity
+    from anachron.wikidata.views.popularity import compute_popularity
 
     with ExitStack() as stack:
         result = compute_popularity(
@@ -161,7 +161,7 @@ def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[
     """Fetch with a bar for each file, and one for each check."""
     from contextlib import ExitStack
 
-    from anachron.wikidata.download import fetch_all
+    from anachron.wikidata.fetching.download import fetch_all
 
     with ExitStack() as stack:
         return fetch_all(servers.web, sources, out, servers.manners, _bars(stack, "bytes"))

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from anachron.data.card import PUBLISHED_STATISTICS, number
-from anachron.updates.statistics import PUBLISHED as PUBLISHED_UPDATES
+from anachron.updates.card import PUBLISHED as PUBLISHED_UPDATES
 
 
 def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
@@ -185,7 +185,7 @@ def _statement_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def explanation_table(entity: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> Table:
-    """What became of each statement of an entity, from `anachron.wikidata.explain`."""
+    """What became of each statement of an entity, from `anachron.wikidata.selection.explain`."""
     title = f"{entity['label'] or 'without a label'} ({entity['id']}), {entity['title'] or 'without a title'}"
     table = Table(title=escape(title))
     for name in ("property", "value", "dates", "rank", "verdict"):

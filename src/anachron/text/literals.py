@@ -127,7 +127,7 @@ def _time(value: str, precision: int | None, style: str) -> str | None:
 def _span(year: int, precision: int, style: str) -> str | None:
     """The decade, century or millennium that a year names, as Wikidata shows them: 2000 lies in the 20th century.
 
-    The same reading as `anachron.wikidata.times.first_year`.
+    The same reading as `anachron.wikidata.reading.times.first_year`.
     """
     if precision < MILLENNIUM:
         return None  # rounded to ten thousand years and more: no word says that

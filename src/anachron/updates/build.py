@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.cluster import map_in_order
+from anachron.cluster import Spread, map_in_order
 from anachron.errors import ConfigError, DataError
 from anachron.io import (
     Json,
@@ -23,22 +23,20 @@ from anachron.io import (
 )
 from anachron.text.cloze import Cloze, cloze_templates
 from anachron.text.dates import wording_of
-from anachron.updates.card import card
+from anachron.updates.card import card, statistics
 from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples
 from anachron.updates.groups import GroupCounts, Sieve, scenarios, wordable
 from anachron.updates.judge import kept_triples
 from anachron.updates.neighbours import find_neighbours
 from anachron.updates.popularity import find_levels, log_popularity
 from anachron.updates.redirects import merged_by
-from anachron.updates.statistics import replacements, statistics
-from anachron.updates.table import updates_table
+from anachron.updates.table import replacements, updates_table
 from anachron.updates.triples import open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
-from anachron.wikidata.lookups import missing_from
-from anachron.wikidata.rules import Selection, Steps
-from anachron.wikidata.select import Spread, wiki_of
-from anachron.wikidata.snapshot import Snapshot
-from anachron.wikidata.tally import Tally, count_steps
+from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.selection.lookups import missing_from
+from anachron.wikidata.selection.rules import Selection, Steps
+from anachron.wikidata.selection.tally import Tally, count_steps
 
 COMMAND = "build updates"
 ENDINGS = (".parquet", ".jsonl")
@@ -76,8 +74,8 @@ class Settings:
 class Built:
     """What `build_updates` wrote.
 
-    steps: of the cleaning, ``{"old": [...], "new": [...]}`` as `anachron.wikidata.tally.count_steps`. counts: the rest
-    of what was counted on the way.
+    steps: of the cleaning, ``{"old": [...], "new": [...]}`` as `anachron.wikidata.selection.tally.count_steps`. counts:
+    the rest of what was counted on the way.
     """
 
     updates: pl.DataFrame
@@ -120,7 +118,7 @@ def open_comparison(
         for name, snapshot in (("old", old), ("new", new))
     )
     return Comparison(
-        old_side, new_side, update_steps(wiki_of(new)),
+        old_side, new_side, update_steps(new.wiki),
         relation_types(old.properties(), new.properties()), work, settings.label_unchanged, redirects or {},
     )  # fmt: skip
 

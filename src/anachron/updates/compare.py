@@ -16,9 +16,9 @@ from anachron.updates.diff import align, changed_groups
 from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
 from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days
-from anachron.wikidata.rules import Steps
-from anachron.wikidata.snapshot import Snapshot, bucket_of, readable
-from anachron.wikidata.tally import Tally
+from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
+from anachron.wikidata.selection.rules import Steps
+from anachron.wikidata.selection.tally import Tally
 
 FLAGS = ("old", "both", "new")
 _BEHIND = 1 << 60  # a position behind all of a dump

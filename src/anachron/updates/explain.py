@@ -23,11 +23,11 @@ from anachron.updates.labels import rule_words
 from anachron.updates.redirects import follow, merged_by
 from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, relation_types, update_steps
 from anachron.updates.words import put_in_words
-from anachron.wikidata.explain import check_item, in_words
-from anachron.wikidata.lookups import Lookups, barred_among, entity_rows, find_lookups, missing_from
-from anachron.wikidata.rows import judge_rows, scan_statements
-from anachron.wikidata.select import check_tables, wiki_of
-from anachron.wikidata.snapshot import Snapshot, readable
+from anachron.wikidata.reading.snapshot import Snapshot, readable
+from anachron.wikidata.selection.explain import check_item, in_words
+from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, missing_from
+from anachron.wikidata.selection.rows import judge_rows, scan_statements
+from anachron.wikidata.selection.select import check_tables
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def explain_changes(
         comparison = Comparison(
             _side(old, subjects, settings, lookups[0], work / "old.parquet"),
             _side(new, [id], settings, lookups[1], work / "new.parquet"),
-            update_steps(wiki_of(new)), relation_types(old.properties(), new.properties()), work,
+            update_steps(new.wiki), relation_types(old.properties(), new.properties()), work,
             settings.label_unchanged, redirects,
         )  # fmt: skip
         judged = {

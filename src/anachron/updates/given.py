@@ -10,7 +10,7 @@ from anachron.core.dates import Date
 from anachron.errors import DataError
 from anachron.io import Json
 from anachron.updates.labels import TRIPLE_COLUMNS, label_triples
-from anachron.wikidata.times import DAY, GREGORIAN, MONTH, YEAR, read_time
+from anachron.wikidata.reading.times import DAY, GREGORIAN, MONTH, YEAR, read_time
 
 FUNCTIONAL = {"temp": True, "func": True, "other": False}
 FLAGS = ("old", "new", "both")

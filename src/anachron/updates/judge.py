@@ -7,8 +7,8 @@ from anachron.updates.diff import changed_groups, join_merged, merge_candidates
 from anachron.updates.groups import MERGED, SAME, GroupCounts, understood
 from anachron.updates.labels import label_triples
 from anachron.updates.triples import GROUP, ITEM, first_days
-from anachron.wikidata.lookups import missing_from
-from anachron.wikidata.rows import compact
+from anachron.wikidata.selection.lookups import missing_from
+from anachron.wikidata.selection.rows import compact
 
 
 def merged_items(comparison: Comparison) -> set[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anachron.cluster import cores, map_in_order, worker_count
+from anachron.cluster import Spread, cores, map_in_order, worker_count
 from anachron.io import write_table
 from anachron.updates.compare import Comparison, day_of
 from anachron.updates.nearest import (
@@ -27,7 +27,6 @@ from anachron.updates.nearest import (
 )
 from anachron.updates.triples import GROUP, ITEM
 from anachron.updates.words import entities_in_words, mentioned, with_words
-from anachron.wikidata.select import Spread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from anachron.wikidata.lookups import entity_rows, read_popularity, scan_popularity
-from anachron.wikidata.snapshot import Snapshot, readable
+from anachron.wikidata.reading.snapshot import Snapshot, readable
+from anachron.wikidata.selection.lookups import entity_rows, read_popularity, scan_popularity
 
 
 @dataclass(frozen=True)

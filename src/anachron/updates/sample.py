@@ -7,15 +7,14 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.cluster import map_in_order
+from anachron.cluster import Spread, map_in_order
 from anachron.errors import DataError
 from anachron.text.cloze_llm import SentenceTriple
 from anachron.updates.triples import GROUP, VALUE, Side, clean_triples, open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
-from anachron.wikidata.lookups import scan_popularity
-from anachron.wikidata.rules import Selection, Steps
-from anachron.wikidata.select import Spread, wiki_of
-from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.selection.lookups import scan_popularity
+from anachron.wikidata.selection.rules import Selection, Steps
 
 _MOST_TRIED = 3  # times as many are drawn as are wanted, for some have no words
 
@@ -36,7 +35,7 @@ def sample_triples(
     by_bucket: dict[int, list[str]] = {}
     for subject in subjects:
         by_bucket.setdefault(snapshot.bucket_of(subject), []).append(subject)
-    types, steps = relation_types(snapshot.properties(), snapshot.properties()), update_steps(wiki_of(snapshot))
+    types, steps = relation_types(snapshot.properties(), snapshot.properties()), update_steps(snapshot.wiki)
     with tempfile.TemporaryDirectory() as folder:
         usual = Selection()
         side = open_side(snapshot, Path(folder) / "barred.parquet", usual.barred_words, usual.class_depth)

@@ -1,6 +1,7 @@
 """The update data set as a table in the published columns."""
 
 import random
+import zlib
 from collections.abc import Callable, Mapping
 
 import polars as pl
@@ -11,6 +12,7 @@ from anachron.text.cloze import Cloze, cloze_prompt_text
 from anachron.updates.neighbours import FACT
 
 DRAWN = 10  # random facts of each group
+POPULATION, ONE_IN = "P1082", 14  # the replacement subset keeps one in so many of these, for the sake of the others
 
 
 def updates_table(
@@ -105,3 +107,13 @@ class _Facts:
             "popularity": self.popularity(row["subject"]),
             "objects": [{"object": told, "prompt": prompt}],
         }
+
+
+def replacements(updates: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """The updates that replace one object by another, of those of the population one in `ONE_IN`, chosen by subject."""
+    found = updates.filter("is_replace")
+    chosen = [
+        relation["id"] != POPULATION or zlib.crc32(f"{seed}\n{subject['id']}".encode()) % ONE_IN == 0
+        for subject, relation in found.select("subject", "relation").iter_rows()
+    ]
+    return found.filter(pl.Series(chosen, dtype=pl.Boolean))

@@ -1,7 +1,7 @@
 """From a bucket of a snapshot to clean triples: paper 003, section A.1, with the step for functional relations.
 
-The first steps are those of `build facts` (`anachron.wikidata.rules.cleaning_steps`); this module adds the last one,
-which looks at all values of one subject and relation.
+The first steps are those of `build facts` (`anachron.wikidata.selection.rules.cleaning_steps`); this module adds the
+last one, which looks at all values of one subject and relation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ from pathlib import Path
 import polars as pl
 
 from anachron.io import write_table
-from anachron.wikidata.lookups import Lookups, all_barred, find_lookups
-from anachron.wikidata.rows import alive_rows, scan_statements
-from anachron.wikidata.rules import Steps, cleaning_steps
-from anachron.wikidata.select import check_tables
-from anachron.wikidata.snapshot import Snapshot
-from anachron.wikidata.stages import date_table
-from anachron.wikidata.tally import Tally, tally_of
+from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.selection.lookups import Lookups, all_barred, find_lookups
+from anachron.wikidata.selection.rows import alive_rows, scan_statements
+from anachron.wikidata.selection.rules import Steps, cleaning_steps
+from anachron.wikidata.selection.select import check_tables
+from anachron.wikidata.selection.stages import date_table
+from anachron.wikidata.selection.tally import Tally, tally_of
 
 COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "value_extra",
@@ -41,7 +41,7 @@ class Side:
 def open_side(snapshot: Snapshot, barred: Path, words: Sequence[str], depth: int) -> Side:
     """A snapshot to be judged; its pages and templates are written to ``barred`` where that is not there yet.
 
-    words, depth: ``barred_words`` and ``class_depth`` of `anachron.wikidata.rules.Selection`.
+    words, depth: ``barred_words`` and ``class_depth`` of `anachron.wikidata.selection.rules.Selection`.
     """
     check_tables(snapshot)
     if not barred.is_file():

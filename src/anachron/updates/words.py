@@ -6,8 +6,8 @@ import polars as pl
 
 from anachron.text.literals import literal_in_words, literal_type
 from anachron.updates.triples import ITEM, VALUE
-from anachron.wikidata.lookups import entity_rows
-from anachron.wikidata.snapshot import Snapshot
+from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.selection.lookups import entity_rows
 
 ABOUT = ["id", "label", "description"]
 

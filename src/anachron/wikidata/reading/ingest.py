@@ -26,12 +26,12 @@ from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.io import locked, read_json, versions, write_json
-from anachron.wikidata.dump import Dump, continues, open_dump
-from anachron.wikidata.merge import Bucket, merge_bucket, merge_rest
-from anachron.wikidata.parse import Parser
-from anachron.wikidata.ranges import Job, NoDump, do_ranges, range_folder
-from anachron.wikidata.snapshot import FORMAT, bucket_of, part_name
-from anachron.wikidata.whole import check_layout, first_missing, in_order, mostly_bad
+from anachron.wikidata.reading.dump import Dump, continues, open_dump
+from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
+from anachron.wikidata.reading.parse import Parser
+from anachron.wikidata.reading.ranges import Job, NoDump, do_ranges, range_folder
+from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name
+from anachron.wikidata.reading.whole import check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
 Progress = Callable[[int, int, str], None]

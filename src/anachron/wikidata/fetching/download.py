@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 from anachron.errors import AnachronError, BackendError, ConfigError, DataError
 from anachron.io import Json, locked, read_json, versions, write_json
 from anachron.servers import retry_after
-from anachron.wikidata.sources import Source
-from anachron.wikidata.web import MISSING, PASSING, Manners, Patience, failure, refused
+from anachron.wikidata.fetching.sources import Source
+from anachron.wikidata.fetching.web import MISSING, PASSING, Manners, Patience, failure, refused
 
 if TYPE_CHECKING:
     import httpx2

@@ -3,12 +3,13 @@
 from dataclasses import asdict, fields
 from pathlib import Path
 
+from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import file_fingerprint, read_json, write_manifest, write_table
-from anachron.wikidata.rules import Selection
-from anachron.wikidata.select import Selected, Spread, emptied_by, select_facts
-from anachron.wikidata.snapshot import Snapshot
-from anachron.wikidata.stages import Cut
+from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.selection.rules import Selection
+from anachron.wikidata.selection.select import Selected, emptied_by, select_facts
+from anachron.wikidata.selection.stages import Cut
 
 COMMAND = "build facts"
 

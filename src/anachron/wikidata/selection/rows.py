@@ -5,11 +5,11 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.wikidata.lookups import Lookups
-from anachron.wikidata.rules import Steps
-from anachron.wikidata.snapshot import Snapshot
-from anachron.wikidata.stages import row_stage
-from anachron.wikidata.tally import Tally, tally_by_subject
+from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.selection.lookups import Lookups
+from anachron.wikidata.selection.rules import Steps
+from anachron.wikidata.selection.stages import row_stage
+from anachron.wikidata.selection.tally import Tally, tally_by_subject
 
 SLICE = 1_000_000  # statements judged at once: about half a gigabyte
 

@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from anachron.core.dates import Date
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.wikidata.web import Manners, request
+from anachron.wikidata.fetching.web import Manners, request
 
 if TYPE_CHECKING:
     import httpx2

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anachron.errors import BackendError, DataError
-from anachron.wikidata.bzip2 import Bzip2File, Chain, check_chains
+from anachron.wikidata.reading.bzip2 import Bzip2File, Chain, check_chains
 
 Compression = Literal["none", "gz", "bz2", "zst"]
 MIB = 1 << 20

@@ -18,8 +18,8 @@ import polars as pl
 from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, atomic, file_fingerprint, locked, read_json, versions, write_json, write_manifest
-from anachron.wikidata.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
-from anachron.wikidata.snapshot import Snapshot, check_table, open_snapshot
+from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot
+from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,7 +100,9 @@ def choose_project(manifest: Json, project: str | None) -> tuple[str, list[str]]
     manifest: of the snapshot; its ``options`` are enough. Raises `ConfigError` where no project is asked for and none
     is known of the snapshot's wiki.
     """
-    from anachron.wikidata.parse import title_wiki  # here: it loads the reader of dumps, which nothing else here needs
+    from anachron.wikidata.reading.parse import (
+        title_wiki,  # here: it loads the reader of dumps, which nothing else here needs
+    )
 
     options = manifest["options"]
     wiki = title_wiki(options["wiki"], options.get("language", "en"))

@@ -148,6 +148,11 @@ class Snapshot:
     def buckets(self) -> int:
         return int(self.manifest["options"]["buckets"])
 
+    @property
+    def wiki(self) -> str:
+        """The wiki whose titles it holds, or ``all`` for one without a condition on titles."""
+        return str(self.manifest["options"]["wiki"])
+
     def bucket_of(self, id: str) -> int:
         return bucket_of(id, self.buckets)
 

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.streams import Compression, text_of
+from anachron.wikidata.reading.streams import Compression, text_of
 
 BATCH = 48 << 20  # bytes of the project's lines summed at once
 

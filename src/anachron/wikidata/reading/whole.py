@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from anachron.errors import DataError
-from anachron.wikidata.bzip2 import check_chains
-from anachron.wikidata.dump import Dump
-from anachron.wikidata.ranges import PART, NoDump, range_folder, wrong_file
+from anachron.wikidata.reading.bzip2 import check_chains
+from anachron.wikidata.reading.dump import Dump
+from anachron.wikidata.reading.ranges import PART, NoDump, range_folder, wrong_file
 
 
 def check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> None:

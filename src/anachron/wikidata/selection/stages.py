@@ -1,7 +1,7 @@
 """What the steps of a stage are asked of: the columns that each stage adds to statements, and its verdicts.
 
 Every function takes the statements that are still alive and returns them all, with ``dropped`` (see
-`anachron.wikidata.rules.Rules.judge`). Frames in, frames out; nothing is read or written here.
+`anachron.wikidata.selection.rules.Rules.judge`). Frames in, frames out; nothing is read or written here.
 """
 
 from collections.abc import Iterable
@@ -13,8 +13,8 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.facts import fact_id
 from anachron.data.facts import OTHER_PERIODS
-from anachron.wikidata.lookups import Lookups
-from anachron.wikidata.rules import Rules, Selection, Steps
+from anachron.wikidata.selection.lookups import Lookups
+from anachron.wikidata.selection.rules import Rules, Selection, Steps
 
 YEAR_PRECISION = 9
 TRIPLE = ["subject", "property", "value"]

@@ -1,7 +1,7 @@
 """The rules by which statements of a snapshot become dated facts, as one list of steps.
 
-`anachron.wikidata.select` applies it to every statement and counts, `anachron.wikidata.explain` applies it to those of
-one entity and says what happened: both read the verdicts of this code, so they cannot disagree.
+`anachron.wikidata.selection.select` applies it to every statement and counts, `anachron.wikidata.selection.explain`
+applies it to those of one entity and says what happened: both read the verdicts of this code, so they cannot disagree.
 
 Sources: paper 003 for the cleaning (ranks, datatypes, pages, meta properties, restricted triples), paper 002 sections
 3.2.1 and A.1 for the preset ``timestress``, paper 001 section 4.2 for ``robustness-2025``.
@@ -138,7 +138,7 @@ class Step:
 class Steps:
     """Steps in order, their reasons numbered through.
 
-    A stage is a run of steps that read the same columns (see `anachron.wikidata.stages`).
+    A stage is a run of steps that read the same columns (see `anachron.wikidata.selection.stages`).
     """
 
     def __init__(self, written: "Iterable[_Written]") -> None:

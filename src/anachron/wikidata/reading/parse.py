@@ -4,7 +4,7 @@ Only the fields that a snapshot keeps are decoded; msgspec skips the rest withou
 with the few claims that every entity gives (classes, parents, dates of creation), and once more with all of them where
 it is a subject: most are none, and that, not the JSON, decides how fast a dump is read.
 
-The columns are described in `anachron.wikidata.snapshot`.
+The columns are described in `anachron.wikidata.reading.snapshot`.
 """
 
 import re
@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
-from anachron.wikidata.times import YEAR, first_year, read_time
+from anachron.wikidata.reading.times import YEAR, first_year, read_time
 
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from anachron.io import Json
-from anachron.wikidata.rules import Steps
+from anachron.wikidata.selection.rules import Steps
 
 
 @dataclass

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from anachron.errors import DataError
 from anachron.io import atomic, read_json, write_json
-from anachron.wikidata.ranges import bad_row, range_file, range_folder, range_schema
-from anachron.wikidata.snapshot import part_name, schemas
-from anachron.wikidata.tables import read_bucket
+from anachron.wikidata.reading.ranges import bad_row, range_file, range_folder, range_schema
+from anachron.wikidata.reading.snapshot import part_name, schemas
+from anachron.wikidata.reading.tables import read_bucket
 
 ROW_GROUP = 1 << 16  # rows
 MOST_REPEATED = 100_000  # items of one bucket

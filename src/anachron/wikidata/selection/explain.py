@@ -1,6 +1,7 @@
 """What every step did with each statement of one entity (``wikidata explain``).
 
-The verdicts are those of `anachron.wikidata.stages`, which ``build facts`` selects by: nothing is decided here.
+The verdicts are those of `anachron.wikidata.selection.stages`, which ``build facts`` selects by: nothing is decided
+here.
 """
 
 import json
@@ -10,19 +11,20 @@ from typing import Any
 
 import polars as pl
 
+from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json
-from anachron.wikidata.lookups import (
+from anachron.wikidata.reading.snapshot import Snapshot, readable
+from anachron.wikidata.selection.lookups import (
     Lookups,
     barred_among,
     entity_rows,
     find_lookups,
     read_popularity,
 )
-from anachron.wikidata.rules import Reason, Rules, Selection, Step
-from anachron.wikidata.select import Spread, check_tables, select_facts, wiki_of
-from anachron.wikidata.snapshot import Snapshot, readable
-from anachron.wikidata.stages import (
+from anachron.wikidata.selection.rules import Reason, Rules, Selection, Step
+from anachron.wikidata.selection.select import check_tables, select_facts
+from anachron.wikidata.selection.stages import (
     Cut,
     cut_stage,
     entity_stage,
@@ -102,7 +104,7 @@ def explain_entity(
         raise DataError(f"{id} is not in {snapshot.folder}: deleted, merged into another item, or left out by ingest")
     if cut is None:
         cut = _cut_of(snapshot, settings, spread)
-    rules, lookups = Rules(settings, wiki_of(snapshot)), find_lookups(snapshot, settings.class_depth)
+    rules, lookups = Rules(settings, snapshot.wiki), find_lookups(snapshot, settings.class_depth)
     judged = _judged(snapshot, id, cut, rules, lookups)
     rows = judged if property is None else judged.filter(pl.col("property") == property)
     verdicts = [_verdict(row, rules, lookups.restrictive) for row in rows.iter_rows(named=True)]

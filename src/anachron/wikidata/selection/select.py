@@ -1,28 +1,28 @@
 """From a snapshot to dated facts, bucket by bucket, with what every step dropped and why (``build facts``)."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from anachron.cluster import map_in_order
+from anachron.cluster import Spread, map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
-from anachron.wikidata.lookups import (
+from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
+from anachron.wikidata.selection.lookups import (
     Lookups,
     all_barred,
     entity_rows,
     find_lookups,
     read_popularity,
 )
-from anachron.wikidata.rows import alive_rows, compact, judge_rows, scan_statements
-from anachron.wikidata.rules import Rules, Selection, Stage
-from anachron.wikidata.snapshot import Snapshot, check_table, readable
-from anachron.wikidata.stages import (
+from anachron.wikidata.selection.rows import alive_rows, compact, judge_rows, scan_statements
+from anachron.wikidata.selection.rules import Rules, Selection, Stage
+from anachron.wikidata.selection.stages import (
     Cut,
     cut_stage,
     entity_stage,
@@ -30,7 +30,7 @@ from anachron.wikidata.stages import (
     period_stage,
     popularity_stage,
 )
-from anachron.wikidata.tally import Tally, count_steps, tally_of
+from anachron.wikidata.selection.tally import Tally, count_steps, tally_of
 
 # The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
 FIRST_SELECTING = "dated relations of entities"
@@ -40,15 +40,6 @@ COLUMNS = (
     "qualifiers",
 )  # fmt: skip
 PROPERTY_COLUMNS = ("id", "label", "description", "datatype", "classes")
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How buckets are spread (see `anachron.cluster.map_in_order`), and who is told of (done, all)."""
-
-    workers: int | None = None
-    ray: str | None = None
-    progress: Callable[[int, int], None] = lambda done, total: None
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ def select_facts(
     same facts come out whatever the number of workers and buckets. Raises `DataError` when the snapshot has no page
     views and popularity is to decide, and when its tables cannot be read or do not hold what its manifest says.
     """
-    rules = Rules(settings, wiki_of(snapshot))
+    rules = Rules(settings, snapshot.wiki)
     spread = spread or Spread()
     check_tables(snapshot)
     if settings.popularity:
@@ -93,11 +84,6 @@ def check_tables(snapshot: Snapshot) -> None:
             check_table(snapshot.part(table, bucket), needed)
     check_table(snapshot.folder / "properties.parquet", PROPERTY_COLUMNS)
     check_table(snapshot.folder / "classes.parquet", ("child", "parent"))
-
-
-def wiki_of(snapshot: Snapshot) -> str:
-    """The wiki whose titles the snapshot holds, or ``all`` for one without a condition on titles."""
-    return str(snapshot.manifest["options"]["wiki"])
 
 
 @contextmanager

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from anachron.errors import DataError
 from anachron.io import write_bytes, write_json
-from anachron.wikidata.dump import BOM, Dump, Range, read_range, read_stream
-from anachron.wikidata.parse import BadEntity, Entity, Parser
-from anachron.wikidata.snapshot import bucket_of, schemas
-from anachron.wikidata.tables import Collector
+from anachron.wikidata.reading.dump import BOM, Dump, Range, read_range, read_stream
+from anachron.wikidata.reading.parse import BadEntity, Entity, Parser
+from anachron.wikidata.reading.snapshot import bucket_of, schemas
+from anachron.wikidata.reading.tables import Collector
 
 SHOWN = 2000  # characters of a bad line that are kept
 WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.bzip2 import Bzip2File, Chain
-from anachron.wikidata.streams import CHUNK, MIB, Compression, Stream, text_of
+from anachron.wikidata.reading.bzip2 import Bzip2File, Chain
+from anachron.wikidata.reading.streams import CHUNK, MIB, Compression, Stream, text_of
 
 BOM = b"\xef\xbb\xbf"  # of UTF-8
 RANGE_BYTES: dict[Compression, int] = {"none": 64 * MIB, "gz": 64 * MIB, "bz2": 8 * MIB, "zst": 64 * MIB}

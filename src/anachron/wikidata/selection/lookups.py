@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.wikidata.snapshot import Snapshot, check_table, readable
+from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 
 META = "Q51118821"  # a Wikidata property about Wikidata itself
 RESTRICTIVE, NON_RESTRICTIVE, SOCIAL_ID = "Q61719275", "Q61719274", "Q105388954"

@@ -1,0 +1,1 @@
+"""Downloads of dumps and page views, and live looks at the site."""

@@ -1,0 +1,1 @@
+"""A dump to a snapshot: lines of JSON to tables of statements and entities."""

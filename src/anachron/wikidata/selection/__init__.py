@@ -1,0 +1,1 @@
+"""Which statements of a snapshot become facts, step by step."""

@@ -1,0 +1,1 @@
+"""Page views, and the popularity that they make."""
