@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
@@ -19,7 +20,7 @@ FAMILIES = ("gpt2", "neox", "llama", "mistral", "gemma2", "gemma3", "qwen2", "qw
             "bloom", "falcon", "granite", "cohere", *MIXTURES)  # fmt: skip
 NOISE = 1e-4  # nats; what reloading changes is far less in float32
 # How configurations that make no sense fail, in transformers and in `load_model`; which of them is not asked here
-SENSELESS = (*REFUSALS, ArithmeticError, ImportError, OSError)
+SENSELESS = (*REFUSALS, StrictDataclassError, ArithmeticError, ImportError, OSError)
 MOST = 20_000_000  # numbers in a model; those here have some 100,000
 TOKENS = 48  # of a text: longer than every window, shorter than every context
 
