@@ -21,13 +21,13 @@ from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.passes.gradients import encoded, gradients
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import find_sites
 from anachron.edit.training.mend import step_losses, train_mend
 from anachron.edit.training.mend_examples import MendExample, draw, examples_of, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import mended
 from tiny import FAMILIES, make_lm, naive_log_prob, save
 

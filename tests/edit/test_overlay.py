@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
 from anachron.edit.passes.overlay import Overlay
 from anachron.edit.passes.together import encode_under, score_together
-from anachron.edit.sites import features, find_sites
 from anachron.errors import ModelError
 from anachron.lm import packed, scoring
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import features, find_sites
 from architectures import lm_of, make_architecture, statements
 from edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
 from tiny import naive_log_prob

@@ -14,9 +14,9 @@ from anachron.edit.methods import METHODS
 from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.passes.forward import removal_losses, target_losses
 from anachron.edit.requests import EditRequest, Marked, mark
-from anachron.edit.sites import find_sites
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 from edit_naive import matrix, read
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from anachron.edit.passes.forward import batch, shifted
 from anachron.edit.passes.tails import Passes, tails
 from anachron.edit.requests import EditRequest, Marked, mark
-from anachron.edit.sites import find_sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from architectures import lm_of, make_architecture
 from edit_models import ALL, make_edit_lm
 from edit_naive import forward

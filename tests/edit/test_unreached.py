@@ -9,8 +9,8 @@ import torch
 from anachron.edit.passes.forward import values_at_subject
 from anachron.edit.passes.unreached import Replay, ended_behind, giving_out
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import find_sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm
 from edit_naive import values
 

@@ -14,9 +14,9 @@ from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.passes.forward import parts, target_losses
 from anachron.edit.passes.value import ValueSettings, _alike, optimise_values
 from anachron.edit.requests import EditRequest, Marked
-from anachron.edit.sites import find_sites
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 from edit_naive import forward, ids_of, read, values
 from tiny import answer_positions

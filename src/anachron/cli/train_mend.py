@@ -78,10 +78,10 @@ def train_mend(
 
     from anachron.data.cases import load_cases
     from anachron.edit.methods.mend import MendSettings, last_blocks
-    from anachron.edit.sites import find_sites
     from anachron.edit.training.mend import train_mend as train
     from anachron.edit.training.mend_examples import examples_of
     from anachron.errors import DataError
+    from anachron.lm.sites import find_sites
 
     chosen = None if layers is None else tuple(layer_numbers(layers))
     settings = MendSettings(

@@ -15,9 +15,9 @@ from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
 from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.passes.spread import Insert, spread
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True)

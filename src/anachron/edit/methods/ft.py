@@ -14,9 +14,9 @@ from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.passes.forward import at_least_float32, fit
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import Sites, weight_of
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, weight_of
 from anachron.lm.temporary import Temporary
 
 

@@ -16,8 +16,8 @@ from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.overlay import Changes, added, device_of
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import Sites, features
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, features
 from anachron.lm.temporary import Temporary, together
 
 

@@ -18,13 +18,13 @@ from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
 from anachron.edit.method import NOTHING, Method, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites, weight_of
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.identity import DESCRIBED
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, weight_of
 from anachron.lm.spans import Encoded
 
 FORMAT = "anachron mend network 1"

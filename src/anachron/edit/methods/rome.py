@@ -13,8 +13,8 @@ from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, sum_in
-from anachron.edit.sites import weight_of
 from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import weight_of
 from anachron.lm.temporary import Temporary, together
 
 

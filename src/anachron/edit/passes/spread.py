@@ -18,10 +18,10 @@ from anachron.edit.passes.keys import inverse_times, keys_and_outputs, mean_keys
 from anachron.edit.passes.overlay import Overlay
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
+from anachron.lm.sites import Sites
 
 Insert = Callable[[slice, torch.Tensor], LowRank]  # (requests, what each is to gain) -> a layer's change
 Solve = Callable[[str, torch.Tensor], Insert]  # (module, all keys (inputs, requests)) -> how changes are put in

@@ -18,13 +18,13 @@ from anachron.edit.passes.forward import at_least_float32, batch, means, target_
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.requests import Marked
-from anachron.edit.sites import Sites
 from anachron.edit.tensors import DELETE, read_manifest, read_tensors, write_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, differences, locked, rows_fingerprint, versions
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
+from anachron.lm.sites import Sites
 from anachron.lm.temporary import Temporary, together
 
 CHECKPOINT = "anachron mend checkpoint 1"
