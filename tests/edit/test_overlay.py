@@ -14,7 +14,7 @@ from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
 from anachron.edit.passes.overlay import Overlay
 from anachron.edit.passes.together import encode_under, score_together
 from anachron.errors import ModelError
-from anachron.lm import packed, scoring
+from anachron.lm import scoring, tree_scoring
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features, find_sites
 from architectures import lm_of, make_architecture, statements
@@ -58,7 +58,7 @@ def one_at_a_time(lm: LanguageModel, edits: Sequence[Edit], pairs: Sequence[Any]
     found = []
     for edit in edits:
         with edited(lm, edit, check=False):
-            found.append(lm.log_probs(pairs, packing=False))
+            found.append(lm.log_probs(pairs, prefix_tree=False))
     return found
 
 
@@ -66,8 +66,8 @@ def together(lm: LanguageModel, edits: Sequence[Edit], pairs: Sequence[Any], **h
     return score_together(lm, edits, [encode_under(lm, edit, pairs) for edit in edits], **how)
 
 
-def test_packs_beyond_the_windows_of_gpt_neo():
-    """A few texts fit into its windows of 256; packs of many texts of an edit do not."""
+def test_prefix_trees_beyond_the_windows_of_gpt_neo():
+    """A few texts fit into its windows of 256; prefix trees of many texts of an edit do not."""
     lm = lm_of(make_architecture("gpt_neo"))
     module = find_sites(lm.model).mlp_out(1)
     edits = [Edit({module: change(lm, module, "1", 10 * number)}) for number in range(2)]
@@ -147,23 +147,23 @@ def test_a_batch_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.
         return real(model, batch, **how)
 
     monkeypatch.setattr(scoring, "score_batch", small)
-    for one, other in zip(wanted, together(lm, edits, PAIRS, packing=False), strict=True):
+    for one, other in zip(wanted, together(lm, edits, PAIRS, prefix_tree=False), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert lm.counters.halvings > 0
 
 
-def test_a_pack_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.MonkeyPatch):
+def test_a_tree_batch_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.MonkeyPatch):
     lm = make_edit_lm("llama")
     edits = some_edits(lm)
-    wanted = together(lm, edits, PAIRS, packing=False)
-    real = packed.pack_logits
+    wanted = together(lm, edits, PAIRS, prefix_tree=False)
+    real = tree_scoring.tree_batch_logits
 
-    def small(model: Any, pack: Any, *given: Any, **how: Any) -> Any:
-        if len(pack.answers) > 3:
+    def small(model: Any, batch: Any, *given: Any, **how: Any) -> Any:
+        if len(batch.answers) > 3:
             raise torch.OutOfMemoryError("out of memory")
-        return real(model, pack, *given, **how)
+        return real(model, batch, *given, **how)
 
-    monkeypatch.setattr(packed, "pack_logits", small)
+    monkeypatch.setattr(tree_scoring, "tree_batch_logits", small)
     for one, other in zip(wanted, together(lm, edits, PAIRS), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert lm.counters.halvings > 0

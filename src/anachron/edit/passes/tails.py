@@ -19,7 +19,7 @@ from anachron.edit.passes.unreached import Replay, ended_behind
 from anachron.lm.scoring import answer_logits, is_out_of_memory
 from anachron.lm.selfcheck import REFUSALS
 from anachron.lm.temporary import unchanged
-from anachron.lm.windows import unpackable
+from anachron.lm.windows import why_no_prefix_tree
 
 log = logging.getLogger("anachron")
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def tails(model: Any, whole: Passes, lengths: Sequence[int], shifted: Sequence[s
     if max(starts) == 0:
         return whole
     tail = max(length - start for length, start in zip(lengths, starts, strict=True))
-    reason = unpackable(model, max(lengths), max(starts) + tail)
+    reason = why_no_prefix_tree(model, max(lengths), max(starts) + tail)
     if reason is not None:
         log.info("%s; whole texts are computed in each pass", reason)
         return whole

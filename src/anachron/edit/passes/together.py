@@ -9,10 +9,10 @@ from anachron.edit.base import Edit
 from anachron.edit.passes.overlay import Overlay
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
-from anachron.lm.packed import score_packs
 from anachron.lm.scorer import Triple
 from anachron.lm.scoring import score_all
 from anachron.lm.spans import Encoded
+from anachron.lm.tree_scoring import score_tree_batches
 
 
 def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list[Encoded]:
@@ -22,13 +22,13 @@ def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list
 
 def score_together(
     lm: LanguageModel, edits: Sequence[Edit], texts: Sequence[Sequence[Encoded]], *, batch_tokens: int | None = None,
-    packing: bool = True,
+    prefix_tree: bool = True,
 ) -> list[np.ndarray]:  # fmt: skip
     """Scores of the texts of each edit under that edit alone, as one at a time under `anachron.edit.base.edited`.
 
     texts: of each edit, encoded with its prefix. Returns sums of log-probabilities (nats) in the order of the texts.
-    In packs or padded batches as `anachron.lm.model.LanguageModel.plan` says, halved where memory is full; texts of
-    different edits share nothing. Raises `BackendError` where one text does not fit, and `ModelError` for a module that
+    By prefix trees or padded batches (see `anachron.lm.model.LanguageModel.plan`), halved where memory is full; texts
+    of different edits share nothing. Raises `BackendError` where one text does not fit, `ModelError` for a module that
     cannot take its change.
     """
     flat = [(number, text) for number, own in enumerate(texts) for text in own]
@@ -37,10 +37,10 @@ def score_together(
     scores = np.full(0, np.nan)
     if encoded:
         overlay = Overlay(lm, edits)
-        plan = lm.plan(encoded, batch_tokens, packing=packing, owners=owners)
+        plan = lm.plan(encoded, batch_tokens, prefix_tree=prefix_tree, owners=owners)
         given: tuple[Any, ...] = (lm.model, encoded, plan.batches)
-        if plan.packed:
-            scores = score_packs(*given, counters=lm.counters, owners=owners, during=overlay.tokens)
+        if plan.prefix_tree:
+            scores = score_tree_batches(*given, counters=lm.counters, owners=owners, during=overlay.tokens)
         else:
             scores = score_all(
                 *given, counters=lm.counters, during=lambda chosen: overlay.rows([owners[i] for i in chosen])
