@@ -33,11 +33,11 @@ from anachron.edit.make import make_edits, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.passes.spread import ridge
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
-from anachron.edit.sites import find_sites
 from anachron.evaluate.asking import requests_of
 from anachron.evaluate.judge import Judging, pairs_of, verdicts_apart
 from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 
 HIDDEN, LAYERS, INNER, VOCABULARY = 256, 8, 1024, 32_000
 SCORED, PART = 32, 16  # prompts that the published way scores at a time; updates that ours takes at a time

@@ -28,8 +28,8 @@ from anachron.data.loaders import load_dataset
 from anachron.lm.formats import PREFIXES
 from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import LanguageModel
-from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import tokens_computed
+from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import LanguageModel
-from anachron.lm.packing import distinct_prefixes
+from anachron.lm.prefix_tree import distinct_prefixes
 
 TIMESTRESS = 521_000
 SHAPES: dict[str, dict[str, Any]] = {
@@ -91,7 +91,7 @@ def measure(shape: str, count: int, tokenizer: str, rate: float) -> dict[str, An
     rows = len({text.ids[:t] for text in distinct for t in text.targets})
     operations = 2 * body * counters.tokens + 2 * head * rows
     return {
-        "shape": shape, "packed": plan.packed, "refusal": plan.refusal, "batch_tokens": plan.batch_tokens,
+        "shape": shape, "prefix_tree": plan.prefix_tree, "refusal": plan.refusal, "batch_tokens": plan.batch_tokens,
         "statements": count, "statements_per_second": count / seconds, "seconds": seconds,
         "seconds_tokenising": tokenised, "seconds_planning": planned,
         "hours_for_timestress": TIMESTRESS / count * (seconds + tokenised + planned) / 3600,

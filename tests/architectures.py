@@ -148,7 +148,7 @@ def make_architecture(name: str, **changes: Any) -> Any:
 
 
 def lm_of(model: Any, tokenizer: str = "gpt2") -> LanguageModel:
-    """With nothing known yet of how it takes packs."""
+    """With nothing known yet of how it takes prefix trees."""
     return LanguageModel(model, make_tokenizer(tokenizer), type(model).__name__)
 
 

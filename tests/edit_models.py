@@ -12,8 +12,8 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.mend import MendNetwork, MendSettings, mend
 from anachron.edit.plan import Planned, plan
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 from anachron.probe.run import Callbacks
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
 

@@ -9,9 +9,9 @@ import torch
 from anachron.edit.base import Dense, edited
 from anachron.edit.methods.ft import FtSettings, ft
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import find_sites
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 from edit_naive import read
 

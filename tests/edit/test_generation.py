@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from anachron.edit.base import Edit, edited
-from anachron.edit.passes.contexts import TOP_K, sampled_contexts
+from anachron.edit.passes.context_sampling import TOP_K, sampled_contexts
 from anachron.errors import ConfigError
 from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel

@@ -17,9 +17,9 @@ from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS, rome
 from anachron.edit.methods.mend import MendSettings, untrained_network
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import find_sites
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm
 
 REQUESTS = [

@@ -23,9 +23,9 @@ from anachron.edit.methods.rome import RomeSettings
 from anachron.edit.passes.spread import ridge
 from anachron.edit.passes.value import optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites, find_sites
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, find_sites
 from edit_models import make_edit_lm
 from edit_naive import matrix, values
 

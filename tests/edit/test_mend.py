@@ -13,9 +13,9 @@ from anachron.edit.methods.mend import MendNetwork, MendSettings, edited_modules
 from anachron.edit.passes.forward import means
 from anachron.edit.passes.gradients import encoded, gradients, losses
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites, find_sites, weight_of
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, find_sites, weight_of
 from edit_models import mended
 from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer, naive_log_prob
 

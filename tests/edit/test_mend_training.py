@@ -21,13 +21,13 @@ from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.passes.gradients import encoded, gradients
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import find_sites
 from anachron.edit.training.mend import step_losses, train_mend
 from anachron.edit.training.mend_examples import MendExample, draw, examples_of, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import mended
 from tiny import FAMILIES, make_lm, naive_log_prob, save
 
@@ -67,7 +67,7 @@ def train(
     return train_mend(lm, examples, settings, find_sites(lm.model), out, **more)  # type: ignore[arg-type]
 
 
-def divergence(lm: LanguageModel, text: str, edit: Edit) -> float:
+def kl_loss(lm: LanguageModel, text: str, edit: Edit) -> float:
     """Mean over a text's tokens of KL(clean || edited), from all logits of one text."""
     ids = torch.tensor([lm.tokenizer(text)["input_ids"]])
     with torch.no_grad():
@@ -86,7 +86,7 @@ def test_losses_of_a_step_are_those_of_each_edited_model(family: str):
     requests = [item.request for item in drawn]
     found = gradients(lm, requests, network.shapes)
     for name, part in found.items():
-        network.observe(name, part.x, part.d)
+        network.observe(name, part.x, part.delta)
     edit_loss, kl = step_losses(lm, network, drawn, found)
     expected_loss, expected_kl = [], []
     for item in drawn:
@@ -100,7 +100,7 @@ def test_losses_of_a_step_are_those_of_each_edited_model(family: str):
                    [(example.request.text, item.request), (paraphrase, item.paraphrase)]]  # fmt: skip
         expected_loss.append(np.mean(nll))
         unrelated = next(t for t in example.unrelated if tuple(lm.tokenizer(t)["input_ids"]) == item.unrelated.ids[:-1])
-        expected_kl.append(divergence(lm, unrelated, edit))
+        expected_kl.append(kl_loss(lm, unrelated, edit))
     assert min(expected_kl) > 1e-4
     np.testing.assert_allclose(edit_loss.item(), np.mean(expected_loss), rtol=2e-4)
     np.testing.assert_allclose(kl.item(), np.mean(expected_kl), rtol=2e-3)
@@ -113,7 +113,7 @@ def test_gradients_through_the_edited_model_are_right():
     drawn = draw(prepared(lm, EXAMPLES, SETTINGS, pytest.fail), SETTINGS, step=0)
     found = gradients(lm, [item.request for item in drawn], network.shapes)
     for name, part in found.items():
-        network.observe(name, part.x, part.d)
+        network.observe(name, part.x, part.delta)
     chooser = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -144,7 +144,7 @@ def test_training_makes_edits_better_and_keeps_unrelated_text(lm: LanguageModel,
     network = train(lm, tmp_path / "network", replace(SETTINGS, steps=120), warn=pytest.fail)
     course = network.about["course"]
     assert course[-1]["edit_loss"] < 0.3 * course[0]["edit_loss"]
-    assert course[-1]["divergence"] < 0.05
+    assert course[-1]["kl_loss"] < 0.05
     untrained = untrained_network(lm, SETTINGS, sites)
     for example in EXAMPLES[:3]:
         prompt, target = example.request.text, example.request.target
@@ -155,7 +155,7 @@ def test_training_makes_edits_better_and_keeps_unrelated_text(lm: LanguageModel,
         clean, plain, trained = scores
         assert (trained > clean + 1).all() and (trained > plain + 1).all()
         edit = mended(lm, [example.request], SETTINGS, sites, network)
-        assert max(divergence(lm, text, edit) for text in example.unrelated) < 0.2
+        assert max(kl_loss(lm, text, edit) for text in example.unrelated) < 0.2
     assert lm.fingerprint() == before and clean_of_traces(lm)
 
 
@@ -318,7 +318,7 @@ def test_examples_that_lack_something(lm: LanguageModel, tmp_path: Path):
     with pytest.raises(DataError, match=r"unrelated text.*kl_weight 0"):
         train(lm, tmp_path / "b", examples=alone)
     network = train(lm, tmp_path / "b", replace(SETTINGS, kl_weight=0.0, steps=2), examples=alone)
-    assert [part["divergence"] for part in network.about["course"]] == [0, 0]
+    assert [part["kl_loss"] for part in network.about["course"]] == [0, 0]
     with pytest.raises(DataError, match="no example to train on"):
         train(lm, tmp_path / "c", examples=[])
     with pytest.raises(DataError, match="more than the 512"):

@@ -12,8 +12,8 @@ from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import find_sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm
 from tiny import LATIN, OTHER_SCRIPTS
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from anachron.edit.base import Dense, Edit, fingerprint
 from anachron.edit.method import Method
-from anachron.edit.sites import weight_of
+from anachron.lm.sites import weight_of
 
 
 @dataclass(frozen=True)

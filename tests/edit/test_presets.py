@@ -19,9 +19,9 @@ from anachron.edit.methods.prompt import PromptSettings
 from anachron.edit.methods.rome import RomeSettings
 from anachron.edit.presets import changed, preset
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import find_sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 from tiny import make_tokenizer
 

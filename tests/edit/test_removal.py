@@ -12,11 +12,11 @@ from anachron.edit.make import make_edit, make_edits, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS
 from anachron.edit.methods.ft import FtSettings, ft
-from anachron.edit.passes.forward import removal_losses, target_losses
+from anachron.edit.passes.forward import nll_losses, unlikelihood_losses
 from anachron.edit.requests import EditRequest, Marked, mark
-from anachron.edit.sites import find_sites
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 from edit_naive import matrix, read
 
@@ -32,13 +32,13 @@ def test_the_loss_is_what_the_other_tokens_share():
     p = torch.softmax(logits, -1)
     said = [p[row, token].item() for row, token in enumerate((7, 2, 9, 10, 0))]
     expected = [-np.mean(np.log1p(-np.array(part))) for part in (said[:3], said[3:])]
-    np.testing.assert_allclose(removal_losses(logits, texts).numpy(), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(unlikelihood_losses(logits, texts).numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_the_loss_stays_exact_where_the_model_is_sure():
     """1 - p in float32 is 0 here; what the others share is not."""
     logits = torch.tensor([[40.0, 0.0, 0.0]], requires_grad=True)
-    loss = removal_losses(logits, [Marked((1, 0), (1,), 0)])
+    loss = unlikelihood_losses(logits, [Marked((1, 0), (1,), 0)])
     assert loss.item() == pytest.approx(40 - np.log(2), rel=1e-6)
     loss.sum().backward()
     assert logits.grad is not None and logits.grad[0].tolist() == pytest.approx([1.0, -0.5, -0.5])
@@ -134,4 +134,4 @@ def test_a_request_to_remove_is_marked_and_its_loss_differs():
     assert (kept.remove, removed.remove) == (False, True) and kept.ids == removed.ids
     assert EditRequest.of("The president of France is", "France", "Jacques Chirac", remove=True) == OLD
     logits = lm.model(input_ids=torch.tensor([kept.ids[:-1]])).logits[0][[t - 1 for t in kept.targets]]
-    assert target_losses(logits, [kept]).item() != pytest.approx(removal_losses(logits, [removed]).item())
+    assert nll_losses(logits, [kept]).item() != pytest.approx(unlikelihood_losses(logits, [removed]).item())

@@ -11,12 +11,12 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.methods.lora import LoraSettings
 from anachron.edit.methods.memit import MemitSettings
-from anachron.edit.passes.forward import parts, target_losses
+from anachron.edit.passes.forward import nll_losses, parts
 from anachron.edit.passes.value import ValueSettings, _alike, optimise_values
 from anachron.edit.requests import EditRequest, Marked
-from anachron.edit.sites import find_sites
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 from edit_naive import forward, ids_of, read, values
 from tiny import answer_positions
@@ -204,7 +204,7 @@ def test_target_losses_and_their_gradient_are_those_of_log_softmax(dtype: torch.
     logits = (9 * torch.randn(5, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).to(dtype)
     logits.requires_grad_(True)
     weights = torch.tensor([0.5, -2.0, 3.0])
-    found = target_losses(logits, texts)
+    found = nll_losses(logits, texts)
     (gradient,) = torch.autograd.grad(found @ weights.to(found), logits)
     plain = -torch.log_softmax(logits.double(), -1)[torch.arange(5), wanted]
     losses = torch.stack([plain[:2].mean(), plain[2:4].mean(), plain[4]])
@@ -215,7 +215,7 @@ def test_target_losses_and_their_gradient_are_those_of_log_softmax(dtype: torch.
     assert torch.allclose(gradient.double(), expected.double(), rtol=0, atol=exact)
 
 
-def test_requests_with_tails_alike_go_together_as_many_as_fit(monkeypatch: pytest.MonkeyPatch):
+def test_requests_with_suffixes_alike_go_together_as_many_as_fit(monkeypatch: pytest.MonkeyPatch):
     def text(subject: int, length: int) -> Marked:
         return Marked(tuple(range(length)), (length - 1,), subject)
 

@@ -7,11 +7,11 @@ import torch
 
 from anachron.edit.base import Edit, LowRank, edited
 from anachron.edit.corpus import TextInMemory, leading_specials
-from anachron.edit.sites import find_sites, weight_of
 from anachron.errors import DataError, TooLongError
 from anachron.evaluate import perplexity as perplexity_module
 from anachron.evaluate.perplexity import perplexity, read_text
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites, weight_of
 from edit_models import make_edit_lm
 
 TEXT = TextInMemory("some", "The capital of France is Paris. In 1998, the president was Jacques Chirac.\n" * 9)

@@ -240,7 +240,7 @@ def test_a_score_that_is_no_number_is_an_error_with_the_texts_number():
     with pytest.raises(
         ModelError, match=r"tiny-llama gives text 4 the score nan; 1 of 4 scores are no finite .* damaged"
     ):
-        lm.log_probs([*PAIRS, ("Who?", "Москва")], packing=False)
+        lm.log_probs([*PAIRS, ("Who?", "Москва")], prefix_tree=False)
     with pytest.raises(ModelError, match="the score nan"):
         lm.log_probs([*PAIRS, ("Who?", "Москва")])
 

@@ -35,8 +35,8 @@ from tiny import (
 )
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "tokenizers"
-PADDED: dict[str, Any] = {"packing": False}
-ONE_BY_ONE = {"batch_tokens": 1, "packing": False}
+PADDED: dict[str, Any] = {"prefix_tree": False}
+ONE_BY_ONE = {"batch_tokens": 1, "prefix_tree": False}
 
 ANSWERS = (
     "Paris",
@@ -286,7 +286,7 @@ def test_every_family_scores_the_same_in_any_batch(family: str):
     whole = lm.log_probs(PAIRS, **PADDED)
     np.testing.assert_allclose(lm.log_probs(PAIRS, **ONE_BY_ONE), whole, atol=1e-5, rtol=0)
     np.testing.assert_allclose(
-        lm.log_probs(PAIRS[::-1], batch_tokens=100, packing=False)[::-1], whole, atol=1e-5, rtol=0
+        lm.log_probs(PAIRS[::-1], batch_tokens=100, prefix_tree=False)[::-1], whole, atol=1e-5, rtol=0
     )
 
 

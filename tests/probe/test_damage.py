@@ -314,21 +314,21 @@ def test_what_is_no_number_is_no_rounding():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "packing"),
+    ("dtype", "prefix_tree"),
     [
         ("float32", True), ("bfloat16", True),
         *(pytest.param(*given, marks=pytest.mark.slow) for given in
           [("float32", False), ("bfloat16", False), ("float16", True), ("float16", False), ("float64", True)]),
     ],
 )  # fmt: skip
-def test_no_false_alarm(data: Dataset, tmp_path: Path, dtype: str, packing: bool):
+def test_no_false_alarm(data: Dataset, tmp_path: Path, dtype: str, prefix_tree: bool):
     """A sound run of each dtype ends well, its noise far below the bound."""
     import torch
 
     lm = load_model("demo")
     lm.model.to(getattr(torch, dtype))
     lm.dtype = dtype
-    settings = run_module.ProbeSettings(packing=packing)
+    settings = run_module.ProbeSettings(prefix_tree=prefix_tree)
     result = run_probe(lm, data, tmp_path / "run", settings)
     assert result.noise < (FINE_BOUND / 20 if dtype.endswith(("32", "64")) else 0.3)
 

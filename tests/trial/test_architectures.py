@@ -13,7 +13,7 @@ from architectures import ARCHITECTURES, lm_of, make_architecture, naive, statem
 from tiny import TOKENIZERS
 
 TOLERANCE = 1e-4  # nats; what is found is about 1e-5
-SHORT = statements(7, 4)  # more than 256 nodes in a pack of 512
+SHORT = statements(7, 4)  # more than 256 nodes in a tree batch of 512
 LONG = [*statements(1, 2, words=370), *statements(1, 1, words=180), *statements(1, 2, words=60)]
 FEW = [*statements(2, 4), *statements(1, 1, words=180)]
 
@@ -25,14 +25,14 @@ def ways_of(model: Any, tokenizer: str, thorough: bool) -> tuple[int, dict[str, 
     expected = np.array(naive(lm, pairs))
     ways = {
         "a small first call": lm.log_probs(pairs[:6], batch_tokens=512),
-        "packs after it": lm.log_probs(pairs[:28], batch_tokens=512),
-        "padded batches": lm.log_probs(pairs, packing=False),
+        "prefix tree after it": lm.log_probs(pairs[:28], batch_tokens=512),
+        "padded batches": lm.log_probs(pairs, prefix_tree=False),
     }
     if thorough:
         ways |= {
             "long texts after that": lm.log_probs(pairs, batch_tokens=512),
-            "small packs": lm_of(model, tokenizer).log_probs(pairs, batch_tokens=40),
-            "small padded batches": lm.log_probs(pairs, packing=False, batch_tokens=100),
+            "small tree batches": lm_of(model, tokenizer).log_probs(pairs, batch_tokens=40),
+            "small padded batches": lm.log_probs(pairs, prefix_tree=False, batch_tokens=100),
         }
     gaps = {way: float(np.abs(scores - expected[: len(scores)]).max()) for way, scores in ways.items()}
     return sum(map(len, ways.values())), gaps

@@ -130,8 +130,8 @@ def _factors(text: str) -> tuple[str, ...]:
 
 
 def _modules_of(lm: Any, numbers: list[int]) -> list[str]:
-    from anachron.edit.sites import find_sites
     from anachron.errors import ConfigError
+    from anachron.lm.sites import find_sites
 
     sites = find_sites(lm.model)
     for number in numbers:

@@ -87,8 +87,8 @@ def planned_of(lm: Any, wanted: Wanted) -> Any:
     from anachron.edit.covariance.collect import cache_folder, collect
     from anachron.edit.methods.mend import MendNetwork
     from anachron.edit.plan import plan
-    from anachron.edit.sites import find_sites
     from anachron.lm.loading import DEMO
+    from anachron.lm.sites import find_sites
 
     corpus = wanted.corpus
     if corpus is None and not wanted.no_covariance and lm.name == DEMO:

@@ -46,8 +46,9 @@ GpusEach = Annotated[
 BatchTokens = Annotated[
     int | None, typer.Option(min=1, help="Most tokens in a batch; by default what suits the device.")
 ]
-Packing = Annotated[
-    bool, typer.Option(help="Compute what texts begin with alike once, where the model takes it; else padded batches.")
+PrefixTree = Annotated[
+    bool,
+    typer.Option("--prefix-tree/--no-prefix-tree", help="Compute prefixes that texts share once; off: padded batches."),
 ]
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
@@ -82,7 +83,7 @@ def score(
     trust_remote_code: Trust = False,
     edit: EditFile = None,
     batch_tokens: BatchTokens = None,
-    packing: Packing = True,
+    prefix_tree: PrefixTree = True,
     all_occurrences: AllOccurrences = False,
     answer_in_user_turn: InUserTurn = False,
     native_softmax: NativeSoftmax = False,
@@ -113,7 +114,7 @@ def score(
         model, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
     ) as lm:  # fmt: skip
-        table = score_pairs(lm, pairs, input, out, style, batch_tokens, packing, native_softmax)
+        table = score_pairs(lm, pairs, input, out, style, batch_tokens, prefix_tree, native_softmax)
         used = lm.dtype
     say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
     if json_:
@@ -143,7 +144,7 @@ def probe(
     trust_remote_code: Trust = False,
     edit: EditFile = None,
     batch_tokens: BatchTokens = None,
-    packing: Packing = True,
+    prefix_tree: PrefixTree = True,
     deterministic: Deterministic = False,
     boundaries: Boundaries = None,
     split: Split = None,
@@ -184,7 +185,7 @@ def probe(
     labels = [label] if len(model) == 1 else distinct_names(model)
     for name, own_label, folder in zip(model, labels, folders, strict=True):
         settings = ProbeSettings(
-            format=format, prefix=prefix, label=own_label, batch_tokens=batch_tokens, packing=packing,
+            format=format, prefix=prefix, label=own_label, batch_tokens=batch_tokens, prefix_tree=prefix_tree,
             all_occurrences=all_occurrences, answer_in_user_turn=answer_in_user_turn, native_softmax=native_softmax,
             deterministic=deterministic, seed=seed,
         )  # fmt: skip

@@ -53,7 +53,7 @@ def train_mend(
     lr_rate: Annotated[float, typer.Option(help="Of the optimiser, for the learned rates of the modules.")] = 1e-4,
     start: Annotated[float, typer.Option(help="Learned rate of every module at the start.")] = 1e-4,
     edit_weight: Annotated[float, typer.Option(help="Weight of the targets' loss.")] = 0.1,
-    kl_weight: Annotated[float, typer.Option(help="Weight of the divergence on unrelated text.")] = 1.0,
+    kl_weight: Annotated[float, typer.Option(help="Weight of the KL divergence on unrelated text.")] = 1.0,
     clip: Annotated[float, typer.Option(help="Longest gradient.")] = 100.0,
     normalise: Annotated[bool, typer.Option(help="By mean and deviation of the tokens seen.")] = True,
     seed: Annotated[int, typer.Option(help="Of the network's start and the order of updates.")] = 0,
@@ -78,10 +78,10 @@ def train_mend(
 
     from anachron.data.cases import load_cases
     from anachron.edit.methods.mend import MendSettings, last_blocks
-    from anachron.edit.sites import find_sites
     from anachron.edit.training.mend import train_mend as train
     from anachron.edit.training.mend_examples import examples_of
     from anachron.errors import DataError
+    from anachron.lm.sites import find_sites
 
     chosen = None if layers is None else tuple(layer_numbers(layers))
     settings = MendSettings(
@@ -121,7 +121,7 @@ def train_mend(
         return
     say(
         f"{len(examples):,} updates, {settings.steps:,} steps: loss {course[0]['edit_loss']:.3f} -> "
-        f"{course[-1]['edit_loss']:.3f}, divergence {course[0]['divergence']:.3g} -> {course[-1]['divergence']:.3g} "
+        f"{course[-1]['edit_loss']:.3f}, KL divergence {course[0]['kl_loss']:.3g} -> {course[-1]['kl_loss']:.3g} "
         f"nats; written to {out}"
     )
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from anachron.edit.sites import as_stored, features, is_plain, weight_of
 from anachron.edit.tensors import checksum
 from anachron.errors import ConfigError, ModelError
 from anachron.io import Json, differences
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import as_stored, features, is_plain, weight_of
 from anachron.lm.temporary import Temporary
 
 MADE_ON = "made_on"  # in an edit's ``about``

@@ -16,9 +16,9 @@ from anachron.edit.passes.keys import no_covariance
 from anachron.edit.passes.value import ValueSettings, contexts_of
 from anachron.edit.presets import preset
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import NO_SITES, Sites, find_sites, weight_of
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import NO_SITES, Sites, find_sites, weight_of
 
 TRAINED_BYTES, TRAINED_COPIES = 1 << 31, 6  # room for what is trained; Adam and gradients take some more of its size
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from anachron.edit.base import Edit
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 INSERTING = ("ReplaceObject", "AddObject", "AddRelation", "AddEntity")
 REMOVING = (*INSERTING, "Archive")

@@ -11,10 +11,10 @@ from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
 from anachron.edit.methods import method_named
 from anachron.edit.presets import changed
-from anachron.edit.sites import NO_SITES, Sites, weight_of
 from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import NO_SITES, Sites, weight_of
 
 Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 

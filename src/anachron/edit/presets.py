@@ -10,10 +10,10 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from anachron.edit.method import Method
-from anachron.edit.sites import Sites, features
 from anachron.errors import ConfigError
 from anachron.lm.loading import DEMO, DEMO_UNTRAINED
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, features
 
 LAYER_FIELDS = ("layer", "layers")
 POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for

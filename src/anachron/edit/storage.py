@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, is_finite, owner_of, require_finite
-from anachron.edit.sites import is_plain
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import is_plain
 
 FORMAT = "anachron edit 1"
 GIVE = "give a file that anachron edit --out or save_edit wrote"

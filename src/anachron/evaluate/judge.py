@@ -9,7 +9,7 @@ from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
-from anachron.edit.passes.together import encode_under, score_together
+from anachron.edit.passes.batched_adapters import encode_under, score_batched
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.metrics import geometric_mean
@@ -101,7 +101,7 @@ def verdicts_apart(lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edi
     pairs = [pairs_of(case, judging) for case, _ in edited_cases]
     edits = [edit for _, edit in edited_cases]
     encoded = [encode_under(lm, edit, _triples(own)) for edit, own in zip(edits, pairs, strict=True)]
-    scores = score_together(lm, edits, encoded, batch_tokens=judging.batch_tokens)
+    scores = score_batched(lm, edits, encoded, batch_tokens=judging.batch_tokens)
     judgements = []
     for (case, edit), asked, texts, found in zip(edited_cases, pairs, encoded, scores, strict=True):
         judged = _verdict(case, judging, _means(asked, texts, found), edit.about["seconds"])

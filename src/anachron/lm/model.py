@@ -17,10 +17,10 @@ from anachron.lm.identity import (
     tokenizer_fingerprint,
     weights_fingerprint,
 )  # fmt: skip
-from anachron.lm.plans import Plan, fitting, make_plan, score_plan, worth_packing
+from anachron.lm.plans import Plan, fitting, make_plan, prefix_tree_saves_tokens, score_plan
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
-from anachron.lm.selfcheck import PacksChecked
+from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.spans import Encoded
 from anachron.lm.weights import is_quantised
 
@@ -44,7 +44,7 @@ class LanguageModel:
     prefix: str = ""
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
-    packs: PacksChecked = field(default_factory=PacksChecked)
+    tree_checks: TreeChecks = field(default_factory=TreeChecks)
 
     @property
     def vocabulary(self) -> int:
@@ -121,19 +121,21 @@ class LanguageModel:
         *,
         style: Format | None = None,
         batch_tokens: int | None = None,
-        packing: bool = True,
+        prefix_tree: bool = True,
         native_softmax: bool = False,
     ) -> np.ndarray:
         """log Pr(answer | prompt) in nats for (prompt, answer) pairs; float64, shape (len(pairs),).
 
         A third element of a pair is the separator; by default one space, or nothing after white space.
         The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32). ``batch_tokens`` and
-        ``packing`` are those of `plan`.
+        ``prefix_tree`` are those of `plan`.
         Source: paper 002, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
         """
         triples = [(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs]
         encoded = self.encode(triples, style)
-        return score_texts(self, encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
+        return score_texts(
+            self, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax
+        )
 
     def score_parts(
         self,
@@ -155,21 +157,21 @@ class LanguageModel:
             yield number, scores[plan.texts], counters
 
     def plan(
-        self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True,
+        self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True,
         owners: Sequence[int] | None = None,
     ) -> Plan:  # fmt: skip
         """What is computed together. ``batch_tokens``: most tokens a batch; by default what suits the device.
 
-        Packs of shared prefixes (`anachron.lm.packing`) where they save tokens, and the model's configuration and a
-        self-check say that it takes them; else padded batches, and a warning where it does not. owners: texts of
+        Prefix-tree attention (`anachron.lm.prefix_tree`) where that saves tokens, and the model's configuration and a
+        self-check say that the model takes it; else padded batches, and a warning where it does not. owners: texts of
         different ones share no prefix.
         """
         model, vocabulary = self.model, self.vocabulary
-        packed = packing and worth_packing(encoded, vocabulary, owners)
-        plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=packed, owners=owners)
-        refusal = self.packs.refuse(model, encoded, plan.batches, owners) if packed else None
+        by_tree = prefix_tree and prefix_tree_saves_tokens(encoded, vocabulary, owners)
+        plan = make_plan(model, encoded, vocabulary, batch_tokens, prefix_tree=by_tree, owners=owners)
+        refusal = self.tree_checks.refuse(model, encoded, plan.batches, owners) if by_tree else None
         if refusal is not None:
-            plan = make_plan(model, encoded, vocabulary, batch_tokens, packed=False)
+            plan = make_plan(model, encoded, vocabulary, batch_tokens, prefix_tree=False)
         if batch_tokens is None:
             plan = fitting(model, encoded, vocabulary, plan, owners)
         return replace(plan, refusal=refusal)

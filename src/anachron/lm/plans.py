@@ -1,4 +1,4 @@
-"""Which texts are computed together, and their scores: in packs where the model takes them, else in padded batches."""
+"""Which texts are computed together, and their scores: by prefix-tree attention where a model takes it, else padded."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from anachron.lm.batches import Limits, fed_length, padded_tokens, plan_batches
-from anachron.lm.packed import score_packs
-from anachron.lm.packing import distinct_prefixes, plan_packs, walk
+from anachron.lm.prefix_tree import distinct_prefixes, plan_tree_batches, walk
 from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded
+from anachron.lm.tree_scoring import score_tree_batches
 from anachron.lm.windows import changing_length
 
-CPU_PACK, GPU_PACK = 512, 4096  # most tokens of a pack: on a CPU more gains nothing; on a GPU not measured yet
-LEAST_PACK = 128
+CPU_TREE_TOKENS, GPU_TREE_TOKENS = 512, 4096  # most of a tree batch: on a CPU more gains nothing; GPU not measured
+LEAST_TREE_TOKENS = 128
 GPU_LOGITS = 1 << 28
 
 
@@ -22,11 +22,12 @@ GPU_LOGITS = 1 << 28
 class Plan:
     """Batches of indices of texts, each of so many tokens at most.
 
-    packed: each is one pack of `anachron.lm.packing`. refusal: why packs are not used, where a self-check said so.
+    prefix_tree: they are tree batches (`anachron.lm.prefix_tree`), else padded ones. refusal: why there is no prefix
+    tree, where a self-check refused it.
     """
 
     batches: list[list[int]]
-    packed: bool
+    prefix_tree: bool
     batch_tokens: int
     refusal: str | None = None
 
@@ -40,17 +41,19 @@ class Plan:
 
 
 def make_plan(
-    model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, packed: bool,
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, batch_tokens: int | None, *, prefix_tree: bool,
     owners: Sequence[int] | None = None,
 ) -> Plan:  # fmt: skip
-    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what `pack_tokens` says.
+    """A plan with batches of at most so many tokens: by default 4,096 padded ones, or what `tree_batch_tokens` says.
 
-    owners: of each text, for packs.
+    owners: of each text; a prefix tree has texts of one owner alone.
     """
     on_gpu = input_device(model).type == "cuda"
-    first = batch_tokens or (pack_tokens(model, GPU_PACK if on_gpu else CPU_PACK) if packed else Limits().tokens)
-    limits = Limits(first, GPU_LOGITS if on_gpu else Limits().logits)
-    return _plan(model, encoded, vocabulary, limits, packed, owners)
+    if not batch_tokens:
+        most = GPU_TREE_TOKENS if on_gpu else CPU_TREE_TOKENS
+        batch_tokens = tree_batch_tokens(model, most) if prefix_tree else Limits().tokens
+    limits = Limits(batch_tokens, GPU_LOGITS if on_gpu else Limits().logits)
+    return _plan(model, encoded, vocabulary, limits, prefix_tree, owners)
 
 
 def fitting(
@@ -61,15 +64,16 @@ def fitting(
     while input_device(model).type == "cuda" and not _fits(model, encoded, plan):
         logits = max(1, logits // 2)
         limits = Limits(max(1, plan.batch_tokens // 2), logits)
-        plan = _plan(model, encoded, vocabulary, limits, plan.packed, owners)
+        plan = _plan(model, encoded, vocabulary, limits, plan.prefix_tree, owners)
     return plan
 
 
 def _plan(
-    model: Any, encoded: Sequence[Encoded], vocabulary: int, limits: Limits, packed: bool, owners: Sequence[int] | None
-) -> Plan:
-    if packed:
-        return Plan(plan_packs(encoded, vocabulary, limits, owners), True, limits.tokens)
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, limits: Limits, prefix_tree: bool,
+    owners: Sequence[int] | None,
+) -> Plan:  # fmt: skip
+    if prefix_tree:
+        return Plan(plan_tree_batches(encoded, vocabulary, limits, owners), True, limits.tokens)
     most = changing_length(model)  # a longer text in a batch would change the others
     sides = [
         [i for i, text in enumerate(encoded) if (most is None or fed_length(text) <= most) is short]
@@ -82,10 +86,10 @@ def _plan(
     return Plan(batches, False, limits.tokens)
 
 
-def pack_tokens(model: Any, most: int) -> int:
-    """How large packs are best: as large as keeps attention below a quarter of the other arithmetic.
+def tree_batch_tokens(model: Any, most: int) -> int:
+    """How large tree batches are best: as large as keeps attention below a quarter of the other arithmetic.
 
-    A node of a pack of n costs two operations a weight, and 4 n a layer and hidden unit, for it is set against all.
+    A node in a batch of n costs two operations a weight, and 4 n a layer and hidden unit for attention to all n.
     """
     config = model.config.get_text_config()
     hidden, layers = getattr(config, "hidden_size", None), getattr(config, "num_hidden_layers", None)
@@ -93,7 +97,7 @@ def pack_tokens(model: Any, most: int) -> int:
         return most
     outer = {id(m.weight): m.weight.numel() for m in (model.get_input_embeddings(), model.get_output_embeddings())}
     weights = sum(p.numel() for p in model.parameters()) - sum(outer.values())
-    return max(LEAST_PACK, min(most, weights // (8 * hidden * layers)))
+    return max(LEAST_TREE_TOKENS, min(most, weights // (8 * hidden * layers)))
 
 
 def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
@@ -104,8 +108,8 @@ def _fits(model: Any, encoded: Sequence[Encoded], plan: Plan) -> bool:
     return not counters.halvings
 
 
-def worth_packing(encoded: Sequence[Encoded], vocabulary: int, owners: Sequence[int] | None = None) -> bool:
-    """Whether packs compute fewer tokens than padded batches."""
+def prefix_tree_saves_tokens(encoded: Sequence[Encoded], vocabulary: int, owners: Sequence[int] | None = None) -> bool:
+    """Whether prefix-tree attention computes fewer tokens than padded batches."""
     return distinct_prefixes(encoded, owners) < padded_tokens(encoded, plan_batches(encoded, vocabulary, Limits()))
 
 
@@ -119,12 +123,12 @@ def score_plan(
     on_batch: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Scores in the order of ``encoded``; see `anachron.lm.scoring.score_all`."""
-    score = score_packs if plan.packed else score_all
+    score = score_tree_batches if plan.prefix_tree else score_all
     return score(model, encoded, plan.batches, native_softmax=native_softmax, counters=counters, on_batch=on_batch)
 
 
 def tokens_computed(encoded: Sequence[Encoded], plan: Plan) -> int:
     """Tokens that a plan sends through the model, padding included."""
-    if plan.packed:
-        return sum(len(pack.ids) for pack in walk(encoded, plan.batches))
+    if plan.prefix_tree:
+        return sum(len(batch.ids) for batch in walk(encoded, plan.batches))
     return padded_tokens(encoded, plan.batches)

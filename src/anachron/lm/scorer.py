@@ -45,7 +45,7 @@ class Scorer(Protocol):
         """Raise `ModelError` where the model cannot read a text that was encoded elsewhere with its tokenizer."""
         ...
 
-    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         """Which texts are computed together; the same for the same texts."""
         ...
 
@@ -69,7 +69,7 @@ def score_texts(
     encoded: Sequence[Encoded],
     *,
     batch_tokens: int | None = None,
-    packing: bool = True,
+    prefix_tree: bool = True,
     native_softmax: bool = False,
     finite: bool = True,
 ) -> np.ndarray:
@@ -80,7 +80,7 @@ def score_texts(
     distinct = list(dict.fromkeys(encoded))
     scores = np.full(len(distinct), np.nan)
     if distinct:
-        plan = scorer.plan(distinct, batch_tokens, packing=packing)
+        plan = scorer.plan(distinct, batch_tokens, prefix_tree=prefix_tree)
         for _, found, _ in scorer.score_parts(distinct, {0: plan}, native_softmax=native_softmax):
             scores[plan.texts] = found
     place = {text: i for i, text in enumerate(distinct)}
@@ -93,8 +93,8 @@ def score_texts(
 def check_log_probs(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | None = None) -> None:
     """Raise `ModelError` for a score that is NaN, infinite or above 0.
 
-    numbers: of the texts, from 0, where they are not all in their order. One that is NaN makes
-    those of the texts in its pack NaN too.
+    numbers: of the texts, from 0, where they are not all in their order. One score that is NaN makes those of the other
+    texts in its tree batch NaN too.
     """
     broken = np.flatnonzero(~np.isfinite(scores))
     if broken.size:

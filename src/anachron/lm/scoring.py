@@ -21,7 +21,7 @@ log = logging.getLogger("anachron")
 
 _SOFTMAX_BYTES, _CPU_SOFTMAX_BYTES = 1 << 26, 1 << 22  # largest float32 copy of logits; a CPU's fits its cache
 
-During = Callable[[Sequence[int]], Temporary[Any]]  # what is in force while the texts of these numbers are computed
+During = Callable[[Sequence[int]], Temporary[Any]]  # the change of the model in force for the texts of these numbers
 
 
 @dataclass
@@ -43,13 +43,14 @@ def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = 
     """
     width = max(len(item.ids) for item in batch) - 1
     device = input_device(model)
-    ids = on_device([_padded(item.ids[:-1], width) for item in batch], device)
+    ids = on_device([_padded(item.ids[:-1], width) for item in batch], device)  # (batch, length)
+    # the position before each target token predicts it: (target tokens,) each
     rows, columns = on_device([(r, t - 1) for r, item in enumerate(batch) for t in item.targets], device).T
     with torch.inference_mode():
-        logits = answer_logits(model, ids, rows, columns)
+        logits = answer_logits(model, ids, rows, columns)  # (target tokens, vocabulary)
         wanted = on_device([item.ids[t] for item in batch for t in item.targets], logits.device)
         each = torch.arange(len(rows), device=logits.device)
-        tokens = log_softmax_at(logits, each, wanted, native_softmax).double().cpu().numpy()
+        tokens = log_softmax_at(logits, each, wanted, native_softmax).double().cpu().numpy()  # (target tokens,)
     starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
     return np.add.reduceat(tokens, starts)
 
@@ -75,15 +76,16 @@ def answer_logits(
 ) -> torch.Tensor:
     """Logits of the chosen (row, column) positions, shape (positions, vocabulary); only these go through the head.
 
-    more: what else the model is given, such as a mask and kept keys and values.
+    ids: (batch, length). rows, columns: (positions,). more: what else the model is given, such as a mask and cached
+    keys and values.
     """
     head = model.get_output_embeddings()
     given = {"input_ids": ids, "use_cache": False} | more
     if head is None:
-        logits = model(**given).logits
+        logits = model(**given).logits  # (batch, length, vocabulary)
         return logits[rows.to(logits.device), columns.to(logits.device)]
     with head_on(head, lambda hidden: hidden[rows.to(hidden.device), columns.to(hidden.device)]):
-        logits = model(**given).logits
+        logits = model(**given).logits  # (1, positions, vocabulary)
     if tuple(logits.shape[:2]) != (1, len(rows)):
         raise ModelError(
             f"{type(model).__name__} reshapes its output after the head (got {tuple(logits.shape)}, expected "
@@ -93,7 +95,7 @@ def answer_logits(
 
 
 def head_on(head: torch.nn.Module, choose: Callable[[torch.Tensor], torch.Tensor]) -> Temporary[None]:
-    """Let the head see only what is chosen of (batch, time, hidden): (positions, hidden), as (1, positions, hidden)."""
+    """Give the head only what is chosen of (batch, length, hidden): (positions, hidden), as (1, positions, hidden)."""
 
     def pick(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         if not arguments:
@@ -104,14 +106,17 @@ def head_on(head: torch.nn.Module, choose: Callable[[torch.Tensor], torch.Tensor
 
 
 def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor, native: bool) -> torch.Tensor:
-    """Log-probabilities of the wanted tokens in the distributions of some rows; no large float32 copy is made."""
+    """Log-probabilities of the wanted tokens, each in the distribution of its row of logits; no large float32 copy.
+
+    logits: (positions, vocabulary). rows, wanted and the result: (tokens,).
+    """
     if native:
         return torch.log_softmax(logits, -1)[rows, wanted].float()
     return logits[rows, wanted].float() - log_norms(logits)[rows].float()
 
 
 def log_norms(logits: torch.Tensor) -> torch.Tensor:
-    """Log of the sum of the exponentials of each row, in float32 or finer; no large copy of the logits is made."""
+    """Log of the sum of the exponentials of each row, (rows,), in float32 or finer; no large copy of logits is made."""
     wide = torch.promote_types(logits.dtype, torch.float32)
     return torch.cat([torch.logsumexp(piece.to(wide), -1) for piece in logits.split(softmax_rows(logits))])
 
@@ -134,8 +139,8 @@ def score_all(
 ) -> np.ndarray:
     """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
 
-    ``on_batch`` is told how many texts each finished batch held; ``during`` says what is in force while some texts are
-    computed. Raises `BackendError` when a single text does not fit into memory.
+    ``on_batch`` is told how many texts each finished batch held; ``during`` gives the change of the model in force for
+    some texts. Raises `BackendError` when a single text does not fit into memory.
     """
     counters = counters or Counters()
     scores = np.full(len(encoded), np.nan)

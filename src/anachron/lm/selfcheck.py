@@ -1,8 +1,8 @@
-"""Whether a model gives the same scores for packs (`anachron.lm.packing`) as for padded batches.
+"""Whether a model gives the same scores by prefix-tree attention (`anachron.lm.prefix_tree`) as in padded batches.
 
 Its configuration may say that it does not (`anachron.lm.windows`); else it is tried on the largest of what is to be
-computed. Some models cannot be given a mask and positions, some ignore them, and some go by places in the sequence,
-which are far from depths in a text only in large packs.
+computed. Some models cannot be given a mask and positions, some ignore them, and some use a token's index in the
+sequence, which is far from its depth in a text only in large tree batches.
 """
 
 import logging
@@ -16,24 +16,24 @@ import torch
 from anachron.errors import AnachronError
 from anachron.lm.batches import Limits, fed_length, plan_batches
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
-from anachron.lm.packed import score_packs
-from anachron.lm.packing import Extent, extents
+from anachron.lm.prefix_tree import Extent, extents
 from anachron.lm.scoring import score_all
 from anachron.lm.spans import Encoded
-from anachron.lm.windows import unpackable
+from anachron.lm.tree_scoring import score_tree_batches
+from anachron.lm.windows import why_no_prefix_tree
 
 log = logging.getLogger("anachron")
 
 COMPARED, ALONE = 10, 3  # texts scored in a padded batch too, and one at a time
 TOLERANCE = 1e-4  # nats
-MEASURES = ("nodes", "reach", "shift", "kept", "longest")  # of `anachron.lm.packing.Extent`
+MEASURES = ("nodes", "reach", "shift", "kept", "longest")  # of `anachron.lm.prefix_tree.Extent`
 # what models raise where they are given arguments that they do not know
 REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, AttributeError, AssertionError, AnachronError)
 
 
 @dataclass
-class PacksChecked:
-    """What is known of one model: the most that packs were tried with, why they are not used, and what was told.
+class TreeChecks:
+    """What is known of one model: the largest tree batches that were tried, why they are not used, and what was told.
 
     most: by the names in ``MEASURES``.
     """
@@ -46,18 +46,18 @@ class PacksChecked:
         self,
         model: Any,
         encoded: Sequence[Encoded],
-        packs: Sequence[Sequence[int]],
+        batches: Sequence[Sequence[int]],
         owners: Sequence[int] | None = None,
     ) -> str | None:
-        """Why these packs are not to be computed, told once as a warning; None where they give the right scores.
+        """Why these batches are not to be computed, told once as a warning; None where they give the right scores.
 
         They are tried again where one is larger in any measure than all that were tried.
         """
-        sizes = extents(encoded, packs, owners)
+        sizes = extents(encoded, batches, owners)
         most = {measure: max(getattr(size, measure) for size in sizes) for measure in MEASURES}
-        reason = self.refusal or unpackable(model, most["longest"], most["reach"])
+        reason = self.refusal or why_no_prefix_tree(model, most["longest"], most["reach"])
         if reason is None and any(value > self.most.get(measure, -1) for measure, value in most.items()):
-            reason = self.refusal = refusal(model, encoded, packs, sizes, owners)
+            reason = self.refusal = refusal(model, encoded, batches, sizes, owners)
             self.most = {measure: max(value, self.most.get(measure, 0)) for measure, value in most.items()}
         if reason is not None and reason not in self.told:
             self.told.add(reason)
@@ -66,31 +66,31 @@ class PacksChecked:
 
 
 def refusal(
-    model: Any, encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], sizes: Sequence[Extent],
+    model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], sizes: Sequence[Extent],
     owners: Sequence[int] | None = None,
 ) -> str | None:  # fmt: skip
-    """Why these packs are not to be computed; ``None`` where a trial of them gives the right scores.
+    """Why these batches are not to be computed; ``None`` where a trial of them gives the right scores.
 
-    Scores the packs that are the most in one of the measures (mostly one pack is in all), and compares some of their
-    texts with padded batches: those that a model that goes by places in the sequence gets wrong first, and some
-    between. Differences of up to 1e-4 nats are allowed, and what the dtype and the company in a batch make anyway.
+    Scores the batches that are largest in one of the measures (mostly one is in all), and compares some of their texts
+    with padded batches: those that a model that uses indices in the sequence gets wrong first, and some between.
+    Differences of up to 1e-4 nats are allowed, and what the dtype and the company in a batch make anyway.
     """
     if model.get_output_embeddings() is None:
         return f"{type(model).__name__} has no output head that can be given a part of the rows"
-    most = {measure: max(range(len(packs)), key=lambda k: getattr(sizes[k], measure)) for measure in MEASURES}
+    most = {measure: max(range(len(batches)), key=lambda k: getattr(sizes[k], measure)) for measure in MEASURES}
     longest = max(range(len(encoded)), key=lambda i: fed_length(encoded[i]))
     whole = sorted({most[measure] for measure in ("nodes", "reach", "shift")})
-    kept = packs[most["kept"]][:2]
-    tried: list[Sequence[int]] = [packs[max(0, most["kept"] - 1)][-1:], kept, [longest]]
+    kept = batches[most["kept"]][:2]
+    tried: list[Sequence[int]] = [batches[max(0, most["kept"] - 1)][-1:], kept, [longest]]
     for k in whole:  # behind the text before it, whose nodes it keeps
-        tried += [packs[k - 1][-1:], packs[k]] if k and k - 1 not in whole else [packs[k]]
+        tried += [batches[k - 1][-1:], batches[k]] if k and k - 1 not in whole else [batches[k]]
     try:
-        packed = score_packs(model, encoded, tried, owners=owners)
+        by_tree = score_tree_batches(model, encoded, tried, owners=owners)
     except REFUSALS as error:
         first = next(iter(str(error).splitlines()), "")
         return f"{type(model).__name__} cannot be given a mask and positions ({type(error).__name__}: {first})"
-    ends = [sizes[most["reach"]].farthest, sizes[most["shift"]].most_shifted, longest, packs[most["nodes"]][-1], *kept]
-    largest = packs[most["nodes"]]
+    largest = batches[most["nodes"]]
+    ends = [sizes[most["reach"]].farthest, sizes[most["shift"]].most_shifted, longest, largest[-1], *kept]
     between = largest[:: max(1, len(largest) // COMPARED)]
     compared = list(dict.fromkeys([*ends, *between]))[:COMPARED]
     texts = [encoded[i] for i in compared]
@@ -99,7 +99,7 @@ def refusal(
     noise = float(np.abs(alone - padded[:ALONE]).max())
     eps = torch.finfo(model.dtype).eps
     most_noise = FINE_BOUND if eps <= torch.finfo(torch.float32).eps else COARSE_BOUND
-    gap = float(np.abs(packed[compared] - padded).max())
+    gap = float(np.abs(by_tree[compared] - padded).max())
     if gap <= TOLERANCE + min(8 * noise, most_noise) + 8 * eps:
         return None
-    return f"the scores of {type(model).__name__} in packs differ by {gap:.2g} nats from those in padded batches"
+    return f"scores of {type(model).__name__} by prefix-tree attention differ by {gap:.2g} nats from padded batches"

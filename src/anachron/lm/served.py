@@ -106,10 +106,10 @@ class ServedModel:
     def check(self, encoded: Sequence[Encoded]) -> None:
         """What a server can read it says itself."""
 
-    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         """What one request holds. Sharing prefixes is the server's business."""
         tokens = batch_tokens or REQUEST_TOKENS
-        return Plan(plan_batches(encoded, 1, Limits(tokens=tokens)), packed=False, batch_tokens=tokens)
+        return Plan(plan_batches(encoded, 1, Limits(tokens=tokens)), prefix_tree=False, batch_tokens=tokens)
 
     def score_parts(
         self,

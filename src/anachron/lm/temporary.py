@@ -1,8 +1,4 @@
-"""Changes of a model that last as long as a block does, and are taken back whatever ends the block.
-
-A context manager written as a generator cannot promise that: Python raises `KeyboardInterrupt` between any two
-instructions, so also after the end of the block and before the first instruction that takes the change back.
-"""
+"""Changes of a model that last as long as a block does, and are taken back whatever ends the block."""
 
 import signal
 import threading
@@ -16,59 +12,62 @@ T = TypeVar("T")
 class Temporary(Generic[T]):
     """``with Temporary(change, value) as value:`` - ``change`` makes the change and returns what takes it back.
 
-    An interrupt (Ctrl-C) that comes while either of them runs is raised when it is done. For that, Python's handler of
-    interrupts is replaced for as long as the block lasts, by one that calls it at all other times. Only the main thread
-    gets interrupts; in others nothing is replaced. Blocks can be nested.
+    An interrupt (Ctrl-C) that comes while either of them runs is raised when it is done; any other is raised at once.
+    Blocks can be nested. Only the main thread gets interrupts; in other threads no handler is replaced.
+
+    Neither try/finally nor a signal mask is as safe: Python raises `KeyboardInterrupt` between any two instructions, so
+    also on entry to whatever takes the change back, before its first line can hold signals off. So the handler of
+    interrupts is replaced while the block lasts, by one that looks whether ``__exit__`` has been entered.
     """
 
     def __init__(self, change: Callable[[], Callable[[], None]], value: T = None) -> None:  # type: ignore[assignment]
         self._change, self._value = change, value
         self._undo: Callable[[], None] | None = None
-        self._handler: Any = None
-        self._waiting = False
+        self._handler: Any = None  # that of interrupts outside of the block
+        self._critical = self._waiting = False  # the change is being made or taken back; an interrupt came meanwhile
 
     def __enter__(self) -> T:
         try:
+            self._critical = True
             if threading.current_thread() is threading.main_thread():
                 self._handler = signal.getsignal(signal.SIGINT)
                 if callable(self._handler):
                     signal.signal(signal.SIGINT, self._on_interrupt)
-            self._make()
-            if self._waiting:
-                self._waiting = False
-                self._handler(signal.SIGINT, None)
+            self._undo = self._change()
+            self._critical = False
+            self._raise_waiting()
             return self._value
         except BaseException:
             self.__exit__()
             raise
 
-    def _make(self) -> None:
-        self._undo = self._change()
-
     def __exit__(self, *_: object) -> None:
+        self._critical = True
         try:
             if self._undo is not None:
                 self._undo()
         finally:
             if callable(self._handler) and signal.getsignal(signal.SIGINT) == self._on_interrupt:
                 signal.signal(signal.SIGINT, self._handler)
-            if self._waiting:
-                self._waiting = False
-                self._handler(signal.SIGINT, None)
+            self._raise_waiting()
+
+    def _raise_waiting(self) -> None:
+        if self._waiting:
+            self._waiting = False
+            self._handler(signal.SIGINT, None)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._is_busy(frame):
+        if self._critical or self._is_exiting(frame):
             self._waiting = True
         else:
             self._handler(number, frame)
 
-    def _is_busy(self, frame: FrameType | None) -> bool:
-        """Whether the frame, or one that called it, makes or takes back this very change."""
-        while frame is not None:
-            if frame.f_code in _BUSY and frame.f_locals.get("self") is self:
-                return True
+    def _is_exiting(self, frame: FrameType | None) -> bool:
+        """Whether the interrupted frame, or one that called it, is ``__exit__`` of this very change."""
+        exit_code = Temporary.__exit__.__code__
+        while frame is not None and not (frame.f_code is exit_code and frame.f_locals.get("self") is self):
             frame = frame.f_back
-        return False
+        return frame is not None
 
 
 def together(parts: Iterable[Temporary[Any]]) -> Temporary[None]:
@@ -93,8 +92,5 @@ def together(parts: Iterable[Temporary[Any]]) -> Temporary[None]:
 
 
 def unchanged(_: object = None) -> Temporary[None]:
-    """No change at all, where a function of what is computed next says what is to be changed for it."""
+    """No change at all, where a function has to say what is changed for the texts that are computed next."""
     return together(())
-
-
-_BUSY = (Temporary._make.__code__, Temporary.__exit__.__code__)

@@ -1,7 +1,7 @@
-"""What a model's configuration says of texts that cannot be computed beside others, whatever a trial of them shows.
+"""Which models' configurations rule out prefix-tree attention, or some padded batches, whatever a trial shows.
 
-In a pack (`anachron.lm.packing`) places in the sequence are not depths in a text, and the mask that says who sees whom
-replaces the model's own, windows included.
+In a tree batch (`anachron.lm.prefix_tree`) a token's index in the sequence is not its depth in a text, and the ancestor
+mask replaces the model's own, windows included.
 """
 
 from typing import Any
@@ -9,20 +9,20 @@ from typing import Any
 # how many tokens see one another, by the names of transformers' configurations
 WINDOWS = ("sliding_window", "sliding_window_size", "attention_chunk_size")
 MASKED = {"full_attention", "sliding_attention", "chunked_attention"}  # layers in which a mask and positions say it all
-LOCAL = {"local", "lsh"}  # layers whose windows are counted in places of the sequence
+LOCAL = {"local", "lsh"}  # layers whose windows are counted by index in the sequence
 
 
-def unpackable(model: Any, longest: int, reach: int) -> str | None:
-    """Why texts of up to so many tokens are not to be given to a model as packs; None where nothing speaks against it.
+def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
+    """Why texts of up to so many tokens cannot be computed by prefix-tree attention; None where nothing is against it.
 
-    reach: most places in the sequence from a text's first token to its last one. A window is no reason while all of a
-    text fits into it: what it would hide is then hidden by the pack's mask.
+    reach: the most indices in the sequence from a text's first token to its last. A window is no reason while a whole
+    text fits into it: what it would hide is then hidden by the ancestor mask.
     """
     config, kind = model.config.get_text_config(), type(model).__name__
     layers = set(getattr(config, "attention_layers", None) or getattr(config, "attn_layers", None) or ())
     places = getattr(config, "window_size", None) or 0  # GPT-Neo's
     if layers & LOCAL and reach > places:
-        return f"{kind} has local attention over {places} places of the sequence, which the mask of a pack cannot move"
+        return f"{kind} has local attention over {places} places of the sequence, which an ancestor mask cannot move"
     if _has_alibi(config):
         return f"{kind} takes distances from places in the sequence (ALiBi), not from positions"
     others = set(getattr(config, "layer_types", None) or ()) - MASKED
@@ -31,9 +31,7 @@ def unpackable(model: Any, longest: int, reach: int) -> str | None:
     for name in WINDOWS:
         window = getattr(config, name, None)
         if isinstance(window, int) and 0 < window < longest:
-            return (
-                f"{kind} sees {window} tokens back ({name}), some texts are longer, and a pack's mask replaces its own"
-            )
+            return f"{kind} sees {window} tokens back ({name}), some texts are longer, and the mask would replace that"
     change = changing_length(model)
     if change is not None and longest > change:
         return f"{kind} has other positions in texts of more than {change} tokens (longrope)"
@@ -57,10 +55,10 @@ def changing_length(model: Any) -> int | None:
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = [
         rope,
-        *(own for own in rope.values() if isinstance(own, dict)),
+        *(kind for kind in rope.values() if isinstance(kind, dict)),
     ]  # some have settings for each kind of layer
     lengths = [
-        own.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
-        for own in kinds if own.get("rope_type") == "longrope"
+        kind.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
+        for kind in kinds if kind.get("rope_type") == "longrope"
     ]  # fmt: skip
     return min((length for length in lengths if length), default=None)

@@ -38,7 +38,7 @@ def batches_of(texts: int) -> Plan:
         size = SIZES[len(batches) % len(SIZES)]
         batches.append(list(range(start, min(start + size, texts))))
         start += size
-    return Plan(batches, packed=False, batch_tokens=0)
+    return Plan(batches, prefix_tree=False, batch_tokens=0)
 
 
 def bounds(lm: Scorer, tokens: np.ndarray) -> np.ndarray:

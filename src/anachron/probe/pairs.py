@@ -51,12 +51,12 @@ def score_pairs(
     out: Path,
     style: Format,
     batch_tokens: int | None,
-    packing: bool,
+    prefix_tree: bool,
     native_softmax: bool,
 ) -> pl.DataFrame:
     """Score pairs and write them with a manifest; one row a pair, in input order."""
     encoded = lm.encode(pairs, style)
-    logp = score_texts(lm, encoded, batch_tokens=batch_tokens, packing=packing, native_softmax=native_softmax)
+    logp = score_texts(lm, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax)
     table = pl.DataFrame(
         {"row": range(len(pairs)), "logp": logp, "n_tokens": [len(item.targets) for item in encoded]},
         schema={"row": pl.Int64, "logp": pl.Float64, "n_tokens": pl.Int32},

@@ -34,8 +34,8 @@ class _Replica:
             "embeddings": self.lm.embeddings, "context_length": self.lm.context_length,
         }  # fmt: skip
 
-    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None, packing: bool) -> Plan:
-        return self.lm.plan(encoded, batch_tokens, packing=packing)
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None, prefix_tree: bool) -> Plan:
+        return self.lm.plan(encoded, batch_tokens, prefix_tree=prefix_tree)
 
     def score(self, encoded: Sequence[Encoded], plan: Plan, native_softmax: bool) -> tuple[np.ndarray, Counters]:
         with deterministic(self.repeatable):
@@ -100,8 +100,8 @@ class Replicas:
     def check(self, encoded: Sequence[Encoded]) -> None:
         check_encoded(encoded, self.name, self.facts["embeddings"], self.facts["context_length"])
 
-    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, packing: bool = True) -> Plan:
-        return self.crew.call("plan", encoded, batch_tokens, packing)
+    def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
+        return self.crew.call("plan", encoded, batch_tokens, prefix_tree)
 
     def score_parts(
         self,

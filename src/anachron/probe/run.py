@@ -17,8 +17,8 @@ from anachron.io import Json, locked, table_bytes, versions
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
-from anachron.lm.packing import distinct_prefixes
 from anachron.lm.plans import Plan, tokens_computed
+from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
 from anachron.probe.audit import audited, tell
@@ -41,7 +41,7 @@ class ProbeSettings:
         but for a byte order mark.
     label: what the model is called in tables; by default the last part of its name.
     batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
-    packing: compute what texts share once, where the model takes it; off for padded batches everywhere.
+    prefix_tree: compute prefixes that texts share once, where the model takes it; off for padded batches everywhere.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
         `anachron.lm.scoring`; off except to compare with the published code.
     deterministic: see `anachron.lm.numerics`.
@@ -52,7 +52,7 @@ class ProbeSettings:
     prefix: str = "none"
     label: str | None = None
     batch_tokens: int | None = None
-    packing: bool = True
+    prefix_tree: bool = True
     all_occurrences: bool = False
     answer_in_user_turn: bool = False
     native_softmax: bool = False
@@ -158,7 +158,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
         "dataset_fingerprint": data.fingerprint(),
         "boundaries": data.boundaries,
         "batch_tokens": settings.batch_tokens,
-        "packing": settings.packing,
+        "prefix_tree": settings.prefix_tree,
         "deterministic": settings.deterministic,
         "seed": settings.seed,
     }
@@ -221,7 +221,7 @@ class _Run:
         parts: list[Plan] = []
         for (part, _), group in stored.group_by(["part", "batch"], maintain_order=True):
             if len(parts) <= part:
-                parts.append(Plan([], self.record["plan"]["packed"], self.record["plan"]["batch_tokens"]))
+                parts.append(Plan([], self.record["plan"]["prefix_tree"], self.record["plan"]["batch_tokens"]))
             parts[-1].batches.append(group["text"].to_list())
         self.record |= {
             "statements": self.data.table.height,
@@ -234,8 +234,8 @@ class _Run:
 
     def _make_plan(self) -> None:
         """Plan the batches. Parts that were made by another plan than this are made again."""
-        made = self.lm.plan(self.texts, self.settings.batch_tokens, packing=self.settings.packing)
-        about = {"packed": made.packed, "refusal": made.refusal, "batch_tokens": made.batch_tokens}
+        made = self.lm.plan(self.texts, self.settings.batch_tokens, prefix_tree=self.settings.prefix_tree)
+        about = {"prefix_tree": made.prefix_tree, "refusal": made.refusal, "batch_tokens": made.batch_tokens}
         table = plan_table(made.batches, PART_TEXTS)
         content = table_bytes(table, ".parquet")
         files = self.record["files"]

@@ -93,6 +93,7 @@ class SecondMoment:
         """
         if keys.ndim != 2 or len(keys) != self.size:
             raise DataError(f"{self.module}: keys of shape {tuple(keys.shape)}; give ({self.size}, number of keys)")
+        # C = L L', so C^-1 K = L'^-1 (L^-1 K); all (size, m)
         lower = self._lower  # two solves by hand: cholesky_solve copies it in each call, which takes far longer
         half = torch.linalg.solve_triangular(lower, keys.detach().to("cpu", _EXACT), upper=False)
         return torch.linalg.solve_triangular(lower.mT, half, upper=True).to(keys.device)

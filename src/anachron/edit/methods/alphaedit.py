@@ -1,7 +1,7 @@
-"""AlphaEdit: changes only where the corpus has next to nothing (Fang and others, ICLR 2025).
+"""AlphaEdit: changes only in the null space of C, up to a threshold (Fang and others, ICLR 2025).
 
-P projects on the eigenvectors of C whose eigenvalue is small. What a layer does to keys without a part in there
-(P k = 0) stays exactly as it was; other keys are protected as far as their part in there is small.
+P projects on the eigenvectors of C whose eigenvalue is small. A layer's output for keys that P takes to zero (P k = 0)
+stays exactly as it was; other keys are protected as far as P k is small.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
 from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.passes.spread import Insert, spread
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True)
 class AlphaEditSettings(MemitSettings):
-    """threshold: largest eigenvalue of C that counts as empty. ridge: weight of |dW|^2."""
+    """threshold: largest eigenvalue of C that counts as 0. ridge: weight of |dW|^2."""
 
     threshold: float = 2e-2
     ridge: float = 10.0
@@ -37,46 +37,45 @@ def alphaedit(
     Kp: keys of the edits made before. Raises `ConfigError` without a covariance, `DataError` where no
     eigenvalue is below the threshold.
     """
-
     modules = [sites.mlp_out(layer) for layer in settings.layers]
-    empty = {module: _empty(module, resources.covariance, settings.threshold) for module in modules}
+    null_space = {module: _null_space(module, resources.covariance, settings.threshold) for module in modules}
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
         before = None if resources.earlier is None else resources.earlier.keys.get(module)
-        inside = empty[module].to(keys)
-        return lambda own, residual: null_space_change(keys[:, own], residual, inside, settings.ridge, before)
+        basis = null_space[module].to(keys)
+        return lambda chosen, residual: null_space_change(keys[:, chosen], residual, basis, settings.ridge, before)
 
     return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=True)
 
 
-def _empty(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:
-    """Eigenvectors of C whose eigenvalue is below the threshold, in columns."""
+def _null_space(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:
+    """Eigenvectors of C whose eigenvalue is below the threshold, in columns, (inputs, m)."""
     if covariance is None or module not in covariance:
         raise ConfigError(f"AlphaEdit needs the covariance of {module}; collect it with anachron covariance")
     values, vectors = covariance[module].eigen()
-    found = vectors[:, values < threshold]
-    if not found.shape[1]:
+    basis = vectors[:, values < threshold]
+    if not basis.shape[1]:
         raise DataError(
             f"{module}: no eigenvalue of the covariance is below {threshold} (the least is {float(values[0]):.3g}); "
             "raise the threshold"
         )
-    return found
+    return basis
 
 
 def null_space_change(
-    keys: torch.Tensor, residual: torch.Tensor, empty: torch.Tensor, ridge: float, earlier: torch.Tensor | None = None
+    keys: torch.Tensor, residual: torch.Tensor, basis: torch.Tensor, ridge: float, earlier: torch.Tensor | None = None
 ) -> LowRank:
-    """The change of a weight, of rank n: keys (inputs, n), residual (outputs, n), empty (inputs, m) orthonormal.
+    """The change of a weight, of rank n: keys (inputs, n), residual (outputs, n), basis E (inputs, m) orthonormal.
 
     earlier: keys (n', inputs) of the edits made before. With M all keys and P = E E': (P M M' + r I)^-1 P M =
     P M (M' P M + r I)^-1, a solve of the number of keys.
     """
     count = keys.shape[1]
-    everything = keys if earlier is None else torch.cat([keys, earlier.to(keys).T], 1)
-    inside = empty.T @ everything  # (m, all keys)
-    small = inside.T @ inside + ridge * torch.eye(everything.shape[1], dtype=keys.dtype, device=keys.device)
-    chosen = torch.eye(everything.shape[1], dtype=keys.dtype, device=keys.device)[:, :count]
-    right = empty @ (inside @ torch.linalg.solve(small, chosen))  # (inputs, n)
+    all_keys = keys if earlier is None else torch.cat([keys, earlier.to(keys).T], 1)  # M: (inputs, n + n')
+    projected = basis.T @ all_keys  # E' M: (m, n + n')
+    identity = torch.eye(all_keys.shape[1], dtype=keys.dtype, device=keys.device)  # (n + n', n + n')
+    small = projected.T @ projected + ridge * identity  # M' P M + r I
+    right = basis @ (projected @ torch.linalg.solve(small, identity[:, :count]))  # (inputs, n)
     return LowRank(residual, right.T)
 
 

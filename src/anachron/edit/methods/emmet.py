@@ -8,8 +8,8 @@ from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
 from anachron.edit.passes.spread import by_ridge, spread
 from anachron.edit.passes.value import ValueSettings
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True)

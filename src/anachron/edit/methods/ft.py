@@ -14,9 +14,9 @@ from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.passes.forward import at_least_float32, fit
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import Sites, weight_of
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, weight_of
 from anachron.lm.temporary import Temporary
 
 
@@ -49,9 +49,10 @@ def ft(
     module = sites.mlp_out(settings.layer)
     weight = weight_of(lm.model, module)
     owner = lm.model.get_submodule(module)
+    # (outputs, inputs) and (outputs,)
     start = [at_least_float32(t.detach()) for t in (weight, owner.bias) if t is not None]
     copies = len(requests) if apart else 1
-    trained = [t.repeat(copies, *[1] * t.ndim).requires_grad_(True) for t in start]
+    trained = [t.repeat(copies, *[1] * t.ndim).requires_grad_(True) for t in start]  # (copies, outputs, ...)
     marked = mark(lm.tokenizer, requests)
 
     def into_the_box() -> None:
@@ -60,14 +61,14 @@ def ft(
                 for tensor, old in zip(trained, start, strict=True):
                     tensor.copy_(torch.clamp(tensor, old - settings.eps, old + settings.eps))
 
-    def own(texts: Sequence[int]) -> Temporary[None]:
+    def weights(texts: Sequence[int]) -> Temporary[None]:
         """Each text's own weight, or the one that all share."""
         return _weights_of(owner, [t[list(texts)] for t in trained] if apart else trained)
 
     with frozen(lm.model):
         fit(
             lm.model, marked, trained, settings, "FT",
-            last_position=settings.last_position_loss, after_step=into_the_box, apart=apart, during=own,
+            last_position=settings.last_position_loss, after_step=into_the_box, apart=apart, during=weights,
         )  # fmt: skip
     changes = [[(one - old).detach() for one in new] for new, old in zip(trained, start, strict=True)]
     return [Edit({module: Dense(*own_change)}, model=fingerprint(lm)) for own_change in zip(*changes, strict=True)]
@@ -81,9 +82,9 @@ def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temp
 
     def compute(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
         weight, *bias = (t.to(given[0].dtype) for t in trained)
-        rows = given[0].reshape(len(weight), -1, given[0].shape[-1])
-        found = rows @ weight.mT
-        return (found + bias[0][:, None] if bias else found).reshape(output.shape)
+        rows = given[0].reshape(len(weight), -1, given[0].shape[-1])  # (copies, tokens, inputs)
+        new_output = rows @ weight.mT  # (copies, tokens, outputs)
+        return (new_output + bias[0][:, None] if bias else new_output).reshape(output.shape)
 
     return Temporary(lambda: owner.register_forward_hook(compute).remove)
 

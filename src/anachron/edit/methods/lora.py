@@ -12,12 +12,12 @@ import torch
 
 from anachron.edit.base import Edit, LowRank, fingerprint, owner_of
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
+from anachron.edit.passes.batched_adapters import ModuleAdapters, adding_output, device_of
 from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.passes.overlay import Changes, added, device_of
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import Sites, features
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, features
 from anachron.lm.temporary import Temporary, together
 
 
@@ -53,20 +53,21 @@ def lora(
     adapters = {}
     for name, module in modules.items():
         start = (half.to(device_of(lm, module), wide) for half in _start(features(module, name), settings.rank, chance))
+        # left (copies, outputs, rank) and right (copies, rank, inputs)
         adapters[name] = [half.repeat(copies, 1, 1).requires_grad_(True) for half in start]
     share = settings.alpha / settings.rank
 
-    def own(texts: Sequence[int]) -> Temporary[None]:
+    def adapters_of(texts: Sequence[int]) -> Temporary[None]:
         """Each text's own adapters, or those that all share."""
         owners = torch.tensor(list(texts) if apart else [0] * len(texts))
         return together(
-            added(modules[name], Changes(left * share, right, {}).change, owners)
+            adding_output(modules[name], ModuleAdapters(left * share, right, {}).output, owners)
             for name, (left, right) in adapters.items()
         )
 
     trained = [half for halves in adapters.values() for half in halves]
     with frozen(lm.model):
-        fit(lm.model, mark(lm.tokenizer, requests), trained, settings, "LoRA", apart=apart, during=own)
+        fit(lm.model, mark(lm.tokenizer, requests), trained, settings, "LoRA", apart=apart, during=adapters_of)
     learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
     return [
         Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},

@@ -8,8 +8,8 @@ from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
 from anachron.edit.passes.spread import by_ridge, spread
 from anachron.edit.passes.value import ValueSettings
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,10 @@ def memit(
     lm: LanguageModel, requests: Sequence[EditRequest], settings: MemitSettings, sites: Sites,
     resources: Resources = NOTHING, *, apart: bool = False,
 ) -> list[Edit]:  # fmt: skip
-    """dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`."""
+    """Equation 14: dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`.
+
+    K: keys, R: residuals, of the requests in columns.
+    """
     solve = by_ridge(resources.covariance, settings.weight)
     return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=False)
 

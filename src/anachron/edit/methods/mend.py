@@ -1,7 +1,8 @@
 """MEND: a network that turns the gradient of fine-tuning into an edit (Mitchell and others, ICLR 2022).
 
-The gradient of a linear layer's weight is a sum over tokens of (gradient at its output) x (its input)'. The network
-sees each token's two vectors and gives two others; their products are the change of the weight, times a learned rate.
+The gradient of a linear layer's weight is a sum over tokens of delta x', with x the layer's input at a token and delta
+the gradient at its output. The network maps each token's (x, delta) to two other vectors; their products, times a
+learned rate, are the change of the weight.
 It has to be trained once a model: `anachron.edit.training.mend`.
 """
 
@@ -18,13 +19,13 @@ from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
 from anachron.edit.method import NOTHING, Method, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites, weight_of
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.identity import DESCRIBED
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites, weight_of
 from anachron.lm.spans import Encoded
 
 FORMAT = "anachron mend network 1"
@@ -39,7 +40,7 @@ class MendSettings:
     layers: blocks whose MLP projections (all of them, into and out of the MLP) are edited, rising; see `last_blocks`.
     rank: of the network's two layers, at most their width. start: learned rate of every module at the start.
     normalise: by mean and standard deviation, component by component, of the tokens seen in training.
-    edit_weight, kl_weight: of the target's loss and of the divergence on unrelated text, both in nats. rate: of Adam;
+    edit_weight, kl_weight: of the target's loss and the KL divergence on unrelated text, both in nats. rate: of Adam;
     lr_rate: of Adam, for the learned rates. clip: longest gradient of all parameters together. steps: of Adam. batch:
     examples a step, each an edit of its own. seed: of the network's start and the order of examples.
     """
@@ -93,7 +94,10 @@ def edited_modules(lm: LanguageModel, settings: MendSettings, sites: Sites) -> d
 
 
 class _Residual(torch.nn.Module):
-    """z + relu(s * (U V z + b) + m), with s and m of each module and the rest shared. U is zero at the start."""
+    """z + relu(s * (U V z + b) + m), with scale s and shift m of each module and the rest shared; U starts at zero.
+
+    Shapes: U (width, rank), V (rank, width), b (width,), s and m (modules, width), z (tokens, width).
+    """
 
     def __init__(self, width: int, rank: int, modules: int, random: torch.Generator, dtype: torch.dtype) -> None:
         super().__init__()
@@ -109,7 +113,10 @@ class _Residual(torch.nn.Module):
 
 
 class _Transform(torch.nn.Module):
-    """The network for all modules of one shape: (x, d) side by side -> (x', d'), token by token."""
+    """The network for all modules of one shape: z = (x, delta) side by side -> (x', delta'), token by token.
+
+    Shapes: z (tokens, width), with width = inputs + outputs; mean and squares (width,).
+    """
 
     seen: torch.Tensor
     mean: torch.Tensor
@@ -127,7 +134,7 @@ class _Transform(torch.nn.Module):
         if not len(z):
             return
         wide = z.detach().double()
-        mean, before = wide.mean(0), int(self.seen)
+        mean, before = wide.mean(0), int(self.seen)  # (width,)
         gap, total = mean - self.mean, before + len(wide)
         self.squares += (wide - mean).square().sum(0) + gap.square() * (before * len(wide) / total)
         self.mean += gap * (len(wide) / total)
@@ -141,7 +148,7 @@ class _Transform(torch.nn.Module):
         """
         if int(self.seen) < 2:
             return z
-        deviation = (self.squares / (int(self.seen) - 1)).sqrt()
+        deviation = (self.squares / (int(self.seen) - 1)).sqrt()  # (width,)
         scale = torch.where(deviation > 0, 1 / (deviation + EPSILON), 0)
         return (z - self.mean.to(z)) * scale.to(z)
 
@@ -176,23 +183,23 @@ class MendNetwork(torch.nn.Module):
         self._place = {name: place for names in alike.values() for place, name in enumerate(names)}
         self._number = {name: number for number, name in enumerate(self.shapes)}
 
-    def _beside(self, x: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
-        return torch.cat([x.to(self.rates), d.to(self.rates)], 1)
+    def _beside(self, x: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x.to(self.rates), delta.to(self.rates)], 1)
 
-    def observe(self, module: str, x: torch.Tensor, d: torch.Tensor) -> None:
-        """Take tokens into the running statistics of the module's shape: x (tokens, inputs), d (tokens, outputs)."""
-        self._of(module).observe(self._beside(x, d))
+    def observe(self, module: str, x: torch.Tensor, delta: torch.Tensor) -> None:
+        """Add tokens to the running statistics of the module's shape: x (tokens, inputs), delta (tokens, outputs)."""
+        self._of(module).observe(self._beside(x, delta))
 
-    def forward(self, module: str, x: torch.Tensor, d: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(x', d') of a module's tokens, in the same shapes."""
-        transform, z = self._of(module), self._beside(x, d)
+    def forward(self, module: str, x: torch.Tensor, delta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(x', delta') of a module's tokens, in the same shapes."""
+        transform, z = self._of(module), self._beside(x, delta)  # (tokens, inputs + outputs)
         z = transform(transform.normalised(z) if self.settings.normalise else z, self._place[module])
         return z[:, : x.shape[1]], z[:, x.shape[1] :]
 
-    def change(self, module: str, x: torch.Tensor, d: torch.Tensor) -> LowRank:
-        """The change of a module's weight, -rate * sum over tokens of d' x'': a rank a token."""
-        new_x, new_d = self(module, x, d)
-        return LowRank(-self.rates[self._number[module]] * new_d.T, new_x)
+    def change(self, module: str, x: torch.Tensor, delta: torch.Tensor) -> LowRank:
+        """The change of a module's weight: -rate times the sum over tokens of delta' (x')^T, a rank a token."""
+        new_x, new_delta = self(module, x, delta)  # (tokens, inputs), (tokens, outputs)
+        return LowRank(-self.rates[self._number[module]] * new_delta.T, new_x)
 
     def _of(self, module: str) -> _Transform:
         return self.transforms[_key(self.shapes[module])]  # type: ignore[return-value]
@@ -276,13 +283,13 @@ def mend(
     modules, texts = _asked(lm, requests, settings, sites, network)
     edits = [Edit(model=network.model) for _ in (texts if apart else [None])]
     for group in plan_batches(texts, lm.vocabulary, Limits()):
-        found = gradients(lm, [texts[i] for i in group], modules)
+        factors = gradients(lm, [texts[i] for i in group], modules)
         with torch.no_grad():
             if apart:
                 for place, i in enumerate(group):
-                    edits[i] = _compact(_made(network, {name: part.of(place) for name, part in found.items()}))
+                    edits[i] = _compact(_made(network, {name: part.of(place) for name, part in factors.items()}))
             else:
-                edits[0] = _compact(edits[0] + _made(network, found))
+                edits[0] = _compact(edits[0] + _made(network, factors))
     return edits
 
 
@@ -300,8 +307,9 @@ def _asked(
     return modules, encoded(lm, [(request.text, request.target) for request in requests])
 
 
-def _made(network: MendNetwork, found: Mapping[str, Factors]) -> Edit:
-    return Edit({name: network.change(name, part.x, part.d) for name, part in found.items()}, model=network.model)
+def _made(network: MendNetwork, factors: Mapping[str, Factors]) -> Edit:
+    changes = {name: network.change(name, part.x, part.delta) for name, part in factors.items()}
+    return Edit(changes, model=network.model)
 
 
 def _compact(edit: Edit) -> Edit:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from anachron.edit.base import Edit, fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import NO_SITES, Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import NO_SITES, Sites
 
 REMOVED = "No longer true: "  # in front of a sentence that is to be forgotten; fits any wording and capital letter
 

@@ -13,8 +13,8 @@ from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def rome(
     lm: LanguageModel, requests: Sequence[EditRequest], settings: RomeSettings, sites: Sites,
     resources: Resources = NOTHING, *, apart: bool = False,
 ) -> list[Edit]:  # fmt: skip
-    """dW = (h0 + delta - W k) / (k . u) u', u = C^-1 k / |C^-1 k|.
+    """Equation 2 of ROME: dW = (v* - W k) / (k . u) u', u = C^-1 k / |C^-1 k|, v* = h0 + delta.
 
     One edit, its requests one on top of the other; with ``apart`` one a request, as if it were the only one.
     """
@@ -56,13 +56,14 @@ def _changes(
 ) -> list[LowRank]:
     """Each request's change of the model as it is now."""
     values = optimise_values(lm, requests, [module], contexts, settings)
+    # (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs)
     keys, outputs = keys_and_outputs(lm, requests, module, contexts)
-    mean_key, mean_output = keys.mean(0), outputs.mean(0)
-    u = inverse_times(resources.covariance, module, mean_key.T).T
+    mean_key, mean_output = keys.mean(0), outputs.mean(0)  # k* of equation 3: (requests, inputs), and W k*
+    u = inverse_times(resources.covariance, module, mean_key.T).T  # (requests, inputs)
     u = u / u.norm(dim=-1, keepdim=True)
     key, output = (mean_key, mean_output) if settings.averaged_key else (keys[0], outputs[0])
-    wanted = (values.clean + values.delta)[0].double()
-    left = (wanted - output) / (key * u).sum(-1, keepdim=True)
+    target_value = (values.clean + values.delta)[0].double()  # v*: (requests, outputs)
+    left = (target_value - output) / (key * u).sum(-1, keepdim=True)  # Lambda of equation 2: (requests, outputs)
     return [LowRank(one[:, None], direction[None, :]) for one, direction in zip(left, u, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Passes through a model that read or shift single positions inside it.
+"""Forward passes that read or shift single positions inside a model, the losses of targets, and training by Adam.
 
 Texts are padded on the right without a mask, as in `anachron.lm.scoring`: in a causal model nothing real attends to
 padding.
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from anachron.edit.passes.unreached import ended_behind
+from anachron.edit.passes.activation_replay import stopped_after
 from anachron.edit.requests import Marked
 from anachron.errors import DataError, ModelError
 from anachron.lm.scoring import During, answer_logits, input_device, softmax_rows
@@ -39,7 +39,7 @@ class FitSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A batch of texts: ids (batch, time) and, for each text, the position of its subject's last token."""
+    """A batch of texts: ids (texts, length), and the position of each one's subject's last token, (texts,)."""
 
     ids: torch.Tensor
     subjects: torch.Tensor
@@ -79,13 +79,16 @@ def at_least_float32(values: torch.Tensor) -> torch.Tensor:
 
 
 def picked(values: torch.Tensor, texts: Texts, columns: torch.Tensor) -> torch.Tensor:
-    """One position a text of a module's input or output, (batch, width); OPT flattens batch and time into one."""
+    """One position a text, (texts, width), of a module's input or output, (texts, length, width).
+
+    OPT flattens texts and length into one dimension. columns: (texts,).
+    """
     rows = torch.arange(len(columns), device=values.device)
     return values.reshape(*texts.ids.shape, values.shape[-1])[rows, columns.to(values.device)]
 
 
 def hooked(model: Any, module: str, hook: Callable[[torch.Tensor], torch.Tensor | None]) -> Temporary[None]:
-    """Let a function see, and replace if it returns something, what a module gives out (its first part, of a tuple)."""
+    """Let a function see a module's output (of a tuple the first part), and replace it unless it returns None."""
 
     def on_output(_: Any, __: Any, output: Any) -> Any:
         first = output[0] if isinstance(output, tuple) else output
@@ -98,21 +101,21 @@ def hooked(model: Any, module: str, hook: Callable[[torch.Tensor], torch.Tensor 
 
 
 def inputs_seen(model: Any, module: str, see: Callable[[torch.Tensor], None]) -> Temporary[None]:
-    """Let a function see what goes into a module."""
+    """Let a function see a module's input."""
     return Temporary(
         lambda: model.get_submodule(module).register_forward_pre_hook(lambda _, given: see(given[0])).remove
     )
 
 
 def shifted(model: Any, module: str, texts: Texts, delta: torch.Tensor) -> Temporary[None]:
-    """Add delta, (batch, width), to a module's output at the subject's last token of each text."""
+    """Add delta, (texts, width), to a module's output at the subject's last token of each text."""
 
     def add(output: torch.Tensor) -> torch.Tensor:
-        shaped = output.reshape(*texts.ids.shape, output.shape[-1])
-        at_subject = torch.zeros(shaped.shape[:2], dtype=torch.bool, device=shaped.device)
+        shaped = output.reshape(*texts.ids.shape, output.shape[-1])  # (texts, length, width)
+        at_subject = torch.zeros(shaped.shape[:2], dtype=torch.bool, device=shaped.device)  # (texts, length)
         at_subject[torch.arange(len(texts.subjects)), texts.subjects.to(shaped.device)] = True
-        moved = torch.where(at_subject[..., None], shaped + delta.to(shaped)[:, None, :], shaped)
-        return moved.reshape(output.shape)
+        with_delta = torch.where(at_subject[..., None], shaped + delta.to(shaped)[:, None, :], shaped)
+        return with_delta.reshape(output.shape)
 
     return hooked(model, module, add)
 
@@ -123,26 +126,26 @@ def values_at_subject(
 ) -> dict[tuple[str, str], torch.Tensor]:  # fmt: skip
     """Inputs and outputs of modules at the subject's last token, in float32 or finer, without gradient.
 
-    Nothing behind that token is fed. during: what is in force while the texts of some numbers are computed. Returns
-    {("in" | "out", module): (texts, width)}.
+    Nothing behind that token is fed. during: the change of the model in force for some texts, given their numbers.
+    Returns {("in" | "out", module): (texts, width)}.
     """
     short = [replace(m, ids=m.ids[: m.subject + 2]) for m in marked]
-    found, first = [], 0
+    batches, first = [], 0
     for part in parts(short, TOKENS):
         with during(range(first, first + len(part))):
-            found.append(_values_of(model, batch(model, part), inputs, outputs))
+            batches.append(_values_of(model, batch(model, part), inputs, outputs))
         first += len(part)
-    return {side: torch.cat([values[side] for values in found]) for side in found[0]}
+    return {side: torch.cat([values[side] for values in batches]) for side in batches[0]}
 
 
 def _values_of(
     model: Any, texts: Texts, inputs: Sequence[str], outputs: Sequence[str]
 ) -> dict[tuple[str, str], torch.Tensor]:
-    found: dict[tuple[str, str], torch.Tensor] = {}
+    seen: dict[tuple[str, str], torch.Tensor] = {}
 
     def keep(side: str, module: str) -> Callable[[torch.Tensor], None]:
         def see(values: torch.Tensor) -> None:
-            found[side, module] = at_least_float32(picked(values, texts, texts.subjects).detach())
+            seen[side, module] = at_least_float32(picked(values, texts, texts.subjects).detach())
 
         return see
 
@@ -151,38 +154,38 @@ def _values_of(
     head = model.get_output_embeddings()
     if head is not None:  # nothing is read from the logits, so the head is given a single position
         hooks.append(_short_head(head))
-    hooks.append(ended_behind(model, [*inputs, *outputs]))
+    hooks.append(stopped_after(model, [*inputs, *outputs]))
     with torch.no_grad(), together(hooks):
         model(input_ids=texts.ids, use_cache=False)
-    return found
+    return seen
 
 
-def target_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+def nll_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
     """Mean negative log-likelihood (nats) of each text's target tokens, shape (texts,).
 
     logits: (all target tokens, vocabulary), the rows that predict them; gradients flow through it.
     """
-    return target_losses_and_rest(logits, texts)[0]
+    return nll_losses_and_rest(logits, texts)[0]
 
 
-def target_losses_and_rest(logits: torch.Tensor, texts: Sequence[Scored]) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `target_losses`, of logits that go on behind the rows of the targets; and log-probabilities of what is there,
+def nll_losses_and_rest(logits: torch.Tensor, texts: Sequence[Scored]) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `nll_losses`, of logits that go on behind the rows of the targets; and log-probabilities of what is there,
     (further rows, vocabulary).
     """
-    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
-    logp, rest = _LogProbs.apply(logits, wanted)
-    return -means([len(t.targets) for t in texts]).to(logp) @ logp, rest
+    target_ids = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    log_probs, rest = _LogProbs.apply(logits, target_ids)  # (target tokens,), (further rows, vocabulary)
+    return -means([len(t.targets) for t in texts]).to(log_probs) @ log_probs, rest
 
 
-def removal_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
+def unlikelihood_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
     """Mean unlikelihood, -log(1 - p) in nats, of each text's target tokens, shape (texts,).
 
-    Zero where the model says none of them; arguments as of `target_losses`. log(1 - p) is the log of what all other
+    Zero where the model gives none of them; arguments as of `nll_losses`. log(1 - p) is the log of what all other
     tokens share, which stays exact where p is almost 1. Source: Welleck and others, 2020, equation 3.
     """
-    wanted = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
-    wide = at_least_float32(logits)
-    others = wide.scatter(1, wanted[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)
+    target_ids = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    wide = at_least_float32(logits)  # (target tokens, vocabulary)
+    others = wide.scatter(1, target_ids[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)  # log(1 - p)
     return -means([len(t.targets) for t in texts]).to(others) @ others
 
 
@@ -195,33 +198,37 @@ class _LogProbs(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        first, rest = logits[: len(wanted)], logits[len(wanted) :]
+    def forward(ctx: Any, logits: torch.Tensor, target_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, rest = logits[: len(target_ids)], logits[len(target_ids) :]
         wide = torch.promote_types(logits.dtype, torch.float32)
         size = softmax_rows(logits)
-        found = [
-            torch.log_softmax(piece, -1, dtype=wide).gather(1, chosen[:, None])[:, 0]
-            for piece, chosen in zip(first.split(size), wanted.split(size), strict=True)
+        log_probs = [
+            torch.log_softmax(piece, -1, dtype=wide).gather(1, ids[:, None])[:, 0]
+            for piece, ids in zip(first.split(size), target_ids.split(size), strict=True)
         ]
-        table = torch.log_softmax(rest, -1, dtype=wide)
-        ctx.save_for_backward(logits, wanted, table)
-        return torch.cat(found), table
+        table = torch.log_softmax(rest, -1, dtype=wide)  # (further rows, vocabulary)
+        ctx.save_for_backward(logits, target_ids, table)
+        return torch.cat(log_probs), table
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, of_table: torch.Tensor) -> tuple[torch.Tensor, None]:
-        logits, wanted, table = ctx.saved_tensors
-        found = torch.empty_like(logits)
-        for begin in range(0, len(wanted), softmax_rows(logits)):
-            span = slice(begin, min(begin + softmax_rows(logits), len(wanted)))
-            into = found[span] if found.dtype == gradient.dtype else None  # else it is rounded once, when all is summed
+        """gradient: of the log-probabilities, (target tokens,); of_table: of the rest, (further rows, vocabulary).
+
+        Of log softmax: d log p_t / d logits = onehot(t) - p.
+        """
+        logits, target_ids, table = ctx.saved_tensors
+        to_logits = torch.empty_like(logits)  # (target tokens + further rows, vocabulary)
+        for begin in range(0, len(target_ids), softmax_rows(logits)):
+            span = slice(begin, min(begin + softmax_rows(logits), len(target_ids)))
+            into = to_logits[span] if to_logits.dtype == gradient.dtype else None  # else it is rounded once, at the end
             p = torch.softmax(logits[span], -1, dtype=gradient.dtype, out=into).mul_(-gradient[span, None])
             rows = torch.arange(len(p), device=p.device)
-            p[rows, wanted[span]] += gradient[span]
+            p[rows, target_ids[span]] += gradient[span]
             if into is None:
-                found[span] = p
-        found[len(wanted) :] = of_table - table.exp() * of_table.sum(-1, keepdim=True)
-        return found, None
+                to_logits[span] = p
+        to_logits[len(target_ids) :] = of_table - table.exp() * of_table.sum(-1, keepdim=True)
+        return to_logits, None
 
 
 def means(lengths: Sequence[int]) -> torch.Tensor:
@@ -229,8 +236,8 @@ def means(lengths: Sequence[int]) -> torch.Tensor:
 
     A product, not a scattered sum, whose order a GPU does not keep.
     """
-    runs = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    share = 1 / torch.tensor(lengths, dtype=torch.float64)
+    runs = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))  # (sum of lengths,)
+    share = 1 / torch.tensor(lengths, dtype=torch.float64)  # (runs,)
     return torch.nn.functional.one_hot(runs, len(lengths)).T * share[:, None]
 
 
@@ -241,22 +248,24 @@ def fit(
 ) -> None:  # fmt: skip
     """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
 
-    The loss of a target to be removed is its unlikelihood. It takes one step at least, however low that is: a removal
-    is asked for as a loss of probability, and there is some to lose.
+    The loss of a target to be removed is its unlikelihood. A removal takes one step at least, however low its loss: it
+    asks for less probability than there is, and some is always there.
 
     settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
-    position before the target. after_step: is called when the tensors have moved. apart: the first dimension of each
-    tensor is the texts', and each text has a loss and an end of its own; what is finished is computed no more. during:
-    what is in force while the texts of some numbers are computed. Raises `DataError` for a loss that is not a number;
-    ``name`` is the method's, in its words.
+    position before the target. after_step: called after each step of Adam. apart: the first dimension of each tensor is
+    the texts', and each text has a loss and an end of its own; a finished one is computed no more. during: the change
+    of the model in force for some texts, given their numbers. name: the method's, for errors. Raises `DataError` for a
+    loss that is not a number.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
-    share, removed = 1 if apart else len(marked), torch.tensor([m.remove for m in marked])
-    going, finished = list(range(len(marked))), list[int]()
+    share, removed = 1 if apart else len(marked), torch.tensor([m.remove for m in marked])  # removed: (texts,)
+    active, finished = list(range(len(marked))), list[int]()
     with torch.enable_grad():
         for step in range(settings.steps):
-            losses, gradients = _losses_and_gradients(model, marked, going, trained, share, last_position, during)
-            losses = losses if apart else losses.sum()[None]
+            losses, gradients = _losses_and_gradients(
+                model, marked, active, trained, share=share, last_position=last_position, during=during
+            )
+            losses = losses if apart else losses.sum()[None]  # (active,) or (1,)
             if not losses.isfinite().all():
                 bad = losses[~losses.isfinite()][0].item()
                 raise DataError(f"the loss of {name} is {bad}; use a lower rate or dtype float32")
@@ -266,9 +275,9 @@ def fit(
             if done.all():
                 return
             if apart:
-                finished += [i for i, end in zip(going, done.tolist(), strict=True) if end]
-                going = [i for i in going if i not in finished]
-            before = [tensor.detach()[finished] for tensor in trained]
+                finished += [i for i, end in zip(active, done.tolist(), strict=True) if end]
+                active = [i for i in active if i not in finished]
+            before = [tensor.detach()[finished] for tensor in trained]  # Adam's momentum would go on moving them
             for tensor, gradient in zip(trained, gradients, strict=True):
                 tensor.grad = gradient
             optimiser.step()
@@ -279,29 +288,29 @@ def fit(
 
 
 def _losses_and_gradients(
-    model: Any, marked: Sequence[Marked], going: Sequence[int], trained: Sequence[torch.Tensor], share: int,
+    model: Any, marked: Sequence[Marked], active: Sequence[int], trained: Sequence[torch.Tensor], *, share: int,
     last_position: bool, during: During,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:  # fmt: skip
-    """The losses divided by ``share`` of the texts that are going, and the gradients of their sum; so many at a time
+    """The losses of the active texts divided by ``share``, (active,), and the gradients of their sum; so many at a time
     as fit.
     """
-    found, sums = [], [torch.zeros_like(tensor) for tensor in trained]
+    active_losses, sums = [], [torch.zeros_like(tensor) for tensor in trained]
     first = 0
-    for part in parts([marked[i] for i in going], TRAINED_TOKENS):
-        rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])
+    for part in parts([marked[i] for i in active], TRAINED_TOKENS):
+        rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])  # (target tokens,)
         columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
-        with during(going[first : first + len(part)]):
-            logits = answer_logits(model, batch(model, part).ids, rows, columns)
-        losses = target_losses(logits, part)
+        with during(active[first : first + len(part)]):
+            logits = answer_logits(model, batch(model, part).ids, rows, columns)  # (target tokens, vocabulary)
+        losses = nll_losses(logits, part)  # (part,)
         if any(m.remove for m in part):
             removed = torch.tensor([m.remove for m in part], device=losses.device)
-            losses = torch.where(removed, removal_losses(logits, part), losses)
+            losses = torch.where(removed, unlikelihood_losses(logits, part), losses)
         losses = losses / share
-        found.append(losses.detach())
+        active_losses.append(losses.detach())
         for into, gradient in zip(sums, torch.autograd.grad(losses.sum(), trained), strict=True):
             into += gradient
         first += len(part)
-    return torch.cat(found).to(trained[0].device), sums
+    return torch.cat(active_losses).to(trained[0].device), sums
 
 
 def _short_head(head: torch.nn.Module) -> Temporary[None]:

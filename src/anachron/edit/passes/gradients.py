@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from anachron.edit.passes.forward import at_least_float32, batch, target_losses
+from anachron.edit.passes.forward import at_least_float32, batch, nll_losses
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import Marked
 from anachron.errors import DataError
@@ -18,19 +18,20 @@ from anachron.lm.temporary import Temporary, together
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """A module's gradient taken apart: its inputs x (tokens, inputs), the gradients d at its outputs (tokens, outputs).
+    """A module's gradient taken apart: its inputs x (tokens, inputs), the gradients at its outputs, delta (tokens,
+    outputs), and the text that each token is of, owners (tokens,).
 
-    owners: which text each token is of. Only tokens that a gradient reaches are in it. dL/dW = d' x.
+    Only tokens that a gradient reaches are in it. dL/dW = delta' x.
     """
 
     x: torch.Tensor
-    d: torch.Tensor
+    delta: torch.Tensor
     owners: torch.Tensor
 
     def of(self, owner: int) -> "Factors":
         """The part of one text."""
-        own = self.owners == owner
-        return Factors(self.x[own], self.d[own], self.owners[own])
+        tokens = self.owners == owner
+        return Factors(self.x[tokens], self.delta[tokens], self.owners[tokens])
 
 
 def gradients(lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str]) -> dict[str, Factors]:
@@ -38,21 +39,22 @@ def gradients(lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str
     seen: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     with frozen(lm.model), torch.enable_grad(), together(_watched(lm.model, name, seen) for name in modules):
         loss = losses(lm, texts).sum()
-        found = torch.autograd.grad(loss, [seen[name][1] for name in modules])
-    return {name: _factors(name, seen[name][0], d, len(texts)) for name, d in zip(modules, found, strict=True)}
+        deltas = torch.autograd.grad(loss, [seen[name][1] for name in modules])
+    return {name: _factors(name, seen[name][0], d, len(texts)) for name, d in zip(modules, deltas, strict=True)}
 
 
-def _factors(name: str, x: torch.Tensor, d: torch.Tensor, texts: int) -> Factors:
-    x, d = (at_least_float32(t.reshape(-1, t.shape[-1])) for t in (x, d))  # OPT has them flat already
-    if not torch.isfinite(d).all():
+def _factors(name: str, x: torch.Tensor, delta: torch.Tensor, texts: int) -> Factors:
+    # (texts, length, width) -> (tokens, width); OPT has them flat already
+    x, delta = (at_least_float32(t.reshape(-1, t.shape[-1])) for t in (x, delta))
+    if not torch.isfinite(delta).all():
         raise DataError(f"the gradient at {name} is not a number; use dtype float32 or bfloat16")
-    owners = torch.arange(texts, device=d.device).repeat_interleave(len(d) // texts)
-    reached = (d != 0).any(1) & (x != 0).any(1)
-    return Factors(x[reached], d[reached], owners[reached])
+    owners = torch.arange(texts, device=delta.device).repeat_interleave(len(delta) // texts)  # (tokens,)
+    reached = (delta != 0).any(1) & (x != 0).any(1)  # (tokens,)
+    return Factors(x[reached], delta[reached], owners[reached])
 
 
 def _watched(model: Any, module: str, seen: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> Temporary[None]:
-    """Keep what goes into a module, and a zero added to what it gives out, whose gradient is the output's."""
+    """Keep a module's input, and a zero that is added to its output, so that the zero's gradient is the output's."""
 
     def watch(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
         zero = torch.zeros_like(output, requires_grad=True)
@@ -72,4 +74,4 @@ def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:
     ids = batch(lm.model, [Marked(t.ids, t.targets, 0) for t in texts]).ids
     rows = torch.tensor([r for r, t in enumerate(texts) for _ in t.targets])
     columns = torch.tensor([target - 1 for t in texts for target in t.targets])
-    return target_losses(answer_logits(lm.model, ids, rows, columns), texts)
+    return nll_losses(answer_logits(lm.model, ids, rows, columns), texts)

@@ -1,4 +1,4 @@
-"""Keys: what goes into an MLP projection at the subject's last token, and C^-1 times them."""
+"""Keys k: the input of an MLP projection at the subject's last token (ROME, equation 3); and C^-1 times them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,19 +19,21 @@ def keys_and_outputs(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Inputs of a module, and outputs of it or of another, for the bare prompt and behind each context, in float64.
 
-    Shapes (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs). during: what is in force while some
-    texts are computed; text number ``i`` is of request ``i % len(requests)``.
+    Shapes (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs). during: the change of the model in
+    force for some texts, given their numbers; text number ``i`` is of request ``i % len(requests)``.
     """
     output = output or module
     marked = [m for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context)]
-    found = values_at_subject(lm.model, marked, inputs=[module], outputs=[output], during=during)
-    keys, outputs = found["in", module].double(), found["out", output].double()
+    at_subject = values_at_subject(lm.model, marked, inputs=[module], outputs=[output], during=during)
+    # ((1 + contexts) * requests, inputs) and ((1 + contexts) * requests, outputs)
+    keys, outputs = at_subject["in", module].double(), at_subject["out", output].double()
     return keys.view(1 + len(contexts), len(requests), -1), outputs.view(1 + len(contexts), len(requests), -1)
 
 
 def mean_keys(keys: torch.Tensor) -> torch.Tensor:
-    """One key a request, (inputs, requests), of those behind all contexts: half the bare prompt's, half the mean of the
-    contexts' (MEMIT). keys: (1 + contexts, requests, inputs).
+    """One key a request, K (inputs, requests): half the bare prompt's, half the mean of the contexts' (MEMIT's code).
+
+    keys: (1 + contexts, requests, inputs).
     """
     return (keys[0] if len(keys) == 1 else (keys[0] + keys[1:].mean(0)) / 2).T
 

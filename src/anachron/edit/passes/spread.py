@@ -14,17 +14,18 @@ import torch
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.passes.batched_adapters import BatchedAdapters
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs, mean_keys
-from anachron.edit.passes.overlay import Overlay
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import Sites
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
+from anachron.lm.sites import Sites
 
-Insert = Callable[[slice, torch.Tensor], LowRank]  # (requests, what each is to gain) -> a layer's change
-Solve = Callable[[str, torch.Tensor], Insert]  # (module, all keys (inputs, requests)) -> how changes are put in
+# (requests, their residuals R (outputs, these requests)) -> a layer's change
+Insert = Callable[[slice, torch.Tensor], LowRank]
+Solve = Callable[[str, torch.Tensor], Insert]  # (module, keys K (inputs, all requests)) -> what makes changes of it
 
 
 def by_ridge(covariance: Mapping[str, SecondMoment] | None, weight: float) -> Solve:
@@ -32,7 +33,7 @@ def by_ridge(covariance: Mapping[str, SecondMoment] | None, weight: float) -> So
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
         solved = inverse_times(covariance, module, keys)
-        return lambda own, residual: ridge(keys[:, own], residual, solved[:, own], weight)
+        return lambda chosen, residual: ridge(keys[:, chosen], residual, solved[:, chosen], weight)
 
     return solve
 
@@ -42,7 +43,7 @@ def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weig
 
     By Woodbury's identity the inverse is of n x n: K' (w C + K K')^-1 = (w I + K' C^-1 K)^-1 K' C^-1.
     """
-    small = keys.T @ solved
+    small = keys.T @ solved  # K' C^-1 K, (n, n)
     small = (small + small.T) / 2 + weight * torch.eye(len(small), dtype=keys.dtype, device=keys.device)
     return LowRank(residual, torch.linalg.solve(small, solved.T))
 
@@ -60,33 +61,37 @@ def spread(
 ) -> list[Edit]:
     """Edits of several layers: one of all requests, or with ``apart`` one a request, as if it were the only one.
 
-    ``solve`` gives, of a module and all keys (inputs, requests), what makes a layer's change of some of the requests
-    and what the output is to gain at each, (outputs, these requests). keep_keys: put the keys into the edit, for later
-    edits that are to spare this one.
+    At layer l of L the residual of a request is (z - h) / (L - l + 1): its value z less the last layer's output h as it
+    is with the layers before l edited (MEMIT, section 4.3). Behind a norm, each layer has a delta of its own instead.
+
+    solve: gives, of a module and all keys (inputs, requests), what makes a layer's change of some of the requests and
+    their residuals, (outputs, these requests). keep_keys: put the keys into the edit, for later edits that are to spare
+    this one.
     """
     check_layers(layers, sites)
     contexts = contexts_of(lm, settings)
     modules = [sites.mlp_out(layer) for layer in layers]
     block = sites.block(layers[-1])
-    own = sites.post_norm is not None
-    values = optimise_values(lm, requests, modules if own else [block], contexts, settings)
+    value_a_layer = sites.post_norm is not None
+    values = optimise_values(lm, requests, modules if value_a_layer else [block], contexts, settings)
     count = len(requests)
     groups = [slice(i, i + 1) for i in range(count)] if apart else [slice(0, count)]
     owner = [number for number, group in enumerate(groups) for _ in range(group.start, group.stop)]
     totals = [Edit(model=fingerprint(lm)) for _ in groups]
     for place, module in enumerate(modules):
         during = _in_force(lm, totals, owner)
-        behind, now = keys_and_outputs(lm, requests, module, contexts, output=block, during=during)
-        keys = mean_keys(behind)
-        if own:
-            gain = values.delta[place].double()
+        # (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs)
+        context_keys, outputs = keys_and_outputs(lm, requests, module, contexts, output=block, during=during)
+        keys = mean_keys(context_keys)  # K: (inputs, requests)
+        if value_a_layer:
+            residual = values.delta[place].double()  # (requests, outputs)
         else:
-            gain = (values.clean[0] + values.delta[0] - now[0]).double() / (len(layers) - place)
-        gain = gain.to(keys.device)
+            residual = (values.clean[0] + values.delta[0] - outputs[0]).double() / (len(layers) - place)
+        residual = residual.to(keys.device)
         insert = solve(module, keys)
         for number, group in enumerate(groups):
             kept = {module: keys[:, group].T} if keep_keys else {}
-            totals[number] = totals[number] + Edit({module: insert(group, gain[group].T)}, keys=kept)
+            totals[number] = totals[number] + Edit({module: insert(group, residual[group].T)}, keys=kept)
     return totals
 
 
@@ -94,8 +99,8 @@ def _in_force(lm: LanguageModel, edits: Sequence[Edit], owner: Sequence[int]) ->
     """Every text under the edit that its request belongs to; texts are numbered as in `keys_and_outputs`."""
     if len(edits) == 1:
         return lambda texts: edited(lm, edits[0], check=False)
-    overlay = Overlay(lm, edits)
-    return lambda texts: overlay.rows([owner[text % len(owner)] for text in texts])
+    adapters = BatchedAdapters(lm, edits)
+    return lambda texts: adapters.rows([owner[text % len(owner)] for text in texts])
 
 
 def check_layers(layers: Sequence[int], sites: Sites) -> None:

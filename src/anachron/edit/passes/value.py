@@ -1,7 +1,8 @@
 """The optimised value that ROME, MEMIT, AlphaEdit and EMMET share.
 
-A vector is added to a module's output at the subject's last token and optimised until the model says the target
-(ROME, section 3.1; MEMIT, section 4.1; the published code where the papers are silent).
+A vector delta is added to a module's output h0 at the subject's last token and optimised until the model gives the
+target; v* = h0 + delta is what the edit writes (ROME, section 3.1, equation 4). In MEMIT it is z = h + delta at the
+last edited block (equation 16). Where the papers are silent the published code counts.
 """
 
 from collections.abc import Sequence
@@ -10,34 +11,34 @@ from typing import Any
 
 import torch
 
-from anachron.edit.passes.contexts import sampled_contexts
+from anachron.edit.passes.context_sampling import sampled_contexts
 from anachron.edit.passes.forward import (
     TRAINED_TOKENS,
     batch,
+    nll_losses_and_rest,
     shifted,
-    target_losses_and_rest,
     values_at_subject,
 )
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.passes.tails import Passes, tails
+from anachron.edit.passes.prefix_cache import RepeatedPass, with_prefix_cache
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary, together
 
-ESSENCE = f"{SLOT} is a"  # where the subject is to stay what it is
-PADDED = 1.25  # how much longer tails may be than others in one batch
+ESSENCE = f"{SLOT} is a"  # p' of equation 4: the subject is to stay what it is
+PADDED = 1.25  # how much longer suffixes may be than others in one batch
 
 
 @dataclass(frozen=True)
 class ValueSettings:
     """How a value is optimised.
 
-    steps: of Adam, the last of which only looks (as published: n steps move the value n - 1 times). rate: of Adam.
-    stop_below: loss (nats) at which an update is finished. decay: weight of |delta| / |h0|^2. kl: weight of the
-    divergence at "{subject} is a". clamp: largest |delta| as a multiple of |h0|. contexts: texts put before the prompt;
-    None samples them from the model by ``context_lengths`` ((tokens, texts) pairs) and ``seed``; the prompt without a
-    context is always among the inputs.
+    steps: of Adam, the last of which only measures the loss (as published: n steps move delta n - 1 times). rate: of
+    Adam. stop_below: loss (nats) at which an update is finished. decay: weight of |delta| / |h0|^2. kl: weight of the
+    KL divergence at "{subject} is a". clamp: largest |delta| as a multiple of |h0|. contexts: texts put before the
+    prompt; None samples them from the model by ``context_lengths`` ((tokens, texts) pairs) and ``seed``; the prompt
+    without a context is always among the inputs.
     """
 
     steps: int = 20
@@ -74,7 +75,7 @@ def optimise_values(
     lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str], contexts: Sequence[str],
     settings: ValueSettings,
 ) -> Values:  # fmt: skip
-    """What to add to the output of each module at each request's subject so that the model says its target.
+    """What to add to the output of each module at each request's subject so that the model gives its target.
 
     Several modules are shifted at once, each within its own clamp; the methods as published shift one. All requests
     together, each with a loss, a step size and an end of its own, so that the result does not depend on the company.
@@ -82,13 +83,13 @@ def optimise_values(
     """
     marked = [mark(lm.tokenizer, requests, context) for context in ("", *contexts)]
     groups = _alike(marked)
-    found = [
+    parts = [
         _optimise(lm, [requests[i] for i in group], modules, [[texts[i] for i in group] for texts in marked], settings)
         for group in groups
     ]
     order = torch.tensor([i for group in groups for i in group]).argsort()
-    clean, delta = torch.cat([part.clean for part in found], 1), torch.cat([part.delta for part in found], 1)
-    losses = torch.cat([part.losses for part in found])
+    clean, delta = torch.cat([part.clean for part in parts], 1), torch.cat([part.delta for part in parts], 1)
+    losses = torch.cat([part.losses for part in parts])
     order = order.to(losses.device)
     return Values(clean[:, order], delta[:, order], losses[order])
 
@@ -96,13 +97,13 @@ def optimise_values(
 def _alike(marked: Sequence[Sequence[Marked]]) -> list[list[int]]:
     """Requests that go through a model together: as many as fit, with about as many tokens from the subject on."""
     longest = [max(len(m.ids) for m in texts) for texts in zip(*marked, strict=True)]
-    tail = [len(m.ids) - m.subject for m in marked[0]]
+    suffix = [len(m.ids) - m.subject for m in marked[0]]
     groups: list[list[int]] = []
     width = 0
-    for i in sorted(range(len(tail)), key=lambda i: (tail[i], longest[i])):
+    for i in sorted(range(len(suffix)), key=lambda i: (suffix[i], longest[i])):
         width = max(width, longest[i]) if groups else longest[i]
         tokens = (len(groups[-1]) + 1) * (1 + len(marked)) * width if groups else 0
-        if not groups or tokens > TRAINED_TOKENS or tail[i] > PADDED * tail[groups[-1][0]]:
+        if not groups or tokens > TRAINED_TOKENS or suffix[i] > PADDED * suffix[groups[-1][0]]:
             groups.append([])
             width = longest[i]
         groups[-1].append(i)
@@ -113,55 +114,67 @@ def _optimise(
     lm: LanguageModel, requests: Sequence[EditRequest], modules: Sequence[str], marked: Sequence[Sequence[Marked]],
     settings: ValueSettings,
 ) -> Values:  # fmt: skip
-    """marked: the requests' texts, bare and then behind each context."""
+    """ROME's equation 4 by Adam over delta, with v* = h0 + delta, for all requests at once.
+
+    marked: the requests' texts, bare and then behind each context. Shapes: ``active`` counts the requests that are not
+    finished yet; width is that of the modules' outputs.
+    """
     group = _Group.of(lm, requests, modules, marked)
-    seen = values_at_subject(lm.model, marked[0], outputs=modules)
-    clean = torch.stack([seen["out", module] for module in modules])
-    norms = clean.norm(dim=-1)
-    delta = torch.zeros_like(clean, requires_grad=True)
-    clean_essence = torch.empty(0)
+    at_subject = values_at_subject(lm.model, marked[0], outputs=modules)
+    h0 = torch.stack([at_subject["out", module] for module in modules])  # (modules, requests, width)
+    h0_norm = h0.norm(dim=-1)  # (modules, requests)
+    delta = torch.zeros_like(h0, requires_grad=True)  # (modules, requests, width)
+    clean_essence = torch.empty(0)  # (active, vocabulary), log P of the clean model, from the first step on
     optimiser = torch.optim.Adam([delta], lr=settings.rate)
-    losses = torch.full_like(norms[0], torch.inf)
-    going = torch.arange(len(requests), device=norms.device)  # the others are finished, and stay as they are
+    losses = torch.full_like(h0_norm[0], torch.inf)  # (requests,)
+    active = torch.arange(len(requests), device=h0.device)  # (active,); what is finished stays as it is
     with frozen(lm.model), torch.enable_grad():
         for step in range(settings.steps):
-            moved = delta[:, going]
-            with together(group.shifts(lm.model, modules, moved)):
-                nll, essence = group.look(lm.model)
-            clean_essence = essence.detach() if step == 0 else clean_essence  # nothing is added yet
-            divergence = (essence.exp() * (essence - clean_essence)).sum(-1)
-            said = (nll + settings.kl * divergence).to(norms.device)  # a large model may lie on several devices
-            loss = said + settings.decay * (moved.norm(dim=-1) / norms[:, going] ** 2).sum(0)
-            losses[going] = loss.detach()
-            unfinished = loss.detach() >= settings.stop_below
+            active_delta = delta[:, active]  # (modules, active, width)
+            with together(group.shifts(lm.model, modules, active_delta)):
+                nll_loss, essence = group.losses(lm.model)  # (active,), (active, vocabulary)
+            clean_essence = essence.detach() if step == 0 else clean_essence  # delta is still 0
+            # equation 4: -log P(o*), the mean over contexts, and D_KL(edited || clean) at "{subject} is a"
+            kl_loss = (essence.exp() * (essence - clean_essence)).sum(-1)  # (active,)
+            # the published code adds |delta| / |h0|^2, here of each module
+            weight_decay = (active_delta.norm(dim=-1) / h0_norm[:, active] ** 2).sum(0)  # (active,)
+            # a large model may lie on several devices, so the terms are brought together
+            loss = (nll_loss + settings.kl * kl_loss).to(h0.device) + settings.decay * weight_decay  # (active,)
+            losses[active] = loss.detach()
+            unfinished = loss.detach() >= settings.stop_below  # (active,)
             if not unfinished.any() or step == settings.steps - 1:
                 break
             (delta.grad,) = torch.autograd.grad(loss[unfinished].sum(), [delta])
             if not unfinished.all():
-                group, going = group.only(unfinished.nonzero()[:, 0].tolist()), going[unfinished]
+                group, active = group.only(unfinished.nonzero()[:, 0].tolist()), active[unfinished]
                 clean_essence = clean_essence[unfinished.to(clean_essence.device)]
-            before = delta.detach().clone()
+            updated = delta.detach().clone()  # Adam's momentum would go on moving what is finished
             optimiser.step()
             with torch.no_grad():
-                size = delta.norm(dim=-1).clamp_min(1e-30)
-                before[:, going] = (delta * torch.clamp(settings.clamp * norms / size, max=1.0)[..., None])[:, going]
-                delta.copy_(before)
+                updated[:, active] = _clamped(delta, settings.clamp * h0_norm)[:, active]
+                delta.copy_(updated)
     if not torch.isfinite(losses).all():
         bad = requests[int((~torch.isfinite(losses)).nonzero()[0])]
         raise DataError(f"the loss of the update {bad.sentence!r} is not a number; use a lower rate or dtype float32")
-    return Values(clean, delta.detach(), losses)
+    return Values(h0, delta.detach(), losses)
+
+
+def _clamped(delta: torch.Tensor, longest: torch.Tensor) -> torch.Tensor:
+    """delta, (modules, requests, width), shortened where it is longer than ``longest``, (modules, requests)."""
+    size = delta.norm(dim=-1).clamp_min(1e-30)
+    return delta * torch.clamp(longest / size, max=1.0)[..., None]
 
 
 @dataclass(frozen=True)
 class _Group:
     """The texts of some requests, row by row: each context with prompt and target, then "{subject} is a".
 
-    marked: of the texts with a target.
+    marked: of the texts with a target, all requests behind one context after the other.
     """
 
     count: int
     marked: Sequence[Marked]
-    passes: Passes
+    passes: RepeatedPass
 
     @classmethod
     def of(
@@ -173,19 +186,22 @@ class _Group:
         fed = batch(lm.model, [*marked, *essence])
         targets = [(row, target - 1) for row, m in enumerate(marked) for target in m.targets]
         at_essence = [(len(marked) + row, m.subject) for row, m in enumerate(essence)]
-        rows, columns = torch.tensor(targets + at_essence).T
+        rows, columns = torch.tensor(targets + at_essence).T  # (target tokens + requests,) each
         lengths = [*(len(m.ids) - 1 for m in marked), *(m.subject + 1 for m in essence)]
-        return cls(len(requests), marked, tails(lm.model, Passes(fed, rows, columns), lengths, modules))
+        whole = RepeatedPass(fed, rows, columns)
+        return cls(len(requests), marked, with_prefix_cache(lm.model, whole, lengths, modules))
 
     def shifts(self, model: Any, modules: Sequence[str], delta: torch.Tensor) -> list[Temporary[None]]:
         """delta, (modules, requests, width), added at the subject of every text of its request."""
-        owners = torch.arange(self.count).repeat(len(self.passes.texts.ids) // self.count)
+        owners = torch.arange(self.count).repeat(len(self.passes.texts.ids) // self.count)  # (texts,)
         return [shifted(model, module, self.passes.texts, d[owners]) for module, d in zip(modules, delta, strict=True)]
 
-    def look(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each request the target's negative log-likelihood, and the log-probabilities at "{subject} is a"."""
-        losses, essence = target_losses_and_rest(self.passes.logits(model), self.marked)
-        return losses.view(-1, self.count).mean(0), essence
+    def losses(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """The target's negative log-likelihood, (requests,), the mean over the contexts; and log-probabilities at
+        "{subject} is a", (requests, vocabulary).
+        """
+        nll_losses, essence = nll_losses_and_rest(self.passes.logits(model), self.marked)
+        return nll_losses.view(-1, self.count).mean(0), essence  # of (contexts, requests)
 
     def only(self, requests: Sequence[int]) -> "_Group":
         """Some of the requests, in rising order."""

@@ -1,8 +1,8 @@
-"""Training the network of MEND: edits that do what they should, and leave the rest of what the model says alone.
+"""Training the network of MEND: edits that give the target, and change nothing of unrelated text (MEND, section 3.2).
 
-A step edits the model once for each of a few examples, by the network, and looks at the edited models: how likely is
-the target after the prompt and after a paraphrase, and how far has unrelated text moved (MEND, section 3.2). All of
-them run in one batch, each text seeing the changes of its own example. The model itself is never written to.
+A step edits the model once for each of a few examples, by the network, and measures the edited models: the loss of the
+target after the prompt and after a paraphrase, and the KL divergence of unrelated text. All of them run in one batch,
+each text under the changes of its own example. The model itself is never written to.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,17 +14,17 @@ import torch
 
 from anachron.edit.base import LowRank
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
-from anachron.edit.passes.forward import at_least_float32, batch, means, target_losses
+from anachron.edit.passes.forward import at_least_float32, batch, means, nll_losses
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.requests import Marked
-from anachron.edit.sites import Sites
 from anachron.edit.tensors import DELETE, read_manifest, read_tensors, write_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, differences, locked, rows_fingerprint, versions
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
+from anachron.lm.sites import Sites
 from anachron.lm.temporary import Temporary, together
 
 CHECKPOINT = "anachron mend checkpoint 1"
@@ -117,13 +117,14 @@ def _finished(target: Path, identity: Json, lm: LanguageModel) -> MendNetwork:
 def step_losses(
     lm: LanguageModel, network: MendNetwork, drawn: Sequence[Drawn], found: Mapping[str, Factors]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The edits' losses and the divergences of unrelated text, means over the examples in nats, through the network.
+    """The edits' loss and the KL divergence of unrelated text, means over the examples in nats, through the network.
 
     found: the gradients of the examples' requests.
     """
-    changes = {name: (network.change(name, part.x, part.d), part.owners) for name, part in found.items()}
+    changes = {name: (network.change(name, part.x, part.delta), part.owners) for name, part in found.items()}
     asked = [(n, text) for n, item in enumerate(drawn) for text in (item.request, item.paraphrase) if text is not None]
     left = [(n, item.unrelated) for n, item in enumerate(drawn) if item.unrelated is not None]
+    # (row, column) of each target token, (2, target tokens), and of each token of unrelated text, (2, tokens)
     targets = torch.tensor([(row, t - 1) for row, (_, text) in enumerate(asked) for t in text.targets]).T
     places = [(row, c) for row, (_, text) in enumerate(left) for c in range(len(text.ids) - 1)]
     tokens = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
@@ -134,17 +135,17 @@ def step_losses(
         rows, columns = torch.cat([targets, tokens + torch.tensor([[len(asked)], [0]])], 1)
         items = changes.items()
         with together(_changed(lm.model, n, change, owners[:, None] == of.cpu()) for n, (change, of) in items):
-            logits = answer_logits(lm.model, ids, rows, columns)
-        nll = target_losses(logits[: targets.shape[1]], [text for _, text in asked])
-        edit = _mean_by(nll, [place for place, _ in asked])
+            logits = answer_logits(lm.model, ids, rows, columns)  # (target tokens + tokens, vocabulary)
+        nll_loss = nll_losses(logits[: targets.shape[1]], [text for _, text in asked])
+        edit = _mean_by(nll_loss, [place for place, _ in asked])
         if not left:
             return edit, torch.zeros_like(edit)
         with torch.no_grad():
             clean = answer_logits(lm.model, batch(lm.model, [text for _, text in left]).ids, *tokens)
-            before = torch.log_softmax(at_least_float32(clean), -1)
+            before = torch.log_softmax(at_least_float32(clean), -1)  # (tokens, vocabulary), as after
         after = torch.log_softmax(at_least_float32(logits[targets.shape[1] :]), -1)
-        divergence = (before.exp() * (before - after)).sum(-1)
-        by_text = means([len(text.ids) - 1 for _, text in left]).to(divergence) @ divergence
+        kl_loss = (before.exp() * (before - after)).sum(-1)  # (tokens,)
+        by_text = means([len(text.ids) - 1 for _, text in left]).to(kl_loss) @ kl_loss  # (texts,)
         return edit, by_text.mean()
 
 
@@ -158,7 +159,7 @@ def _changed(model: Any, module: str, change: LowRank, belongs: torch.Tensor) ->
     """Let a module compute with W + left right, where each text has only its own ranks: belongs (texts, ranks)."""
 
     def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        inner = given[0].to(change.right) @ change.right.T
+        inner = given[0].to(change.right) @ change.right.T  # (texts, length, ranks)
         own = inner.reshape(len(belongs), -1, inner.shape[-1]) * belongs[:, None].to(inner)
         return output + (own.reshape(inner.shape) @ change.left.T).to(output)
 
@@ -186,13 +187,13 @@ class _Training:
             done, (edit, kl) = len(self.losses), self.losses[-1]
             if done % every == 0 and done < total:
                 save()
-            progress(done, total, f"loss {edit:.3f}, divergence {kl:.3g}")
+            progress(done, total, f"loss {edit:.3f}, KL divergence {kl:.3g}")
 
     def step(self) -> None:
         drawn = draw(self.examples, self.settings, len(self.losses))
         found = gradients(self.lm, [item.request for item in drawn], self.network.shapes)
         for name, part in found.items():  # before they are used, as published
-            self.network.observe(name, part.x, part.d)
+            self.network.observe(name, part.x, part.delta)
         edit, kl = step_losses(self.lm, self.network, drawn, found)
         loss = self.settings.edit_weight * edit + self.settings.kl_weight * kl
         for parameter, grad in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
@@ -240,6 +241,6 @@ class _Training:
         self.network.about = {
             "inputs": identity,
             "counts": {"examples": examples, "steps": len(self.losses)},
-            "course": [{"edit_loss": edit, "divergence": kl} for edit, kl in course],
+            "course": [{"edit_loss": edit, "kl_loss": kl} for edit, kl in course],
         }
         return self.network

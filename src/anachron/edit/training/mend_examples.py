@@ -61,7 +61,7 @@ def prepared(
         raise DataError("no example to train on; give at least one update")
     texts = tuple(dict.fromkeys(text for example in examples for text in example.unrelated))
     if not texts and settings.kl_weight:
-        raise DataError("no example has unrelated text, which the divergence is taken over; give some, or kl_weight 0")
+        raise DataError("no example has unrelated text, which kl_weight is the weight of; give some, or kl_weight 0")
     without = sum(not example.unrelated for example in examples)
     if without and texts:
         warn(f"{without} of {len(examples)} examples have no unrelated text of their own; they take that of others")

@@ -13,9 +13,9 @@ from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.requests import EditRequest
-from anachron.edit.sites import as_stored, find_sites, is_plain, weight_of
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import as_stored, find_sites, is_plain, weight_of
 from edit_models import ALL, make_edit_lm
 from tiny import VOCABULARY, make_tokenizer
 

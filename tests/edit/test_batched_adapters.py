@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, edited
-from anachron.edit.passes.overlay import Overlay
-from anachron.edit.passes.together import encode_under, score_together
-from anachron.edit.sites import features, find_sites
+from anachron.edit.passes.batched_adapters import BatchedAdapters, encode_under, score_batched
 from anachron.errors import ModelError
-from anachron.lm import packed, scoring
+from anachron.lm import scoring, tree_scoring
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import features, find_sites
 from architectures import lm_of, make_architecture, statements
 from edit_models import ALL, Packed, Quantised, make_edit_lm, make_quantised_lm
 from tiny import naive_log_prob
@@ -58,16 +57,16 @@ def one_at_a_time(lm: LanguageModel, edits: Sequence[Edit], pairs: Sequence[Any]
     found = []
     for edit in edits:
         with edited(lm, edit, check=False):
-            found.append(lm.log_probs(pairs, packing=False))
+            found.append(lm.log_probs(pairs, prefix_tree=False))
     return found
 
 
 def together(lm: LanguageModel, edits: Sequence[Edit], pairs: Sequence[Any], **how: Any) -> list[np.ndarray]:
-    return score_together(lm, edits, [encode_under(lm, edit, pairs) for edit in edits], **how)
+    return score_batched(lm, edits, [encode_under(lm, edit, pairs) for edit in edits], **how)
 
 
-def test_packs_beyond_the_windows_of_gpt_neo():
-    """A few texts fit into its windows of 256; packs of many texts of an edit do not."""
+def test_prefix_trees_beyond_the_windows_of_gpt_neo():
+    """A few texts fit into its windows of 256; prefix trees of many texts of an edit do not."""
     lm = lm_of(make_architecture("gpt_neo"))
     module = find_sites(lm.model).mlp_out(1)
     edits = [Edit({module: change(lm, module, "1", 10 * number)}) for number in range(2)]
@@ -103,7 +102,7 @@ def exact_scores(lm: LanguageModel, edits: Sequence[Edit]) -> tuple[list[np.ndar
     rows = [(n, text) for n, edit in enumerate(edits) for text in encode_under(lm, edit, PAIRS)]
     width = max(len(text.ids) for _, text in rows)
     ids = torch.tensor([list(text.ids) + [5] * (width - len(text.ids)) for _, text in rows])
-    with torch.no_grad(), Overlay(lm, edits).rows([n for n, _ in rows]):
+    with torch.no_grad(), BatchedAdapters(lm, edits).rows([n for n, _ in rows]):
         tables = torch.log_softmax(lm.model(input_ids=ids).logits, -1)
     wanted: list[np.ndarray] = []
     found: list[np.ndarray] = []
@@ -124,7 +123,7 @@ def test_any_company_and_any_batches(held: list[tuple[str, int]]):
     texts = [encode_under(lm, edit, PAIRS[: count + 1] * 2) for edit, (_, count) in zip(edits, held, strict=True)]
     wanted = [one_at_a_time(lm, [edit], PAIRS[: n + 1] * 2)[0] for edit, (_, n) in zip(edits, held, strict=True)]
     for batch_tokens in (None, 30):
-        for one, other in zip(wanted, score_together(lm, edits, texts, batch_tokens=batch_tokens), strict=True):
+        for one, other in zip(wanted, score_batched(lm, edits, texts, batch_tokens=batch_tokens), strict=True):
             np.testing.assert_allclose(one, other, atol=2e-5)
 
 
@@ -147,23 +146,23 @@ def test_a_batch_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.
         return real(model, batch, **how)
 
     monkeypatch.setattr(scoring, "score_batch", small)
-    for one, other in zip(wanted, together(lm, edits, PAIRS, packing=False), strict=True):
+    for one, other in zip(wanted, together(lm, edits, PAIRS, prefix_tree=False), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert lm.counters.halvings > 0
 
 
-def test_a_pack_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.MonkeyPatch):
+def test_a_tree_batch_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.MonkeyPatch):
     lm = make_edit_lm("llama")
     edits = some_edits(lm)
-    wanted = together(lm, edits, PAIRS, packing=False)
-    real = packed.pack_logits
+    wanted = together(lm, edits, PAIRS, prefix_tree=False)
+    real = tree_scoring.tree_batch_logits
 
-    def small(model: Any, pack: Any, *given: Any, **how: Any) -> Any:
-        if len(pack.answers) > 3:
+    def small(model: Any, batch: Any, *given: Any, **how: Any) -> Any:
+        if len(batch.answers) > 3:
             raise torch.OutOfMemoryError("out of memory")
-        return real(model, pack, *given, **how)
+        return real(model, batch, *given, **how)
 
-    monkeypatch.setattr(packed, "pack_logits", small)
+    monkeypatch.setattr(tree_scoring, "tree_batch_logits", small)
     for one, other in zip(wanted, together(lm, edits, PAIRS), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert lm.counters.halvings > 0
@@ -172,15 +171,15 @@ def test_a_pack_that_does_not_fit_is_halved_with_its_edits(monkeypatch: pytest.M
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
 def test_tokens_of_one_sequence_are_changed_as_rows_of_a_batch(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
-    overlay, owners = Overlay(lm, some_edits(lm)), [0, 0, 1, 3, 3, 4, 2, 2, 2]
+    adapters, owners = BatchedAdapters(lm, some_edits(lm)), [0, 0, 1, 3, 3, 4, 2, 2, 2]
     for name in (find_sites(lm.model).mlp_out(1), find_sites(lm.model).mlp_out(2)):
         module = lm.model.get_submodule(name)
         given = numbers(5, len(owners), features(module, name)[1])
         with torch.no_grad():
-            with overlay.rows(owners):
+            with adapters.rows(owners):
                 wanted = module(given[:, None])[:, 0]
             for shaped in (given[None], given):  # OPT flattens batch and time into one
-                with overlay.tokens(owners):
+                with adapters.tokens(owners):
                     found = module(shaped)
                 assert found.shape == (*shaped.shape[:-1], 32)
                 assert torch.allclose(found.reshape(wanted.shape), wanted, rtol=0, atol=1e-12)
@@ -217,7 +216,7 @@ def test_quantised_modules_take_low_rank_changes_beside_them(family: str, dtype:
     assert [type(m) for m in lm.model.modules()] == kinds and lm.fingerprint() == before
     assert not any(m._forward_hooks for m in lm.model.modules())
     with pytest.raises(ModelError, match=rf"is a {kind.__name__} with a .*without quantisation"):
-        Overlay(lm, [edits[0], Edit({low: Dense(torch.zeros(32, 64))})])
+        BatchedAdapters(lm, [edits[0], Edit({low: Dense(torch.zeros(32, 64))})])
 
 
 def beside(lm: LanguageModel, edit: Edit) -> np.ndarray:
@@ -244,7 +243,7 @@ def beside(lm: LanguageModel, edit: Edit) -> np.ndarray:
 
 def test_nothing_stays_when_a_block_ends_in_an_exception():
     lm = make_edit_lm("llama")
-    with pytest.raises(ZeroDivisionError), Overlay(lm, some_edits(lm)).rows([0, 1]):
+    with pytest.raises(ZeroDivisionError), BatchedAdapters(lm, some_edits(lm)).rows([0, 1]):
         raise ZeroDivisionError
     assert not any(m._forward_hooks for m in lm.model.modules())
 
@@ -260,8 +259,8 @@ def test_changes_that_no_module_can_take_are_refused():
         ({name: Dense(good.dense(), numbers(0, 32))}, "the module has none"),
     ):
         with pytest.raises(ModelError, match=says):
-            Overlay(lm, [Edit({name: good}), Edit(held)])
+            BatchedAdapters(lm, [Edit({name: good}), Edit(held)])
     blocks = lm.model.model.layers
     blocks[0].mlp.down_proj.weight = blocks[1].mlp.down_proj.weight
     with pytest.raises(ModelError, match=r"shares its weight with model\.layers\.0\.mlp\.down_proj"):
-        Overlay(lm, [Edit({name: good})])
+        BatchedAdapters(lm, [Edit({name: good})])

@@ -1,9 +1,10 @@
-"""What is computed together where each distinct prefix is computed once.
+"""Prefix-tree attention: which texts are computed together so that each distinct prefix is computed once.
 
-Texts in the order of their tokens are a walk through the tree of their prefixes. The walk is cut into packs: a pack is
-one sequence without padding, in which a token sees its ancestors in the tree and nothing else. Of what the last text
-of a pack shares with the next pack, keys and values are kept, so that it is not computed again. Texts may have owners,
-for whom the model is not the same: then each owner has a tree. A plan depends only on the texts, owners and limits.
+Sorted by their tokens, texts are a depth-first walk through the tree of their prefixes, whose nodes are tokens. The
+walk is cut into tree batches. Each is one sequence without padding, in which a token attends to its ancestors in the
+tree and to nothing else. Keys and values of what the last text of a batch shares with the next batch are kept. Texts
+may have owners that see the model under different edits: each owner has a tree of its own. A plan depends only on the
+texts, owners and limits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +16,13 @@ from anachron.lm.spans import Encoded
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class TreeBatch:
     """One forward pass. Its nodes are numbered in the order of the walk; those that are kept come first.
 
-    kept: the nodes of the pack before that are kept, by their numbers there. ids, positions: token and depth of each
-    new node. ends: for every node, kept or new, the number that follows its last descendant. rows: the new nodes,
-    counted from the first of them, that predict an answer token. answers: for each text, its answer tokens as (index
-    into ``rows``, token). owners: of each new node.
+    kept: the nodes of the batch before whose keys and values are kept, by their numbers there. ids, positions: token
+    and depth of each new node. ends: for every node, kept or new, the number after its last descendant. rows: the new
+    nodes, counted from the first of them, that predict an answer token. answers: for each text, its answer tokens as
+    (index into ``rows``, token). owners: of each new node.
     """
 
     kept: tuple[int, ...]
@@ -33,17 +34,16 @@ class Pack:
     owners: tuple[int, ...]
 
 
-def plan_packs(
+def plan_tree_batches(
     encoded: Sequence[Encoded], vocabulary: int, limits: Limits, owners: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """Indices of texts, pack by pack, owner by owner and in the order of their tokens; at most ``limits.tokens`` new
-    nodes a pack.
+    """Indices of texts, batch by batch, sorted by owner and tokens; at most ``limits.tokens`` new nodes a batch.
 
-    A text longer than that has a pack of its own.
+    A text longer than that has a batch of its own.
     """
     owner = owners or [0] * len(encoded)
     order = sorted(range(len(encoded)), key=lambda i: (owner[i], encoded[i].ids, encoded[i].targets))
-    packs: list[list[int]] = []
+    batches: list[list[int]] = []
     nodes = rows = 0
     before: tuple[int, ...] = ()
     for place, i in enumerate(order):
@@ -51,20 +51,20 @@ def plan_packs(
         before = before if place and owner[i] == owner[order[place - 1]] else ()
         new = fed_length(text) - common(before, text.ids[:-1])
         targets = len(text.targets)
-        if not packs or nodes + new > limits.tokens or (rows + targets) * vocabulary > limits.logits:
-            packs.append([])
+        if not batches or nodes + new > limits.tokens or (rows + targets) * vocabulary > limits.logits:
+            batches.append([])
             nodes = rows = 0
-        packs[-1].append(i)
+        batches[-1].append(i)
         nodes, rows, before = nodes + new, rows + targets, text.ids[:-1]
-    return packs
+    return batches
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far places in a pack are from those in its texts: what a model that goes by places could get wrong.
+    """How far indices in a tree batch are from positions in its texts: what a model that uses indices gets wrong.
 
-    nodes: kept ones too. reach: nodes of its largest tree, as many as a node and its first ancestor can be apart.
-    shift: most places that a node stands behind its depth. kept: nodes that may be kept of the pack before. longest:
+    nodes: kept ones too. reach: nodes of its largest tree, the most that a node and its first ancestor can be apart.
+    shift: the most that a node's index exceeds its depth. kept: nodes that may be kept of the batch before. longest:
     tokens fed of its longest text. farthest, most_shifted: the texts that make reach and shift.
     """
 
@@ -78,17 +78,17 @@ class Extent:
 
 
 def extents(
-    encoded: Sequence[Encoded], packs: Sequence[Sequence[int]], owners: Sequence[int] | None = None
+    encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], owners: Sequence[int] | None = None
 ) -> list[Extent]:
-    """How large each pack of a plan is."""
+    """How large each tree batch of a plan is."""
     owner = owners or [0] * len(encoded)
-    found = []
+    sizes = []
     before: tuple[int, ...] = ()
     last = 0
-    for pack in packs:
+    for batch in batches:
         nodes = tree = reach = kept = 0
-        farthest, shifts = pack[0], []
-        for place, i in enumerate(pack):
+        farthest, shifts = batch[0], []
+        for place, i in enumerate(batch):
             fed = encoded[i].ids[:-1]
             shared = common(before, fed) if owner[i] == last else 0
             if place == 0:
@@ -100,9 +100,9 @@ def extents(
                 reach, farthest = tree, i
             before, last = fed, owner[i]
         shift = max(shifts)
-        longest = max(fed_length(encoded[i]) for i in pack)
-        found.append(Extent(nodes, reach, shift, kept, longest, farthest, pack[shifts.index(shift)]))
-    return found
+        longest = max(fed_length(encoded[i]) for i in batch)
+        sizes.append(Extent(nodes, reach, shift, kept, longest, farthest, batch[shifts.index(shift)]))
+    return sizes
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -114,14 +114,14 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 class Walk:
-    """Makes a `Pack` of the next texts of a plan, from what the last pack computed."""
+    """Makes a `TreeBatch` of the next texts of a plan, reusing what the last batch computed."""
 
     def __init__(self) -> None:
         self._path: tuple[int, ...] = ()  # what was fed of the last text
-        self._nodes: list[int] = []  # and which nodes of its pack that is
+        self._nodes: list[int] = []  # and which nodes of its batch that is
         self._owner = 0
 
-    def next(self, texts: Sequence[Encoded], owners: Sequence[int] | None = None) -> Pack:
+    def next(self, texts: Sequence[Encoded], owners: Sequence[int] | None = None) -> TreeBatch:
         owners = owners or [0] * len(texts)
         predicting = min(t - 1 for text in texts for t in text.targets)  # a kept node has no output to read
         shared = common(self._path, texts[0].ids[:-1]) if owners[0] == self._owner else 0
@@ -130,12 +130,12 @@ class Walk:
         nodes, ends = list(range(count)), [0] * count
         ids: list[int] = []
         positions: list[int] = []
-        owned: list[int] = []
+        node_owners: list[int] = []
         rows: dict[int, int] = {}
         answers = []
-        for text, own in zip(texts, owners, strict=True):
+        for text, text_owner in zip(texts, owners, strict=True):
             fed = text.ids[:-1]
-            shared = common(path, fed) if own == owner else 0
+            shared = common(path, fed) if text_owner == owner else 0
             for node in nodes[shared:]:
                 ends[node] = len(ends)
             del nodes[shared:]
@@ -143,24 +143,26 @@ class Walk:
             positions += range(shared, len(fed))
             ids += fed[shared:]
             ends += [0] * (len(fed) - shared)
-            owned += [own] * (len(fed) - shared)
-            path, owner = fed, own
+            node_owners += [text_owner] * (len(fed) - shared)
+            path, owner = fed, text_owner
             predicted = [(nodes[t - 1] - count, text.ids[t]) for t in text.targets]
             answers.append(tuple((rows.setdefault(node, len(rows)), token) for node, token in predicted))
         for node in nodes:
             ends[node] = len(ends)
         self._path, self._nodes, self._owner = path, nodes, owner
-        return Pack(kept, tuple(ids), tuple(positions), tuple(ends), tuple(rows), tuple(answers), tuple(owned))
+        return TreeBatch(
+            kept, tuple(ids), tuple(positions), tuple(ends), tuple(rows), tuple(answers), tuple(node_owners)
+        )
 
     def forget(self) -> None:
-        """Keep nothing of the last pack."""
+        """Keep nothing of the last batch."""
         self._path, self._nodes = (), []
 
 
-def walk(encoded: Sequence[Encoded], packs: Sequence[Sequence[int]]) -> Iterator[Pack]:
-    """The packs of a plan, one after the other."""
+def walk(encoded: Sequence[Encoded], batches: Sequence[Sequence[int]]) -> Iterator[TreeBatch]:
+    """The tree batches of a plan, one after the other."""
     steps = Walk()
-    return (steps.next([encoded[i] for i in pack]) for pack in packs)
+    return (steps.next([encoded[i] for i in batch]) for batch in batches)
 
 
 def distinct_prefixes(encoded: Sequence[Encoded], owners: Sequence[int] | None = None) -> int:

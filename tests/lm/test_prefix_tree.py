@@ -1,4 +1,4 @@
-"""Packs: each distinct prefix computed once, the same scores as one text at a time, or none of it with a notice."""
+"""Prefix-tree attention: each distinct prefix computed once and the same scores as one text at a time, or a notice."""
 
 import logging
 from collections.abc import Sequence
@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import BackendError
-from anachron.lm import packed
+from anachron.lm import tree_scoring
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.model import LanguageModel
-from anachron.lm.packed import attention, score_packs
-from anachron.lm.packing import common, distinct_prefixes, plan_packs, walk
-from anachron.lm.plans import make_plan, pack_tokens, score_plan, tokens_computed, worth_packing
+from anachron.lm.plans import make_plan, prefix_tree_saves_tokens, score_plan, tokens_computed, tree_batch_tokens
+from anachron.lm.prefix_tree import common, distinct_prefixes, plan_tree_batches, walk
 from anachron.lm.scorer import score_texts
 from anachron.lm.scoring import Counters, score_all
-from anachron.lm.selfcheck import PacksChecked
+from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged
+from anachron.lm.tree_scoring import ancestor_mask, score_tree_batches
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
 
 WIDE = {"mistral": {"sliding_window": 4096}, "gemma2": {"sliding_window": 4096}}  # wider than any text here
 NO_LIMIT = Limits(tokens=10**6, logits=10**9)
 
 
-def packable(family: str) -> Any:
+def takes_prefix_trees(family: str) -> Any:
     """A tiny model; opt has learned absolute positions, as gpt2 has."""
     if family == "opt":
         return random_model(
@@ -47,10 +47,10 @@ def random_model(config: Any) -> Any:
         return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
 
 
-MODELS = {family: packable(family) for family in (*FAMILIES, "opt")}
+MODELS = {family: takes_prefix_trees(family) for family in (*FAMILIES, "opt")}
 
 
-def unpackable() -> dict[str, Any]:
+def why_no_prefix_tree() -> dict[str, Any]:
     """ALiBi, a state space, a hybrid, and a window that is narrower than the texts."""
     bloom = transformers.BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.3)
     mamba = transformers.MambaConfig(
@@ -80,9 +80,11 @@ def one_by_one(model: Any, texts: list[Encoded]) -> np.ndarray:
     return np.array(found)
 
 
-def in_packs(model: Any, texts: list[Encoded], limits: Limits) -> tuple[np.ndarray, int]:
+def by_prefix_tree(model: Any, texts: list[Encoded], limits: Limits) -> tuple[np.ndarray, int]:
     counters = Counters()
-    return score_packs(model, texts, plan_packs(texts, VOCABULARY, limits), counters=counters), counters.tokens
+    return score_tree_batches(
+        model, texts, plan_tree_batches(texts, VOCABULARY, limits), counters=counters
+    ), counters.tokens
 
 
 @st.composite
@@ -103,15 +105,15 @@ def tries(draw: st.DrawFn, longest_shared: int = 12) -> list[Encoded]:
 
 @settings(max_examples=60)
 @given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)), st.sampled_from((1, 15, 640)))
-def test_packs_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str, head_rows: int):
+def test_prefix_trees_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str, head_rows: int):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "HEAD_ROWS", head_rows)
-        found, _ = in_packs(MODELS[family], texts, Limits(tokens=tokens))
+        patch.setattr(tree_scoring, "HEAD_ROWS", head_rows)
+        found, _ = by_prefix_tree(MODELS[family], texts, Limits(tokens=tokens))
     np.testing.assert_allclose(found, one_by_one(MODELS[family], texts), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("family", sorted(MODELS))
-def test_packed_and_padded_are_naive_behind_a_prefix_of_300_tokens(family: str):
+def test_prefix_trees_and_padded_batches_are_naive_behind_a_prefix_of_300_tokens(family: str):
     chance = np.random.default_rng(1)
     prefix = tuple(int(t) for t in chance.integers(3, VOCABULARY, 300))
     texts = []
@@ -121,11 +123,11 @@ def test_packed_and_padded_are_naive_behind_a_prefix_of_300_tokens(family: str):
         texts.append(Encoded((*prefix, *own, *answer), tuple(range(300 + len(own), 300 + len(own) + len(answer)))))
     model = MODELS[family]
     naive = one_by_one(model, texts)
-    found, computed = in_packs(model, texts, Limits(tokens=64))
+    found, computed = by_prefix_tree(model, texts, Limits(tokens=64))
     np.testing.assert_allclose(found, naive, atol=1e-4, rtol=0)
     padded = score_all(model, texts, plan_batches(texts, VOCABULARY, Limits()))
     np.testing.assert_allclose(padded, naive, atol=1e-4, rtol=0)
-    assert computed <= 1.05 * distinct_prefixes(texts) < 700  # the prefix once, though no pack has room for it and more
+    assert computed <= 1.05 * distinct_prefixes(texts) < 700  # the prefix once, though it fills a batch
 
 
 def brute_force_nodes(texts: list[Encoded]) -> int:
@@ -138,40 +140,40 @@ def test_distinct_prefixes_are_counted_as_a_set_counts_them(texts: list[Encoded]
 
 
 @given(tries())
-def test_one_pack_computes_every_prefix_once(texts: list[Encoded]):
-    (pack,) = walk(texts, plan_packs(texts, VOCABULARY, NO_LIMIT))
-    assert len(pack.ids) == brute_force_nodes(texts)
-    assert len(set(pack.rows)) == len(pack.rows)
+def test_one_tree_batch_computes_every_prefix_once(texts: list[Encoded]):
+    (batch,) = walk(texts, plan_tree_batches(texts, VOCABULARY, NO_LIMIT))
+    assert len(batch.ids) == brute_force_nodes(texts)
+    assert len(set(batch.rows)) == len(batch.rows)
 
 
 @given(tries(), st.integers(1, 60), st.integers(1, 4000))
 def test_a_plan_holds_every_text_once_and_keeps_to_its_limits(texts: list[Encoded], tokens: int, logits: int):
-    packs = plan_packs(texts, VOCABULARY, Limits(tokens, logits))
-    assert sorted(i for pack in packs for i in pack) == list(range(len(texts)))
-    ordered = [texts[i].ids for pack in packs for i in pack]
+    batches = plan_tree_batches(texts, VOCABULARY, Limits(tokens, logits))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(texts)))
+    ordered = [texts[i].ids for batch in batches for i in batch]
     assert ordered == sorted(ordered)
-    for pack in packs[1:]:
-        if len(pack) > 1:
-            rows = sum(len(texts[i].targets) for i in pack)
+    for batch in batches[1:]:
+        if len(batch) > 1:
+            rows = sum(len(texts[i].targets) for i in batch)
             assert rows * VOCABULARY <= logits
 
 
 @given(tries(), st.integers(1, 60))
-def test_what_a_pack_sees_are_ancestors(texts: list[Encoded], tokens: int):
+def test_what_a_tree_batch_sees_are_ancestors(texts: list[Encoded], tokens: int):
     """Rebuilds, from the mask alone, the text before each node, and compares it with the text it stands for."""
-    before: list[tuple[int, ...]] = []  # the prefix of each node of the pack before
-    packs = plan_packs(texts, VOCABULARY, Limits(tokens=tokens))
-    for pack, members in zip(walk(texts, packs), packs, strict=True):
-        kept = [before[node] for node in pack.kept]
-        seen = (attention(pack, torch.float32, torch.device("cpu"))[0, 0] == 0).tolist()
-        tokens_of = [prefix[-1] for prefix in kept] + list(pack.ids)
+    before: list[tuple[int, ...]] = []  # the prefix of each node of the batch before
+    batches = plan_tree_batches(texts, VOCABULARY, Limits(tokens=tokens))
+    for batch, members in zip(walk(texts, batches), batches, strict=True):
+        kept = [before[node] for node in batch.kept]
+        seen = (ancestor_mask(batch, torch.float32, torch.device("cpu"))[0, 0] == 0).tolist()
+        tokens_of = [prefix[-1] for prefix in kept] + list(batch.ids)
         prefixes = list(kept)
-        for row, position in zip(seen, pack.positions, strict=True):
+        for row, position in zip(seen, batch.positions, strict=True):
             prefixes.append(tuple(token for token, visible in zip(tokens_of, row, strict=True) if visible))
             assert len(prefixes[-1]) == position + 1
-        for i, answer in zip(members, pack.answers, strict=True):
+        for i, answer in zip(members, batch.answers, strict=True):
             for (row, token), target in zip(answer, texts[i].targets, strict=True):
-                assert prefixes[len(kept) + pack.rows[row]] == texts[i].ids[:target]
+                assert prefixes[len(kept) + batch.rows[row]] == texts[i].ids[:target]
                 assert token == texts[i].ids[target]
         before = prefixes
 
@@ -190,8 +192,8 @@ def test_texts_of_different_owners_share_nothing(texts: list[Encoded], owners: l
             told.extend(computed)
             return unchanged()
 
-        packs = plan_packs(texts, VOCABULARY, limits, owners)
-        found = score_packs(model, texts, packs, owners=owners, during=during)
+        batches = plan_tree_batches(texts, VOCABULARY, limits, owners)
+        found = score_tree_batches(model, texts, batches, owners=owners, during=during)
         np.testing.assert_allclose(found, one_by_one(model, texts), atol=1e-4, rtol=0)
         assert told == sorted(told) and all(told.count(owner) >= count for owner, count in enumerate(nodes))
     assert [told.count(owner) for owner in range(3)] == nodes
@@ -221,18 +223,18 @@ def dated(years: int = 40, questions: int = 6) -> list[Encoded]:
 def test_planned_tokens_are_computed_and_are_the_ideal(family: str):
     texts = dated()
     model = MODELS[family]
-    plan = make_plan(model, texts, VOCABULARY, 100, packed=True)
+    plan = make_plan(model, texts, VOCABULARY, 100, prefix_tree=True)
     counters = Counters()
     scores = score_plan(model, texts, plan, counters=counters)
     assert counters.tokens == tokens_computed(texts, plan) == distinct_prefixes(texts)
     np.testing.assert_allclose(scores, one_by_one(model, texts), atol=1e-4, rtol=0)
 
 
-def test_packs_are_used_only_where_they_save_tokens():
-    assert worth_packing(dated(), VOCABULARY)
-    assert not worth_packing(dated(1, 1), VOCABULARY)
+def test_prefix_trees_are_used_only_where_they_save_tokens():
+    assert prefix_tree_saves_tokens(dated(), VOCABULARY)
+    assert not prefix_tree_saves_tokens(dated(1, 1), VOCABULARY)
     apart = [Encoded((n, n, n, n), (3,)) for n in range(3, 9)]
-    assert not worth_packing(apart, VOCABULARY)
+    assert not prefix_tree_saves_tokens(apart, VOCABULARY)
 
 
 # The self-check
@@ -240,18 +242,18 @@ def test_packs_are_used_only_where_they_save_tokens():
 
 @pytest.mark.parametrize("family", sorted(MODELS))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_models_that_take_packs_pass_the_check(family: str, dtype: torch.dtype):
-    model = packable(family).to(dtype)
-    assert PacksChecked().refuse(model, dated(), plan_packs(dated(), VOCABULARY, Limits(512))) is None
+def test_models_that_take_prefix_trees_pass_the_check(family: str, dtype: torch.dtype):
+    model = takes_prefix_trees(family).to(dtype)
+    assert TreeChecks().refuse(model, dated(), plan_tree_batches(dated(), VOCABULARY, Limits(512))) is None
 
 
 @pytest.mark.parametrize("kind", ["bloom", "mamba", "jamba", "window"])
 def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: str, caplog: pytest.LogCaptureFixture):
-    lm = LanguageModel(unpackable()[kind], make_tokenizer("gpt2"), kind)
+    lm = LanguageModel(why_no_prefix_tree()[kind], make_tokenizer("gpt2"), kind)
     with caplog.at_level(logging.WARNING, "anachron"):
         plan = lm.plan(dated())
         again = lm.plan(dated())
-    assert not plan.packed and not again.packed
+    assert not plan.prefix_tree and not again.prefix_tree
     assert [record.message for record in caplog.records if record.name == "anachron"] == [
         f"{plan.refusal}; texts are scored in padded batches instead"
     ]
@@ -261,29 +263,29 @@ def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: st
 
 
 def test_a_longer_text_is_tried_again():
-    """Within its window a model takes packs; beyond it does not."""
+    """Within its window a model takes prefix trees; beyond it does not."""
     model = make_model("mistral", sliding_window=16)
     lm, long = LanguageModel(model, None, "tiny"), [Encoded((*range(3, 43), n, 5), (41,)) for n in range(3, 9)]
-    assert lm.plan(dated()).packed
-    assert not lm.plan([*dated(), *long]).packed
-    assert lm.plan(dated()).packed
+    assert lm.plan(dated()).prefix_tree
+    assert not lm.plan([*dated(), *long]).prefix_tree
+    assert lm.plan(dated()).prefix_tree
 
 
 # The output head
 
 
-def test_the_head_computes_the_answers_of_several_packs_at_once(monkeypatch: pytest.MonkeyPatch):
-    """Every answer row once, and of a pack whose answers wait, one row more, which is not used."""
+def test_the_head_computes_the_answers_of_several_batches_at_once(monkeypatch: pytest.MonkeyPatch):
+    """Every answer row once, and of a batch whose answers wait, one row more, which is not used."""
     texts, model = dated(), MODELS["llama"]
-    packs = plan_packs(texts, VOCABULARY, Limits(40))
-    rows = [len(pack.rows) for pack in walk(texts, packs)]
-    targets = [sum(len(texts[i].targets) for i in pack) for pack in packs]
-    monkeypatch.setattr(packed, "HEAD_ROWS", sum(targets[:3]))
+    batches = plan_tree_batches(texts, VOCABULARY, Limits(40))
+    rows = [len(batch.rows) for batch in walk(texts, batches)]
+    targets = [sum(len(texts[i].targets) for i in batch) for batch in batches]
+    monkeypatch.setattr(tree_scoring, "HEAD_ROWS", sum(targets[:3]))
     seen: list[int] = []
     handle = model.get_output_embeddings().register_forward_hook(lambda *call: seen.append(call[2].shape[1]))
-    score_packs(model, texts, packs)
+    score_tree_batches(model, texts, batches)
     handle.remove()
-    assert len(packs) > 6 and seen[:3] == [1, 1, sum(rows[:3])]
+    assert len(batches) > 6 and seen[:3] == [1, 1, sum(rows[:3])]
     assert sum(seen) == sum(rows) + seen.count(1)
 
 
@@ -305,10 +307,10 @@ class Short:
         return getattr(self._model, name)
 
 
-def test_packs_that_do_not_fit_are_halved():
+def test_prefix_trees_that_do_not_fit_are_halved():
     texts, counters = dated(), Counters()
-    found = score_packs(
-        Short(MODELS["llama"], 90), texts, plan_packs(texts, VOCABULARY, Limits(200)), counters=counters
+    found = score_tree_batches(
+        Short(MODELS["llama"], 90), texts, plan_tree_batches(texts, VOCABULARY, Limits(200)), counters=counters
     )
     np.testing.assert_allclose(found, one_by_one(MODELS["llama"], texts), atol=1e-4, rtol=0)
     assert counters.halvings > 0
@@ -316,7 +318,7 @@ def test_packs_that_do_not_fit_are_halved():
 
 def test_a_text_that_does_not_fit_alone_is_an_error():
     with pytest.raises(BackendError, match="one text of 13 tokens does not fit"):
-        score_packs(Short(MODELS["llama"], 5), dated(), [[0, 1, 2, 3]])
+        score_tree_batches(Short(MODELS["llama"], 5), dated(), [[0, 1, 2, 3]])
 
 
 def test_scores_of_pairs_against_the_naive_way():
@@ -327,19 +329,19 @@ def test_scores_of_pairs_against_the_naive_way():
         for year in range(1990, 2002) for land, name in (("France", "Jacques Chirac"), ("Russia", "Vladimir Putin"))
     ]  # fmt: skip
     lm = LanguageModel(MODELS["llama"], tokenizer, "tiny")
-    assert lm.plan(lm.encode([(p, a, None) for p, a in pairs])).packed
+    assert lm.plan(lm.encode([(p, a, None) for p, a in pairs])).prefix_tree
     expected = [naive_log_prob(lm, prompt, answer) for prompt, answer in pairs]
     np.testing.assert_allclose(lm.log_probs(pairs), expected, atol=1e-4, rtol=0)
 
 
-def test_packs_of_narrow_models_are_smaller():
+def test_prefix_trees_of_narrow_models_are_smaller():
     """Attention at most a quarter of the rest: 4 n hidden layers <= (2 weights) / 4."""
     config = transformers.LlamaConfig(
         vocab_size=50, hidden_size=32, intermediate_size=2048, num_hidden_layers=3, num_attention_heads=2
     )
     model = transformers.AutoModelForCausalLM.from_config(config)
     blocks = sum(p.numel() for name, p in model.named_parameters() if "embed" not in name and "lm_head" not in name)
-    size = pack_tokens(model, 4096)
+    size = tree_batch_tokens(model, 4096)
     assert 4 * size * 32 * 3 <= 2 * blocks / 4 < 4 * (size + 1) * 32 * 3
-    assert pack_tokens(model, 200) == 200
-    assert pack_tokens(MODELS["llama"], 4096) == 128  # the least
+    assert tree_batch_tokens(model, 200) == 200
+    assert tree_batch_tokens(MODELS["llama"], 4096) == 128  # the least

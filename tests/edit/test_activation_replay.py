@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from anachron.edit.passes.activation_replay import ActivationReplay, fixed_output, stopped_after
 from anachron.edit.passes.forward import values_at_subject
-from anachron.edit.passes.unreached import Replay, ended_behind, giving_out
 from anachron.edit.requests import EditRequest, mark
-from anachron.edit.sites import find_sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm
 from edit_naive import values
 
@@ -47,9 +47,9 @@ def test_values_outside_of_the_blocks_end_nothing():
     lm = make_edit_lm("llama")
     counts: Counter[int] = Counter()
     calls_of_blocks(lm, counts)
-    with ended_behind(lm.model, ["model.layers.0.mlp", "model.norm"]):
+    with stopped_after(lm.model, ["model.layers.0.mlp", "model.norm"]):
         lm.model(input_ids=torch.tensor([[3, 4]]))
-    with ended_behind(lm.model, []):
+    with stopped_after(lm.model, []):
         lm.model(input_ids=torch.tensor([[3, 4]]))
     assert counts == {0: 2, 1: 2, 2: 2, 3: 2}
 
@@ -68,13 +68,13 @@ class Sums(torch.nn.Module):
 
 def test_replayed_passes_differ_by_the_shift_alone():
     model, x = Sums().double(), torch.randn(2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    replay = Replay(["second"])
+    replay = ActivationReplay(["second"])
     for number in range(3):
         delta = torch.full((3,), float(number), dtype=torch.float64, requires_grad=True)
         hook = model.second.register_forward_hook(lambda _, __, out, d=delta: out + d)
         with replay.passing(model):
             found = model(x)
-        with giving_out(model.first, lambda: torch.full((2, 3), torch.nan)), replay.passing(model):
+        with fixed_output(model.first, lambda: torch.full((2, 3), torch.nan)), replay.passing(model):
             assert torch.equal(model(x), found)  # what is before the shift is given out, not computed
         wanted = model(x)
         assert torch.equal(found, wanted)
@@ -86,7 +86,7 @@ def test_replayed_passes_differ_by_the_shift_alone():
 
 def test_a_pass_that_ends_in_an_exception_keeps_nothing():
     model = Sums()
-    replay = Replay(["second"])
+    replay = ActivationReplay(["second"])
     with pytest.raises(ZeroDivisionError), replay.passing(model):
         raise ZeroDivisionError
     with replay.passing(model):

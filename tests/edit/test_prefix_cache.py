@@ -1,4 +1,4 @@
-"""Tails of texts behind kept keys and values, against whole texts one at a time."""
+"""Suffixes of texts behind cached keys and values, against whole texts one at a time."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.edit.passes.forward import batch, shifted
-from anachron.edit.passes.tails import Passes, tails
+from anachron.edit.passes.prefix_cache import RepeatedPass, with_prefix_cache
 from anachron.edit.requests import EditRequest, Marked, mark
-from anachron.edit.sites import find_sites
 from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
 from architectures import lm_of, make_architecture
 from edit_models import ALL, make_edit_lm
 from edit_naive import forward
@@ -25,9 +25,9 @@ REQUESTS = [
 UNABLE = {"bloom"}  # its positions are made of a mask of two dimensions
 
 
-def passes_of(lm: LanguageModel, marked: list[Marked]) -> tuple[Passes, list[int]]:
+def passes_of(lm: LanguageModel, marked: list[Marked]) -> tuple[RepeatedPass, list[int]]:
     wanted = torch.tensor([(row, target - 1) for row, m in enumerate(marked) for target in m.targets])
-    return Passes(batch(lm.model, marked), wanted[:, 0], wanted[:, 1]), [len(m.ids) - 1 for m in marked]
+    return RepeatedPass(batch(lm.model, marked), wanted[:, 0], wanted[:, 1]), [len(m.ids) - 1 for m in marked]
 
 
 def one_at_a_time(lm: LanguageModel, marked: list[Marked], module: str, delta: torch.Tensor) -> torch.Tensor:
@@ -40,16 +40,16 @@ def one_at_a_time(lm: LanguageModel, marked: list[Marked], module: str, delta: t
 
 
 @pytest.mark.parametrize("family", ALL)
-def test_shifted_tails_are_shifted_texts(family: str):
+def test_shifted_suffixes_are_shifted_texts(family: str):
     lm = make_edit_lm(family, dtype=torch.float64)
     if family in ("gpt2", "neox"):
         lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
     marked = [*mark(lm.tokenizer, REQUESTS), *mark(lm.tokenizer, REQUESTS[:1], "Emmanuel Macron. ")]
     whole, lengths = passes_of(lm, marked)
     module = find_sites(lm.model).mlp_out(1)
-    found = tails(lm.model, whole, lengths, [module])
-    assert (found.kept is None) == (family in UNABLE)
-    assert family in UNABLE or (found.kept is not None and found.kept.replay is not None)
+    found = with_prefix_cache(lm.model, whole, lengths, [module])
+    assert (found.cache is None) == (family in UNABLE)
+    assert family in UNABLE or (found.cache is not None and found.cache.replay is not None)
     delta = torch.randn(4, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     exact = 1e-9 if family in ("gpt2", "neox") else 1e-5  # in the others norms or attention are in float32
     for chosen in ([0, 1, 2, 3], [1, 3], [2]):
@@ -76,7 +76,7 @@ def test_texts_of_any_length_with_a_subject_anywhere(shapes: list[tuple[int, int
     marked = [drawn(before, behind, chooser) for before, behind in shapes]
     whole, lengths = passes_of(lm, marked)
     module = find_sites(lm.model).mlp_out(1)
-    found = tails(lm.model, whole, lengths, [module])
+    found = with_prefix_cache(lm.model, whole, lengths, [module])
     assert found.texts.ids.shape[1] == max(behind for _, behind in shapes) or max(b for b, _ in shapes) == 0
     delta = torch.randn(len(marked), 32, generator=chooser, dtype=torch.float64)
     with torch.no_grad(), shifted(lm.model, module, found.texts, delta):
@@ -93,8 +93,8 @@ def test_texts_longer_than_a_window(name: str, shapes: tuple[tuple[int, int], ..
     marked = [drawn(before, behind, chooser) for before, behind in shapes]
     whole, lengths = passes_of(lm, marked)
     module = find_sites(lm.model).mlp_out(0)
-    found = tails(lm.model, whole, lengths, [module])
-    assert (found.kept is not None) == (name == "llama" or max(lengths) < 256)
+    found = with_prefix_cache(lm.model, whole, lengths, [module])
+    assert (found.cache is not None) == (name == "llama" or max(lengths) < 256)
     delta = torch.randn(len(marked), 32, generator=chooser, dtype=torch.float64)
     with torch.no_grad(), shifted(lm.model, module, found.texts, delta):
         logits = found.logits(lm.model)
@@ -115,14 +115,14 @@ def _gpt2() -> LanguageModel:
 def test_a_model_that_ignores_what_it_is_given_gets_whole_texts(left_out: str, monkeypatch: pytest.MonkeyPatch):
     lm = make_edit_lm("llama")
     whole, lengths = passes_of(lm, mark(lm.tokenizer, REQUESTS))
-    assert tails(lm.model, whole, lengths, []) is not whole
+    assert with_prefix_cache(lm.model, whole, lengths, []) is not whole
     real = lm.model.forward
 
     def ignores(**given: Any) -> Any:
         return real(**{name: value for name, value in given.items() if name != left_out})
 
     monkeypatch.setattr(lm.model, "forward", ignores)
-    assert tails(lm.model, whole, lengths, []) is whole
+    assert with_prefix_cache(lm.model, whole, lengths, []) is whole
 
 
 def test_a_model_that_refuses_them_gets_whole_texts_and_full_memory_is_said(monkeypatch: pytest.MonkeyPatch):
@@ -136,9 +136,9 @@ def test_a_model_that_refuses_them_gets_whole_texts_and_full_memory_is_said(monk
         monkeypatch.setattr(lm.model, "forward", refuses)
         if ends:
             with pytest.raises(torch.OutOfMemoryError):
-                tails(lm.model, whole, lengths, [])
+                with_prefix_cache(lm.model, whole, lengths, [])
         else:
-            assert tails(lm.model, whole, lengths, []) is whole
+            assert with_prefix_cache(lm.model, whole, lengths, []) is whole
 
 
 def test_a_model_whose_parts_change_what_others_read_is_not_replayed():
@@ -148,8 +148,8 @@ def test_a_model_whose_parts_change_what_others_read_is_not_replayed():
     blocks[0].mlp.register_forward_hook(lambda _, __, output: left.append(output))
     blocks[3].register_forward_pre_hook(lambda _, given: (given[0] + left.pop(), *given[1:]))
     whole, lengths = passes_of(lm, mark(lm.tokenizer, REQUESTS))
-    found = tails(lm.model, whole, lengths, [find_sites(lm.model).mlp_out(1)])
-    assert found.kept is not None and found.kept.replay is None
+    found = with_prefix_cache(lm.model, whole, lengths, [find_sites(lm.model).mlp_out(1)])
+    assert found.cache is not None and found.cache.replay is None
     with torch.no_grad():
         logits, wanted = found.logits(lm.model), whole.logits(lm.model)
     assert torch.allclose(logits, wanted, rtol=0, atol=1e-4 * float(wanted.abs().max()))

@@ -1,4 +1,4 @@
-"""Parts of a pass through a model that need not be computed: what a shift cannot reach, and what nobody reads."""
+"""Parts of a forward pass that are not computed again: what a shift cannot reach, and what nobody reads."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,12 +10,12 @@ import torch
 from anachron.lm.temporary import Temporary, together
 
 
-class Replay:
-    """Passes of the same texts that differ in what is added to the outputs of some modules, and in nothing else.
+class ActivationReplay:
+    """Forward passes of the same texts that differ only in what is added to the outputs of some modules.
 
-    Whatever the model computes before the first of these modules gives out is the same in each of them. The first pass
-    keeps what the modules in it gave out, and later ones give it out again. It needs a model whose modules only give
-    something out, and change nothing that others read.
+    Whatever the model computes before the first of these modules has its output is the same in each pass. The first
+    pass keeps the outputs of the modules up to there, and in later ones these modules return them without computing.
+    It needs a model whose modules act by their outputs alone: none changes anything that others read.
     """
 
     def __init__(self, shifted: Sequence[str]) -> None:
@@ -23,12 +23,12 @@ class Replay:
         self._outputs: list[tuple[torch.nn.Module, Any]] | None = None
 
     def passing(self, model: torch.nn.Module) -> Temporary[None]:
-        """One pass is to be made in the block: the first keeps, later ones are spared what was kept."""
+        """For one forward pass in the block: the first records, later ones replay."""
         if self._outputs is None:
-            return self._keeping(model)
-        return together(giving_out(module, partial(_same, output)) for module, output in self._outputs)
+            return self._recording(model)
+        return together(fixed_output(module, partial(_same, output)) for module, output in self._outputs)
 
-    def _keeping(self, model: torch.nn.Module) -> Temporary[None]:
+    def _recording(self, model: torch.nn.Module) -> Temporary[None]:
         names = {module: name for name, module in model.named_modules()}
         kept: dict[str, tuple[torch.nn.Module, Any]] = {}
         calls: Counter[str] = Counter()
@@ -40,7 +40,7 @@ class Replay:
             calls[name] += 1
             if not reached:
                 for inner in [other for other in kept if other.startswith(f"{name}.")]:
-                    del kept[inner]  # it is not called where the module around it is not computed
+                    del kept[inner]  # it is not called where the module around it is replayed
                 kept[name] = (module, output)
                 reached = name in self.shifted
 
@@ -58,20 +58,20 @@ class Replay:
         return Temporary(change)
 
 
-def ended_behind(model: torch.nn.Module, modules: Iterable[str]) -> Temporary[None]:
-    """Blocks behind the last one that holds any of these modules give out what that one gives out."""
+def stopped_after(model: torch.nn.Module, modules: Iterable[str]) -> Temporary[None]:
+    """Skip the blocks after the last one that holds any of these modules: they return that one's output."""
     places = [_block(model, name) for name in modules]
     if not places or None in places or len({id(place[0]) for place in places if place}) > 1:
         return together(())
     blocks = next(place[0] for place in places if place)
     last = max(place[1] for place in places if place)
-    given: list[Any] = []
+    outputs: list[Any] = []
 
     def see(_: Any, __: Any, output: Any) -> None:
-        given.append(output)
+        outputs.append(output)
 
     watched: Temporary[None] = Temporary(lambda: blocks[last].register_forward_hook(see).remove)
-    return together([watched, *(giving_out(block, lambda: given[-1]) for block in blocks[last + 1 :])])
+    return together([watched, *(fixed_output(block, lambda: outputs[-1]) for block in blocks[last + 1 :])])
 
 
 def _block(model: torch.nn.Module, name: str) -> tuple[torch.nn.ModuleList, int] | None:
@@ -88,18 +88,18 @@ def _same(output: Any) -> Any:
     return output
 
 
-def giving_out(module: torch.nn.Module, output: Callable[[], Any]) -> Temporary[None]:
-    """A module computes nothing and gives out what it is told, whatever it is given; its hooks see that."""
+def fixed_output(module: torch.nn.Module, output: Callable[[], Any]) -> Temporary[None]:
+    """Replace a module's computation by a function without arguments; its forward hooks see what that returns."""
 
     def change() -> Callable[[], None]:
-        own = module.__dict__.get("forward")
+        before = module.__dict__.get("forward")
         module.forward = lambda *_, **__: output()
 
         def undo() -> None:
-            if own is None:
+            if before is None:
                 del module.forward
             else:
-                module.forward = own
+                module.forward = before
 
         return undo
 
