@@ -22,7 +22,7 @@ from anachron.edit.base import edited
 from anachron.edit.covariance import collect as covariance
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
-from anachron.evaluate import run as run_module
+from anachron.evaluate import stages as stages_module
 from anachron.folders import RunFolder
 from anachron.lm.loading import load_model
 
@@ -278,7 +278,7 @@ def kill_when(path: Path, code: str, *words: str) -> None:
 def test_a_killed_run_goes_on_with_the_same_command(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(run_module, "PART", 1)  # updates that a killed run can lose
+    monkeypatch.setattr(stages_module, "PART", 1)  # updates that a killed run can lose
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "FT,ROME", *FT, *ROME, *QUICK]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = (
@@ -310,8 +310,8 @@ def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert all(row["perplexity"] > 1 for row in found["summary"]) and found["dated"] is None
     assert run(*command) == 0
     printed = capsys.readouterr().out
-    assert "Growing edits, mode sequential" in printed and "Undone" in printed
-    assert (tmp_path / "run" / "report" / "growth.svg").is_file()
+    assert "Lifelong editing, mode sequential" in printed and "Undone" in printed
+    assert (tmp_path / "run" / "report" / "lifelong.svg").is_file()
 
 
 @pytest.mark.slow
@@ -330,7 +330,7 @@ def test_killed_growing_edits_go_on_with_the_same_command(updates: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "generations"),
     [
         (["--after", "1,x"], "'x' is no number of updates"),
         (["--after", "1,2"], "add up in the modes batch and sequential only"),
@@ -435,8 +435,8 @@ def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, caps
     said = pl.read_parquet(out / "said.parquet")
     assert said["old_before"].mean() > 0.5 and said["new_before"].sum() == 0  # the demo model says what it was taught
     assert said.filter(kind="update")["new_after"].mean() == 1
-    assert pl.read_csv(out / "report" / "edits.csv")["says_new"].to_list() == [0, 1]
-    assert "| Says new ↑ | Says old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
+    assert pl.read_csv(out / "report" / "edits.csv")["generated_new"].to_list() == [0, 1]
+    assert "| Output new ↑ | Output old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
     assert run(*command) == 2
     assert "say: True -> False" in said_by(capsys)
 
@@ -471,7 +471,7 @@ def test_mend_learns_from_no_subject_that_is_judged(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "generations"),
     [
         ("no json", "as JSON: Expecting value"),
         ('{"subject": "France"}', "holds one dict, not a list of records"),
@@ -525,7 +525,7 @@ LATE = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), EARLY, ids=[said for _, said in EARLY])
+@pytest.mark.parametrize(("options", "generations"), EARLY, ids=[said for _, said in EARLY])
 def test_wrong_options_are_refused_before_anything_is_loaded(
     options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -535,7 +535,7 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("options", "code", "said"), LATE, ids=[said for *_, said in LATE])
+@pytest.mark.parametrize(("options", "code", "generations"), LATE, ids=[said for *_, said in LATE])
 def test_wrong_options_are_refused_before_the_first_update(
     options: list[str], code: int, said: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -11,10 +11,9 @@ import pytest
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.errors import DataError
-from anachron.evaluate import growth as growth_module
-from anachron.evaluate import run as run_module
-from anachron.evaluate.growth import GrowthSettings, run_growth
-from anachron.evaluate.judge import Judging
+from anachron.evaluate import stages as stages_module
+from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.folders import RunFolder
 from anachron.io import write_json
@@ -22,8 +21,8 @@ from anachron.lm.model import LanguageModel
 from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 
-SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=0))
-GROWTH = GrowthSettings((1, 3), judging=Judging(fluency_tokens=12))
+SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0))
+LIFELONG = LifelongSettings((1, 3), measures=Measures(fluency_tokens=12))
 FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}}
 
 
@@ -45,8 +44,8 @@ def lm() -> LanguageModel:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "PART", 2)
-    monkeypatch.setattr(growth_module, "PART", 2)
+    monkeypatch.setattr(stages_module, "PART", 2)
+    monkeypatch.setattr(stages_module, "PART", 2)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +53,10 @@ def whole(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """Finished runs: of edits one by one, and of a growing sequence."""
     place = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "PART", 2)
-        patch.setattr(growth_module, "PART", 2)
+        patch.setattr(stages_module, "PART", 2)
+        patch.setattr(stages_module, "PART", 2)
         run_evaluation(lm, CASES, plan_fast(lm, FAST, "FT", "PROMPT"), place / "one", SETTINGS)
-        run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), place / "growth", GROWTH)
+        run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), place / "growth", LIFELONG)
     return {"one": place / "one", "growth": place / "growth"}
 
 
@@ -118,7 +117,7 @@ def test_what_is_damaged_of_a_growing_sequence_is_made_again(
 ):
     folder, said = Path(shutil.copytree(whole["growth"], tmp_path / "run")), []
     flip(folder / name)
-    run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), folder, GROWTH, callbacks=Callbacks(said.append))
+    run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=Callbacks(said.append))
     assert tables(folder) == tables(whole["growth"])
     assert any(name in line and "made again" in line for line in said)
 
@@ -130,18 +129,18 @@ def test_a_damaged_sequence_is_made_again(
     damage: Callable,
 ):  # fmt: skip
     """Also where only the update that is to be undone is: it lies in the middle of what is saved."""
-    from anachron.evaluate import grown
+    from anachron.evaluate import joint_edits
 
-    monkeypatch.setattr(grown, "KEPT", 1)
+    monkeypatch.setattr(joint_edits, "SAVE_EVERY", 1)
     folder, said = tmp_path / "run", []
     undo = f"FT/{name}.safetensors"
     stop = 1
     while not ((folder / undo).exists() and (folder / "FT" / "after-00003").exists()):
         with pytest.raises(KeyboardInterrupt):
-            run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), folder, GROWTH, callbacks=killed_after(stop))
+            run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=killed_after(stop))
         stop += 1
     damage(folder / undo)
-    run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), folder, GROWTH, callbacks=Callbacks(said.append))
+    run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=Callbacks(said.append))
     assert any(undo in line for line in said)
     assert tables(folder) == tables(whole["growth"])
 

@@ -12,11 +12,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.text import Text
 from rich.console import Console
 
+from anachron.core.labels import split_label
 from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED as COLUMNS
-from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES
+from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
 from anachron.report.edits import DATED, edits_latex, edits_markdown, edits_table, printed
 from anachron.report.evaluation import write_dated
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
@@ -31,7 +32,8 @@ def tables(methods=METHODS, modes=("independent",), cases=4):
     for mode in modes:
         for method in methods:
             for case in range(cases):
-                key = {"method": method, "mode": mode, "case_id": str(case)}
+                name, dated_requests = split_label(method)
+                key = {"method": name, "dated_requests": dated_requests, "mode": mode, "case_id": str(case)}
                 updates.append(key | {"status": "done"})
                 kept = method != "FT" and case > 0
                 for granularity in ("year", "month", "day"):
@@ -104,7 +106,8 @@ def points(panel):
 def test_each_method_is_a_point_with_its_intervals():
     table = summary()
     (panel,) = present_and_past(table).axes
-    expected = {row["method"]: (row["present_updated_global"], row["past_kept_global"]) for row in table.to_dicts()}
+    labelled = table.with_columns(method_label())
+    expected = {row["method"]: (row["present_updated_global"], row["past_kept_global"]) for row in labelled.to_dicts()}
     assert points(panel) == expected
     assert points(panel)["FT"] == (1, 0)
     spans = [tuple(map(tuple, path.vertices)) for c in panel.collections if isinstance(c, LineCollection)

@@ -137,8 +137,8 @@ def test_what_only_some_runs_measure_has_a_table_of_its_own_on_a_terminal():
     assert "Efficacy-S, Says: Wilson" in " ".join(" ".join(shown(first, 80)).split())
     text = " ".join(shown(second, 80))
     assert "62.5" in text and "Wilson" not in text and "Gen" not in text
-    assert printed(said).columns == ["method", *HEADINGS, "Says new ↑"]
-    assert "Says new" in edits_markdown(said) and "Says new" in edits_latex(said)
+    assert printed(said).columns == ["method", *HEADINGS, "Output new ↑"]
+    assert "Output new" in edits_markdown(said) and "Output new" in edits_latex(said)
 
 
 def test_scenarios_are_rows_of_their_own_and_their_measures_are_explained():

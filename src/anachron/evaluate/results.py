@@ -1,7 +1,7 @@
-"""The tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
+"""The tables that a run of edits writes and that metrics read: their columns, and what must hold in them.
 
-Three of every run, and more of one that has updates other than replacements, asks what a model says
-(`anachron.evaluate.said`) or asks dated questions (`anachron.evaluate.dated`).
+Three of every run, and more of one that has updates other than replacements, lets a model generate
+(`anachron.evaluate.generations`) or asks dated questions (`anachron.evaluate.dated`).
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
@@ -13,12 +13,16 @@ import polars as pl
 from polars.datatypes import DataType
 
 from anachron.core.dates import GRANULARITIES
+from anachron.core.labels import DATED_ENDING
 from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
 from anachron.evaluate.dated import SIDES
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
-KEYS = ["mode", "method", "case_id"]
+# A method's name, and whether its requests said a date. A table without the flag has requests without dates only.
+METHOD: dict[str, DataType] = {"method": pl.String(), "dated_requests": pl.Boolean()}
+STAGE = {"mode": pl.String(), **METHOD, "edits": pl.Int64()}  # a model in a run: the number of edits, where it has some
+KEYS = ["mode", *METHOD, "case_id"]
 TARGET_KINDS = ("update", "generalization")
 NEIGHBOUR_KINDS = ("nearest", "random")
 STATUSES = ("done", "failed")
@@ -28,20 +32,23 @@ ROLES = (*DECISIONS, OTHER)
 
 # One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
 TARGETS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
     "prompt_number": pl.Int64(),
     **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
 }
 # One row per neighbour fact of an update: p of its true object. dist: 1 - similarity to the updated fact's subject.
 NEIGHBOURS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
     "number": pl.Int64(),
     **dict.fromkeys(["before", "after", "dist", "popularity"], pl.Float64()),
 }
 # One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
 # replacement, which is what all updates were before tables said so.
 UPDATES: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "status", "reason"], pl.String()),
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "status", "reason"], pl.String()),
     **dict.fromkeys(["seconds", "fluency_before", "fluency"], pl.Float64()),
     "relation": pl.String(),
     "popularity": pl.Float64(),
@@ -49,27 +56,31 @@ UPDATES: dict[str, DataType] = {
 }
 # One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
 OBJECTS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
     "prompt_number": pl.Int64(),
     **dict.fromkeys(["role", "object"], pl.String()),
     **dict.fromkeys(["before", "after"], pl.Float64()),
 }
 # One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
-SAID: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+GENERATIONS: dict[str, DataType] = {
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
     "prompt_number": pl.Int64(),
     **dict.fromkeys(["text_before", "text_after"], pl.String()),
     **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
 }
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
 DATED: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "granularity", "time", "side"], pl.String()),
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "granularity", "time", "side"], pl.String()),
     "distance": pl.Float64(),
     **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
 }
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
 DATED_NEIGHBOURS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
+    **METHOD,
+    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
     "number": pl.Int64(),
     **dict.fromkeys(["granularity", "time", "side"], pl.String()),
     **dict.fromkeys(["distance", "before", "after"], pl.Float64()),
@@ -110,10 +121,10 @@ def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     return table
 
 
-def check_said(said: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of what models wrote, checked in the same way."""
-    table = _check("said", said, SAID, TARGET_KINDS, "prompt_number")
-    _check_owners("said", table, updates, ["new_after", "old_after"])
+def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models generated, checked in the same way."""
+    table = _check("generations", generations, GENERATIONS, TARGET_KINDS, "prompt_number")
+    _check_owners("generations", table, updates, ["new_after", "old_after"])
     return table
 
 
@@ -134,7 +145,7 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
         updates = updates.with_columns(scenario=pl.lit(None, pl.String))
     table = _typed("updates", updates, UPDATES).with_columns(pl.col("scenario").fill_null(REPLACEMENT))
     if not table.height:
-        raise DataError("the table of updates has 0 rows; judging needs one update at least, done or failed")
+        raise DataError("the table of updates has 0 rows; metrics need one update at least, done or failed")
     _among("updates", table, "status", STATUSES)
     _among("updates", table, "scenario", SCENARIOS)
     _refuse("updates", table, "method", pl.col("method") == UNEDITED, "is the clean model's name; choose another")
@@ -186,6 +197,8 @@ def _check(
 
 
 def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.DataFrame:
+    if "dated_requests" not in table.columns:
+        table = table.with_columns(dated_requests=pl.lit(False))
     missing = [column for column in schema if column not in table.columns]
     if missing:
         raise DataError(f"the table of {name} lacks {', '.join(missing)}; it needs {', '.join(schema)}")
@@ -213,3 +226,8 @@ def _refuse(name: str, table: pl.DataFrame, column: str, bad: pl.Expr | pl.Serie
         more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
         value = table[column][int(rows[0])]
         raise DataError(f"{name}, row {rows[0] + 1}: {column} {value!r} {rule}{more}")
+
+
+def method_label() -> pl.Expr:
+    """The label of each row's method, for people and to sort by, as `anachron.core.labels.label_of` has it."""
+    return pl.when("dated_requests").then(pl.col("method") + DATED_ENDING).otherwise("method").alias("method")

@@ -10,11 +10,11 @@ import pytest
 
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.errors import DataError
-from anachron.evaluate.growth_metrics import (
+from anachron.evaluate.lifelong_metrics import (
     STAGES,
-    growth_by_age,
-    growth_metrics,
-    growth_summary,
+    lifelong_by_age,
+    lifelong_metrics,
+    lifelong_summary,
     untouched,
 )
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
@@ -80,8 +80,8 @@ def stages(**collapse: Any) -> pl.DataFrame:
 
 
 def test_means_are_over_the_updates_made(tables: dict[str, pl.DataFrame]):
-    metrics = growth_metrics(tables)
-    summary = growth_summary(metrics, untouched(tables["neighbours"], CASES), stages())
+    metrics = lifelong_metrics(tables)
+    summary = lifelong_summary(metrics, untouched(tables["neighbours"], CASES), stages())
     assert summary.select("method", "edits").rows() == [(m, n) for m in ("unedited", *NAMES) for n in AFTER]
     for row in summary.filter(pl.col("method") != "unedited").iter_rows(named=True):
         gaps = [
@@ -119,20 +119,20 @@ def fact_of(row: dict[str, Any]) -> str:
 
 def test_the_models_state_against_plain_loops(tables: dict[str, pl.DataFrame]):
     facts = untouched(tables["neighbours"], CASES)
-    summary = growth_summary(growth_metrics(tables), facts, stages())
+    summary = lifelong_summary(lifelong_metrics(tables), facts, stages())
     for row in summary.filter(pl.col("method") != "unedited").iter_rows(named=True):
         own = facts.filter(method=row["method"], edits=row["edits"]).rows(named=True)
         losses = [max(f["before"] - f["after"], 0.0) for f in own]
         half = 1.959963984540054 * stdev(losses) / math.sqrt(len(losses))
-        assert row["untouched_loss"] == pytest.approx(mean(losses)) and row["untouched_loss_n"] == len(losses)
-        assert row["untouched_loss_high"] - row["untouched_loss"] == pytest.approx(half)
-        assert row["untouched_change"] == pytest.approx(mean(abs(f["before"] - f["after"]) for f in own))
+        assert row["locality_loss"] == pytest.approx(mean(losses)) and row["locality_loss_n"] == len(losses)
+        assert row["locality_loss_high"] - row["locality_loss"] == pytest.approx(half)
+        assert row["locality_change"] == pytest.approx(mean(abs(f["before"] - f["after"]) for f in own))
         assert (row["perplexity"], row["fluency"]) == (8.0 + row["edits"], 5.0)
         moved = [0.1 * i for i in range(row["edits"] - 1)]
         assert row["undone_others"] == (pytest.approx(mean(moved)) if moved else None)
         assert (row["undone_old"], row["undone_new"]) == (0.8, 0.1)
     clean = summary.filter(method="unedited")
-    assert clean["perplexity"].to_list() == [8.0] * 3 and clean["untouched_loss"].to_list() == [0.0] * 3
+    assert clean["perplexity"].to_list() == [8.0] * 3 and clean["locality_loss"].to_list() == [0.0] * 3
     assert clean["undone_old"].null_count() == 3
 
 
@@ -151,14 +151,14 @@ def test_the_models_state_against_plain_loops(tables: dict[str, pl.DataFrame]):
 def test_collapse_is_twice_the_perplexity_or_half_the_fluency(
     tables: dict[str, pl.DataFrame], state: dict[str, Any], collapsed: bool | None
 ):
-    summary = growth_summary(growth_metrics(tables), untouched(tables["neighbours"], CASES), stages(**state))
+    summary = lifelong_summary(lifelong_metrics(tables), untouched(tables["neighbours"], CASES), stages(**state))
     found = {(row["method"], row["edits"]): row["collapsed"] for row in summary.iter_rows(named=True)}
     assert found.pop(("ROME", 6)) is collapsed
     assert not any(found.values())
 
 
 def test_success_by_age_against_plain_loops(tables: dict[str, pl.DataFrame]):
-    found = growth_by_age(growth_metrics(tables))
+    found = lifelong_by_age(lifelong_metrics(tables))
     cohorts = {(1, 1): (1, 3, 6), (2, 3): (3, 6), (4, 6): (6,)}
     assert found.select("method", "edits", "first", "last").rows() == [
         (m, n, *cohort) for m in NAMES for n in AFTER for cohort, seen in cohorts.items() if n in seen
@@ -175,4 +175,4 @@ def test_success_by_age_against_plain_loops(tables: dict[str, pl.DataFrame]):
 
 def test_a_table_without_rows_is_refused(tables: dict[str, pl.DataFrame]):
     with pytest.raises(DataError, match="0 rows"):
-        growth_summary(growth_metrics(tables).head(0), untouched(tables["neighbours"], CASES), stages())
+        lifelong_summary(lifelong_metrics(tables).head(0), untouched(tables["neighbours"], CASES), stages())
