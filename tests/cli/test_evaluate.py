@@ -243,10 +243,11 @@ def test_dated_questions_and_requests(
     command = ["evaluate", "demo", "--methods", "FT,ft dated", *FT, *QUICK]
     assert run(*command, "--updates", updates, "--dated", "--until", "2024", "--out", out, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert [row["method"] for row in found["dated"]] == ["unedited", "FT", "FT dated"]
+    methods = [(row["method"], row["dated_requests"]) for row in found["dated"]]
+    assert methods == [("unedited", False), ("FT", False), ("FT", True)]
     assert all(row["past_kept_global_n"] == row["win_rate_global_n"] == 3 for row in found["dated"])
     assert found["not_asked"] == {}
-    years = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT")["time"]
+    years = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT", dated_requests=False)["time"]
     assert years.to_list() == [str(y) for y in (*range(2010, 2017), 2018, 2019, 2020)]  # from Obama to Biden
     assert pl.read_parquet(out / "dated_neighbours.parquet").height == 2 * 3 * 4 * 2
     assert (out / "report" / "present_and_past.svg").is_file()
@@ -297,11 +298,11 @@ def test_a_killed_run_goes_on_with_the_same_command(
     assert len(json.loads((cut / "run.json").read_text())["sessions"]) == 2
 
 
-GROWING = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
+LIFELONG = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
 
 
-def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *GROWING, "--out", tmp_path / "run"]
+def test_lifelong_editing(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *LIFELONG, "--out", tmp_path / "run"]
     assert run(*command, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert [(row["method"], row["edits"], row["done"]) for row in found["summary"]] == [
@@ -315,9 +316,9 @@ def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_killed_growing_edits_go_on_with_the_same_command(updates: Path, tmp_path: Path):
+def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tmp_path: Path):
     """Killed behind the first number of updates, while the sequence grows."""
-    command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *GROWING]
+    command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *LIFELONG]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
     kill_when(cut / "ROME" / "after-00001.json", code, *command, "--out", str(cut))
@@ -431,14 +432,14 @@ def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, caps
     command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", "--out", out, *QUICK]
     assert run(*command, "--generate") == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "Says: the model's own text begins with the object" in printed
-    said = pl.read_parquet(out / "said.parquet")
-    assert said["old_before"].mean() > 0.5 and said["new_before"].sum() == 0  # the demo model says what it was taught
-    assert said.filter(kind="update")["new_after"].mean() == 1
+    assert "Output: the text that the model generates begins with the object" in printed
+    generations = pl.read_parquet(out / "generations.parquet")
+    assert generations["old_before"].mean() > 0.5  # the demo model gives what it was taught
+    assert generations["new_before"].sum() == 0 and generations.filter(kind="update")["new_after"].mean() == 1
     assert pl.read_csv(out / "report" / "edits.csv")["generated_new"].to_list() == [0, 1]
     assert "| Output new ↑ | Output old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
     assert run(*command) == 2
-    assert "say: True -> False" in said_by(capsys)
+    assert "generate: True -> False" in said_by(capsys)
 
 
 # train-mend

@@ -186,7 +186,7 @@ def put_on(lm: LanguageModel, path: Path) -> None:
         raise AssertionError("never in force")
 
 
-def check_generations(error: AnachronError) -> None:
+def check_said(error: AnachronError) -> None:
     said = str(error)
     assert "\n" not in said and "\x1b" not in said and len(said) < 500
     assert "delete" not in said
@@ -202,7 +202,7 @@ def test_what_is_no_edit_is_refused(kind: str, lm: LanguageModel, tmp_path: Path
     )
     with pytest.raises((DataError, ModelError)) as caught:
         put_on(lm, path)
-    check_generations(caught.value)
+    check_said(caught.value)
     assert lm.fingerprint() == before
 
 
@@ -212,7 +212,7 @@ def test_broken_files_are_refused(kind: str, good: bytes, lm: LanguageModel, tmp
     BYTES[kind](path, good)
     with pytest.raises(DataError) as caught:
         put_on(lm, path)
-    check_generations(caught.value)
+    check_said(caught.value)
     assert str(path) in str(caught.value)
     if kind == "missing":
         assert "is not there; give a file that anachron edit --out or save_edit wrote" in str(caught.value)
@@ -226,7 +226,7 @@ def test_a_file_that_may_not_be_read(good: bytes, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("anachron.edit.tensors.safe_open", refuse)
     with pytest.raises(DataError, match="Permission denied") as caught:
         load_edit(tmp_path / "edit")
-    check_generations(caught.value)
+    check_said(caught.value)
 
 
 def test_a_broken_edit_given_to_a_command(good: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -50,14 +50,14 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def whole(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Finished runs: of edits one by one, and of a growing sequence."""
+    """Finished runs: of edits one by one, and of lifelong editing."""
     place = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages_module, "PART", 2)
         patch.setattr(stages_module, "PART", 2)
         run_evaluation(lm, CASES, plan_fast(lm, FAST, "FT", "PROMPT"), place / "one", SETTINGS)
-        run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), place / "growth", LIFELONG)
-    return {"one": place / "one", "growth": place / "growth"}
+        run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), place / "lifelong", LIFELONG)
+    return {"one": place / "one", "lifelong": place / "lifelong"}
 
 
 def tables(folder: Path) -> dict[str, list]:
@@ -112,17 +112,17 @@ def test_a_damaged_part_of_a_method_that_is_not_asked_for_is_refused(
     "clean.json", "clean/part-00000.parquet", "FT/after-00003.json", "FT/after-00003/part-00001.parquet",
     "FT/undone-00003/part-00000.parquet",
 ])  # fmt: skip
-def test_what_is_damaged_of_a_growing_sequence_is_made_again(
+def test_what_is_damaged_of_lifelong_editing_is_made_again(
     lm: LanguageModel, whole: dict[str, Path], tmp_path: Path, name: str
 ):
-    folder, said = Path(shutil.copytree(whole["growth"], tmp_path / "run")), []
+    folder, said = Path(shutil.copytree(whole["lifelong"], tmp_path / "run")), []
     flip(folder / name)
     run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=Callbacks(said.append))
-    assert tables(folder) == tables(whole["growth"])
+    assert tables(folder) == tables(whole["lifelong"])
     assert any(name in line and "made again" in line for line in said)
 
 
-@pytest.mark.parametrize("name", ["growing", "undo-00003"])
+@pytest.mark.parametrize("name", ["sequence", "undo-00003"])
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 def test_a_damaged_sequence_is_made_again(
     lm: LanguageModel, whole: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
@@ -142,7 +142,7 @@ def test_a_damaged_sequence_is_made_again(
     damage(folder / undo)
     run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=Callbacks(said.append))
     assert any(undo in line for line in said)
-    assert tables(folder) == tables(whole["growth"])
+    assert tables(folder) == tables(whole["lifelong"])
 
 
 def test_an_earlier_version_and_broken_methods_are_refused(lm: LanguageModel, whole: dict[str, Path], tmp_path: Path):

@@ -192,12 +192,12 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
     """Read back as any score table is; Thule's dates under the method that keeps most of them by hand."""
     assert kings.dated is not None
     table = pl.read_parquet(kings.folder / "past_scores.parquet")
-    judged = dated_metrics(kings.dated, kings.updates).with_columns(method_label())
+    measured = dated_metrics(kings.dated, kings.updates).with_columns(method_label())
     found = fact_metrics(table).filter(pl.col("granularity") == "global")
     assert found.height == 3 * 2
     for row in found.iter_rows(named=True):
         method = row["model"].removeprefix("edited with ")
-        (own,) = judged.filter(method=method, case_id=row["fact_id"]).to_dicts()
+        (own,) = measured.filter(method=method, case_id=row["fact_id"]).to_dicts()
         assert (row["win_rate"], row["robustness"]) == (own["win_rate_global"], own["robustness_global"])
     thule = table.filter(model="edited with PROMPT dated", fact_id="Thule", granularity="year").drop_nulls("time")
     assert thule.select("time", "status", "object_label", "start", "end").rows() == [

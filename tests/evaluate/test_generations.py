@@ -254,7 +254,7 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
     assert by_method["FT"]["generated_new"] == 1 and by_method["unedited"]["generated_new"] == 0
     assert by_method["FT"]["says_new_n"] == by_method["FT"]["efficacy_success_n"] == 2
     assert by_method["FT"]["efficacy_success"] == 1 and set(METRICS) < set(summary.columns)
-    with pytest.raises(ConfigError, match="say: True -> False"):
+    with pytest.raises(ConfigError, match="generate: True -> False"):
         run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))
 
 
@@ -262,4 +262,4 @@ def test_nothing_is_written_unless_asked(lm: LanguageModel, cases: CaseSet, tmp_
     planned = plan(lm, ["FT"], changes={"FT": QUICK["FT"]})
     result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))
     assert result.generations.height == 0 and not (tmp_path / "run" / "generations.parquet").exists()
-    assert result.record["settings"]["say"] is False
+    assert result.record["settings"]["generate"] is False

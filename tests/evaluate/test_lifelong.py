@@ -1,4 +1,4 @@
-"""Runs of growing edits: against plain loops, undone, resumed, with failures as records."""
+"""Runs of lifelong editing: against plain loops, undone, resumed, with failures as records."""
 
 import math
 from dataclasses import replace
@@ -140,7 +140,7 @@ def test_undoing_the_middle_one_leaves_the_others(
 
 def test_a_batch_after_so_many_updates_is_a_run_over_them(lm: LanguageModel, tmp_path: Path):
     settings = replace(SETTINGS, mode="batch", after=(2, 5))
-    result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "grown", settings)
+    result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "lifelong", settings)
     for edits in (2, 5):
         few = replace(UPDATES, cases=CASES[:edits])
         usual = EvaluateSettings("batch", measures=Measures(fluency_tokens=0))
@@ -240,10 +240,10 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
 
 
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):
-    judging = Measures(fluency_tokens=0, generate=True, dated=Dating("2020"))
-    settings = replace(SETTINGS, after=(1, 3), measures=judging)
+    measures = Measures(fluency_tokens=0, generate=True, dated=Dating("2020"))
+    settings = replace(SETTINGS, after=(1, 3), measures=measures)
     result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
-    for name in ("dated", "dated_neighbours", "said"):
+    for name in ("dated", "dated_neighbours", "generations"):
         assert result.tables[name]["edits"].unique().sort().to_list() == [1, 3]
         assert (tmp_path / "run" / f"{name}.parquet").is_file()
     made = by_hand(lm, "FT", CASES[:3])

@@ -163,7 +163,7 @@ def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp
 
 
 def test_what_cannot_be_judged_is_a_failure_of_that_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
-    """Its edit gives numbers that are none; the others are judged as without it."""
+    """Its edit gives numbers that are none; the others are measured as without it."""
     whole = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "whole", SETTINGS)
     real = run_module.make_edits
 
@@ -191,7 +191,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT"])
-def test_judged_together_is_judged_one_at_a_time(lm: LanguageModel, method: str):
+def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: str):
     (one,) = planned(lm, method)
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
     edits = [make_edit(lm, method, [request], one.settings, Resources(None)) for request in requests]
@@ -220,7 +220,7 @@ def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Pa
         assert mine["new_after"].to_list() == [t["new"] for t in one.targets]
 
 
-def test_a_sequence_judges_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):
+def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):
     result = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "run", replace(SETTINGS, mode="sequential"))
     settings = planned(lm, "ROME")[0].settings
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
@@ -300,5 +300,5 @@ def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: Lang
 
 
 def test_a_set_without_updates_is_refused(lm: LanguageModel, tmp_path: Path):
-    with pytest.raises(DataError, match="holds no update to judge"):
+    with pytest.raises(DataError, match="holds no update to measure"):
         run_evaluation(lm, CaseSet("none", "zsre", (), {}), planned(lm, "FT"), tmp_path / "run")

@@ -144,6 +144,12 @@ def asked(methods=METHODS, modes=("independent",), kinds=("nearest", "random")):
     ]  # fmt: skip
 
 
+def neighbours_of(rows):
+    """The table of such rows, with the labels of methods split."""
+    split = [dict(zip(("method", "dated_requests"), split_label(row["method"]), strict=True)) for row in rows]
+    return pl.DataFrame([row | method for row, method in zip(rows, split, strict=True)], DATED_NEIGHBOURS)
+
+
 def drawn_by(panel, method):
     """(x, y) of a method's marks, and the ends (low, high) of their intervals."""
     (line,) = [line for line in panel.lines if line.get_label() == method]
@@ -153,7 +159,7 @@ def drawn_by(panel, method):
 
 def test_every_mark_of_bleedover_by_date_against_the_rows():
     rows = asked(modes=("batch", "sequential"))
-    figure = by_date(bleedover_by_date(pl.DataFrame(rows, DATED_NEIGHBOURS)))
+    figure = by_date(bleedover_by_date(neighbours_of(rows)))
     panels = {panel.get_title(loc="left"): panel for panel in figure.axes}
     assert list(panels) == [
         f"{kind} facts, {mode}" for mode in ("batch", "sequential") for kind in ("nearest", "random")
@@ -177,7 +183,7 @@ def test_every_mark_of_bleedover_by_date_against_the_rows():
 
 
 def test_marks_of_several_methods_at_one_date_are_apart_on_paper_and_look_as_in_the_other_figure():
-    figure = by_date(bleedover_by_date(pl.DataFrame(asked(), DATED_NEIGHBOURS)))
+    figure = by_date(bleedover_by_date(neighbours_of(asked())))
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     first = [lines[m].get_transform().transform(lines[m].get_xydata())[0][0] for m in METHODS]
     assert [b - a for a, b in pairwise(first)] == [pytest.approx(2.5 / 72 * figure.dpi)] * 2
@@ -192,7 +198,7 @@ def test_marks_of_several_methods_at_one_date_are_apart_on_paper_and_look_as_in_
 
 def test_texts_of_bleedover_by_date_stay_on_the_sheet_and_apart(monkeypatch):
     methods = tuple(f"{name}{variant}" for name in ("FT", "FT+L", "ROME", "AlphaEdit") for variant in ("", " dated"))
-    figure = by_date(bleedover_by_date(pl.DataFrame(asked(methods, ("batch", "sequential")), DATED_NEIGHBOURS)))
+    figure = by_date(bleedover_by_date(neighbours_of(asked(methods, ("batch", "sequential")))))
     texts = []  # those that reach the paper
     draw = Text.draw
     monkeypatch.setattr(Text, "draw", lambda text, renderer: (texts.append(text), draw(text, renderer))[1])
@@ -205,10 +211,10 @@ def test_texts_of_bleedover_by_date_stay_on_the_sheet_and_apart(monkeypatch):
 
 
 def test_one_kind_of_neighbour_is_a_figure_of_a_column_and_none_is_no_figure():
-    alone = by_date(bleedover_by_date(pl.DataFrame(asked(("FT",), kinds=("random",)), DATED_NEIGHBOURS)))
+    alone = by_date(bleedover_by_date(neighbours_of(asked(("FT",), kinds=("random",)))))
     assert [p.get_title(loc="left") for p in alone.axes] == ["random facts"] and alone.get_figwidth() == 3.3
     with pytest.raises(DataError, match="figure bleedover_by_date: nothing to draw"):
-        by_date(bleedover_by_date(pl.DataFrame([], DATED_NEIGHBOURS)))
+        by_date(bleedover_by_date(neighbours_of([])))
 
 
 def test_files_of_a_run(tmp_path):

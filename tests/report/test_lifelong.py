@@ -23,13 +23,14 @@ AFTER, METHODS = (1, 10), ("FT", "ROME")
 def tables(**whole: Any) -> dict[str, pl.DataFrame]:
     """FT says every new object and loses a tenth of p at each other fact an edit; ROME loses nothing, says none."""
     rows: dict[str, list[dict[str, Any]]] = {"targets": [], "neighbours": [], "updates": [], "locality": []}
-    stages = [{"mode": "sequential", "method": "unedited", "edits": 0, "perplexity": 5.0, "fluency": [6.0, 6.0]}]
+    shared = {"mode": "sequential", "dated_requests": False}
+    stages = [shared | {"method": "unedited", "edits": 0, "perplexity": 5.0, "fluency": [6.0, 6.0]}]
     for edits in AFTER:
         for method in METHODS:
-            key = {"method": method, "mode": "sequential", "edits": edits}
+            key = shared | {"method": method, "edits": edits}
             state = {"perplexity": 5.0 * edits if method == "FT" else 5.0, "fluency": [6.0, 5.0]}
             undone = {"undone": "1", "undone_old": 0.75, "undone_new": 0.0, "undone_others": [0.25] * (edits - 1)}
-            stages.append({key_: key[key_] for key_ in ("mode", "method", "edits")} | state | undone | whole)
+            stages.append(key | state | undone | whole)
             for place in range(1, 11):
                 own = key | {"case_id": str(place)}
                 rows["updates"].append(own | {
@@ -136,8 +137,8 @@ def test_files_of_a_run(tmp_path: Path):
     found, notes = write_lifelong(tables(), tmp_path)
     assert notes == [] and found.equals(summary())
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
-        "lifelong.csv", "lifelong.parquet", "lifelong.pdf", "lifelong.svg", "lifelong_by_age.csv",
-        "lifelong_metrics.parquet", "latex/lifelong.tex", "markdown/lifelong.md",
+        "latex/lifelong.tex", "lifelong.csv", "lifelong.parquet", "lifelong.pdf", "lifelong.svg",
+        "lifelong_by_age.csv", "lifelong_metrics.parquet", "markdown/lifelong.md",
     ]  # fmt: skip
     ages = pl.read_csv(tmp_path / "lifelong_by_age.csv")
     assert ages.filter(method="FT")["efficacy_success"].to_list() == [1.0, 1.0, 1.0]

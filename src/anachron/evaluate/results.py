@@ -19,7 +19,7 @@ from anachron.errors import DataError
 from anachron.evaluate.dated import SIDES
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
-# A method's name, and whether its requests said a date. A table without the flag has requests without dates only.
+# A method's name, and whether its requests said a date. No flag, or null, is no date.
 METHOD: dict[str, DataType] = {"method": pl.String(), "dated_requests": pl.Boolean()}
 STAGE = {"mode": pl.String(), **METHOD, "edits": pl.Int64()}  # a model in a run: the number of edits, where it has some
 KEYS = ["mode", *METHOD, "case_id"]
@@ -87,7 +87,9 @@ DATED_NEIGHBOURS: dict[str, DataType] = {
 }
 DATES = frozenset({"granularity", "time", "side", "distance"})
 # Cells that no row may leave empty; any other may be null.
-REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", "role", "object", *DATES})
+REQUIRED = frozenset(
+    {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATES}
+)
 PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
@@ -198,11 +200,14 @@ def _check(
 
 def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.DataFrame:
     if "dated_requests" not in table.columns:
-        table = table.with_columns(dated_requests=pl.lit(False))
+        table = table.with_columns(dated_requests=pl.lit(None, pl.Boolean))
     missing = [column for column in schema if column not in table.columns]
     if missing:
         raise DataError(f"the table of {name} lacks {', '.join(missing)}; it needs {', '.join(schema)}")
-    typed = table.select(pl.col(column).cast(kind, strict=False) for column, kind in schema.items())
+    typed = table.select(
+        _truth(column) if kind == pl.Boolean() else pl.col(column).cast(kind, strict=False)
+        for column, kind in schema.items()
+    )
     for column, kind in schema.items():
         lost = typed[column].is_null() & table[column].is_not_null()
         if kind == pl.Float64():
@@ -213,7 +218,13 @@ def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.Da
         if column in PROBABILITIES:
             outside = ~typed[column].is_between(0, 1).fill_null(True)
             _refuse(name, table, column, outside, "is no probability; it must be 0 to 1, not a logarithm")
-    return typed
+    return typed.with_columns(pl.col("dated_requests").fill_null(False))
+
+
+def _truth(column: str) -> pl.Expr:
+    """Yes and no of a Parquet or a text file; null where it is neither."""
+    words = pl.col(column).cast(pl.String).str.to_lowercase()
+    return words.replace_strict(["true", "false"], [True, False], default=None, return_dtype=pl.Boolean)
 
 
 def _among(name: str, table: pl.DataFrame, column: str, known: Sequence[str]) -> None:

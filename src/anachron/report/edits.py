@@ -15,7 +15,7 @@ from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
-from anachron.evaluate.results import REPLACEMENT, UNEDITED, method_label
+from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
 from anachron.io import write_bytes, write_table
 from anachron.report.outputs import latex_table
 from anachron.text.markdown import markdown_table
@@ -289,7 +289,7 @@ def _cell(mean: float | None, low: float | None, high: float | None, factor: int
 def _check(summary: pl.DataFrame, layout: Layout) -> None:
     metrics = [f"{metric}{end}" for metric, *_ in layout.columns.values() for end in ("", "_low", "_high", "_n")]
     missing = [
-        name for name in ("mode", "scenario", "method", "done", "failed", *metrics) if name not in summary.columns
+        name for name in ("mode", "scenario", *METHOD, "done", "failed", *metrics) if name not in summary.columns
     ]
     if missing:
         raise DataError(
