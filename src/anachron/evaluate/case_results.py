@@ -7,12 +7,11 @@ from typing import Any
 import polars as pl
 
 from anachron.data.case_records import EditCase
-from anachron.evaluate.results import DATED, STAGE
+from anachron.evaluate.results import DATE, STAGE
 from anachron.io import Json
 
 PROMPT = {"kind": pl.String(), "prompt_number": pl.Int64()}
 PROBABILITIES = {"new": pl.Float64(), "old": pl.Float64()}
-DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 # A list a column, with a struct an entry. It becomes a table of its own, a row an entry.
 ENTRIES: dict[str, dict[str, Any]] = {
     "targets": PROMPT | PROBABILITIES,
@@ -22,8 +21,8 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "dated": DATE | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
 }
-KEYS = ("kind", "prompt_number", "number", "role", "object", "time")  # of an entry within its update
-VALUES = ("text", "new", "old", "p")
+ENTRY_KEYS = ("kind", "prompt_number", "number", "role", "object", "time")  # of an entry within its update
+ENTRY_VALUES = ("text", "new", "old", "p")
 OF_DATES = ("dated", "dated_neighbours")
 OPTIONAL = ("objects", "generations")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {
@@ -113,8 +112,8 @@ def _compared(after: pl.DataFrame, clean: pl.DataFrame, name: str, stage: Sequen
 
     Values are called ``NAME_after`` and ``NAME_before``, ``p`` just ``after`` and ``before``.
     """
-    key = [column for column in KEYS if column in ENTRIES[name]]
-    values = [column for column in VALUES if column in ENTRIES[name]]
+    key = [column for column in ENTRY_KEYS if column in ENTRIES[name]]
+    values = [column for column in ENTRY_VALUES if column in ENTRIES[name]]
     when = {side: {v: side if v == "p" else f"{v}_{side}" for v in values} for side in ("after", "before")}
     before = _exploded(clean, name, []).select("case_id", *key, *values).rename(when["before"])
     found = _exploded(after, name, stage).rename(when["after"])

@@ -143,14 +143,14 @@ class _Lifelong:
 
     def compute_clean(self) -> None:
         self.runner.compute_clean(self.clean)
-        if not self.run.has(_file(self.clean), self.callbacks.warn):
-            self.run.write_json(_file(self.clean), self._whole())
+        if not self.run.has(self.clean.whole, self.callbacks.warn):
+            self.run.write_json(self.clean.whole, self._whole())
 
     def compute(self, planned: Planned, edits: int) -> None:
         """Everything about a method after so many updates, where not all of it is there as it was written."""
         after, undone = self.after(planned.label, edits), self.undone(planned.label, edits)
         parts = [file for file in (*after.files, *undone.files) if file in self.run.record["files"]]
-        if self.run.has(_file(after), self.callbacks.warn) and all(map(self.run.has, parts)):
+        if self.run.has(after.whole, self.callbacks.warn) and all(map(self.run.has, parts)):
             return
         joint = self._joint(planned, edits)
         self.runner.compute(after, lambda part, _: self.runner.under(joint, part))
@@ -163,20 +163,17 @@ class _Lifelong:
             measures = replace(self.runner.measures, generate=False, dated=None)
             self.runner.compute(undone, lambda part, _: self.runner.under(without, part, measures))
             whole["undone"] = one.about["case_id"]
-        self.run.write_json(_file(after), whole)
+        self.run.write_json(after.whole, whole)
 
     def remove_edits(self, planned: Planned) -> None:
         for file in (self._sequence(planned), *(self._undo(planned, edits) for edits in self.settings.after)):
             file.remove()
 
-    def _edit_file(self, name: str) -> EditFile:
-        return EditFile(self.run, f"{name}.safetensors", self.callbacks.warn)
-
     def _sequence(self, planned: Planned) -> EditFile:
-        return self._edit_file(f"{planned.label}/sequence")
+        return EditFile(self.run, f"{planned.label}/sequence.safetensors", self.callbacks.warn)
 
     def _undo(self, planned: Planned, edits: int) -> EditFile:
-        return self._edit_file(_folder(planned.label, "undo", edits))
+        return EditFile(self.run, f"{_folder(planned.label, 'undo', edits)}.safetensors", self.callbacks.warn)
 
     def _joint(self, planned: Planned, edits: int) -> JointEdit:
         """The edit of the first so many updates, read where it was made before."""
@@ -233,7 +230,7 @@ class _Lifelong:
         """Of all stages that are done, those of methods too that an earlier session was given."""
         known = [(edits, label) for edits in self.settings.after for label in self.run.record["methods"]]
         stages = [self.after(label, edits) for edits, label in known]
-        tables = self.runner.tables(self.clean, [stage for stage in stages if _file(stage) in self.run.record["files"]])
+        tables = self.runner.tables(self.clean, [stage for stage in stages if stage.whole in self.run.record["files"]])
         places = pl.DataFrame(
             {"case_id": [case.case_id for case in self.cases], "place": range(1, len(self.cases) + 1)}
         )
@@ -247,13 +244,13 @@ class _Lifelong:
         for label in self.run.record["methods"]:
             for edits in self.settings.after:
                 stage = self.after(label, edits)
-                if _file(stage) in self.run.record["files"]:
+                if stage.whole in self.run.record["files"]:
                     row = self._row(stage, stage.columns)
                     rows.append(row | self._after_undoing(self.undone(label, edits), stage, row["undone"]))
         return pl.DataFrame(rows, schema=STAGES)
 
     def _row(self, stage: Stage, columns: Json) -> Json:
-        return dict.fromkeys(STAGES) | self.run.read_json(_file(stage)) | columns
+        return dict.fromkeys(STAGES) | self.run.read_json(stage.whole) | columns
 
     def _after_undoing(self, undone: Stage, stage: Stage, case_id: str | None) -> Json:
         """p of the objects of the update that was taken out, on its own prompt, and by how much p(new) of the others
@@ -271,11 +268,6 @@ class _Lifelong:
         ]
         target = without.get(case_id, {})
         return {"undone_new": target.get("new"), "undone_old": target.get("old"), "undone_others": changes}
-
-
-def _file(stage: Stage) -> str:
-    """What is known of the model as a whole."""
-    return f"{stage.folder}.json"
 
 
 def _folder(label: str, kind: str, edits: int) -> str:

@@ -19,10 +19,6 @@ from anachron.errors import DataError
 from anachron.evaluate.dated import SIDES
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
-# A method's name, and whether its requests said a date. No flag, or null, is no date.
-METHOD: dict[str, DataType] = {"method": pl.String(), "dated_requests": pl.Boolean()}
-STAGE = {"mode": pl.String(), **METHOD, "edits": pl.Int64()}  # a model in a run: the number of edits, where it has some
-KEYS = ["mode", *METHOD, "case_id"]
 TARGET_KINDS = ("update", "generalization")
 NEIGHBOUR_KINDS = ("nearest", "random")
 STATUSES = ("done", "failed")
@@ -30,67 +26,41 @@ REPLACEMENT = "ReplaceObject"
 OTHER = "other"  # an object that is none of the group's, but plausible: a neighbour fact has it
 ROLES = (*DECISIONS, OTHER)
 
+TEXT, COUNT, NUMBER = pl.String(), pl.Int64(), pl.Float64()
+Schema = dict[str, DataType]
+
+# A method's name, and whether its requests said a date. No flag, or null, is no date.
+METHOD: Schema = {"method": TEXT, "dated_requests": pl.Boolean()}
+STAGE: Schema = {"mode": TEXT, **METHOD, "edits": COUNT}  # a model in a run: the number of edits, where it has some
+UPDATE: Schema = {"mode": TEXT, **METHOD, "case_id": TEXT}
+KEYS = list(UPDATE)
+PROMPT: Schema = {**UPDATE, "kind": TEXT, "prompt_number": COUNT}
+FACT: Schema = {**UPDATE, "kind": TEXT, "number": COUNT}
+DATE: Schema = {"granularity": TEXT, "time": TEXT, "side": TEXT, "distance": NUMBER}
+PAIR: Schema = dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], NUMBER)
+P: Schema = dict.fromkeys(["before", "after"], NUMBER)
+
 # One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
-TARGETS: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
-    "prompt_number": pl.Int64(),
-    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
-}
+TARGETS: Schema = {**PROMPT, **PAIR}
 # One row per neighbour fact of an update: p of its true object. dist: 1 - similarity to the updated fact's subject.
-NEIGHBOURS: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
-    "number": pl.Int64(),
-    **dict.fromkeys(["before", "after", "dist", "popularity"], pl.Float64()),
-}
+NEIGHBOURS: Schema = {**FACT, **P, "dist": NUMBER, "popularity": NUMBER}
 # One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
 # replacement, which is what all updates were before tables said so.
-UPDATES: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "status", "reason"], pl.String()),
-    **dict.fromkeys(["seconds", "fluency_before", "fluency"], pl.Float64()),
-    "relation": pl.String(),
-    "popularity": pl.Float64(),
-    "scenario": pl.String(),
-}
+UPDATES: Schema = {
+    **UPDATE, "status": TEXT, "reason": TEXT, "seconds": NUMBER, "fluency_before": NUMBER, "fluency": NUMBER,
+    "relation": TEXT, "popularity": NUMBER, "scenario": TEXT,
+}  # fmt: skip
 # One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
-OBJECTS: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
-    "prompt_number": pl.Int64(),
-    **dict.fromkeys(["role", "object"], pl.String()),
-    **dict.fromkeys(["before", "after"], pl.Float64()),
-}
+OBJECTS: Schema = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 # One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
-GENERATIONS: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
-    "prompt_number": pl.Int64(),
-    **dict.fromkeys(["text_before", "text_after"], pl.String()),
-    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
-}
+GENERATIONS: Schema = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
-DATED: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "granularity", "time", "side"], pl.String()),
-    "distance": pl.Float64(),
-    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
-}
+DATED: Schema = {**UPDATE, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
-DATED_NEIGHBOURS: dict[str, DataType] = {
-    **METHOD,
-    **dict.fromkeys(["mode", "case_id", "kind"], pl.String()),
-    "number": pl.Int64(),
-    **dict.fromkeys(["granularity", "time", "side"], pl.String()),
-    **dict.fromkeys(["distance", "before", "after"], pl.Float64()),
-}
-DATES = frozenset({"granularity", "time", "side", "distance"})
+DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
-REQUIRED = frozenset(
-    {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATES}
-)
-PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
+REQUIRED = {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATE}
+PROBABILITIES = {*PAIR, *P}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
@@ -189,7 +159,7 @@ def _check_dates(name: str, table: pl.DataFrame) -> None:
 
 
 def _check(
-    name: str, table: pl.DataFrame, schema: dict[str, DataType], kinds: Sequence[str], number: str, *more: str
+    name: str, table: pl.DataFrame, schema: Schema, kinds: Sequence[str], number: str, *more: str
 ) -> pl.DataFrame:
     typed = _typed(name, table, schema)
     _among(name, typed, "kind", kinds)
@@ -198,7 +168,7 @@ def _check(
     return typed
 
 
-def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.DataFrame:
+def _typed(name: str, table: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     if "dated_requests" not in table.columns:
         table = table.with_columns(dated_requests=pl.lit(None, pl.Boolean))
     missing = [column for column in schema if column not in table.columns]

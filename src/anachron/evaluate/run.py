@@ -160,7 +160,7 @@ def opened(
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
     known = record.setdefault("methods", {})
-    if not isinstance(known, dict) or not all(map(_is_method, known.values())):
+    if not isinstance(known, dict) or not all(METHOD.keys() <= {*one.get("identity", ())} for one in known.values()):
         raise DataError(f"{folder} holds no run of evaluate (its methods are broken); choose another --out")
     for planned in methods:
         identity = planned.identity()
@@ -172,12 +172,6 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
                     "the same settings"
                 )
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
-
-
-def _is_method(recorded: object) -> bool:
-    """Whether this is what `_add_methods` records of a method."""
-    identity = recorded.get("identity") if isinstance(recorded, dict) else None
-    return isinstance(identity, dict) and METHOD.keys() <= identity.keys()
 
 
 def _independent(runner: Runner, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[CaseResult]:

@@ -46,6 +46,11 @@ class Stage:
     columns: Json = field(default_factory=dict)
 
     @property
+    def whole(self) -> str:
+        """File of what is known of the model as a whole, apart from any update; lifelong editing has it."""
+        return f"{self.folder}.json"
+
+    @property
     def files(self) -> list[str]:
         return [f"{self.folder}/part-{number:05d}.parquet" for number in range(len(self.parts))]
 
