@@ -1,11 +1,11 @@
-"""Independent edits, made and judged, against the way the published code works, on random weights in a Llama shape.
+"""Independent edits, made and measured, against the way the published code works, on random weights in a Llama shape.
 
     python benchmarks/editing.py [--updates 64] [--methods ROME MEMIT] [--threads 2] [--solve 4096] [--tokenizer DIR]
 
 Hidden 256, 8 layers, vocabulary 32,000, float32; updates of ``mini-updates`` with their neighbours, no free text. The
 published way takes one update at a time: its texts go whole through the model in every step, all logits are computed,
 MEMIT solves a system as wide as the MLP, the weights are written, prompts are scored in padded batches with all logits,
-the weights are put back. Ours: `make_edits` and `verdicts_apart`, 16 updates at a time. Both take turns on the same
+the weights are put back. Ours: `make_edits` and `measure_apart`, 16 updates at a time. Both take turns on the same
 updates in one process, with the same contexts, covariance and settings, and start from the clean model. Prints JSON:
 evaluated updates/s, their ratio, the part of it that is editing, the largest difference of log-probabilities, and the
 seconds of MEMIT's solve for one update beside the direct one.
@@ -34,7 +34,7 @@ from anachron.edit.method import Resources
 from anachron.edit.passes.spread import ridge
 from anachron.edit.requests import EditRequest, Marked, mark, mark_prompts
 from anachron.evaluate.asking import requests_of
-from anachron.evaluate.judge import Judging, pairs_of, verdicts_apart
+from anachron.evaluate.measure import Measures, measure_apart, pairs_of
 from anachron.lm.loading import load_tokenizer
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -42,7 +42,7 @@ from anachron.lm.sites import find_sites
 HIDDEN, LAYERS, INNER, VOCABULARY = 256, 8, 1024, 32_000
 SCORED, PART = 32, 16  # prompts that the published way scores at a time; updates that ours takes at a time
 METHODS = ("ROME", "MEMIT")
-JUDGING = Judging(fluency_tokens=0)
+MEASURES = Measures(fluency_tokens=0)
 
 
 def language_model(tokenizer: str) -> LanguageModel:
@@ -172,9 +172,9 @@ class OneAtATime:
             with torch.no_grad():
                 self.weight(module).add_((gain[:, None] @ adjusted.T).float())
 
-    def judged(self, case: EditCase) -> np.ndarray:
+    def scored(self, case: EditCase) -> np.ndarray:
         """Log-probabilities of all objects after all prompts, padded batches, all logits."""
-        encoded = self.lm.encode([(prompt, answer, None) for prompt, answer in pairs_of(case, JUDGING)])
+        encoded = self.lm.encode([(prompt, answer, None) for prompt, answer in pairs_of(case, MEASURES)])
         scores = []
         for first in range(0, len(encoded), SCORED):
             some = encoded[first : first + SCORED]
@@ -196,7 +196,7 @@ class OneAtATime:
             started = time.perf_counter()
             edit(requests_of(case, method)[0])
             seconds += time.perf_counter() - started
-            found.append(self.judged(case))
+            found.append(self.scored(case))
             for name, weight in saved.items():
                 self.weight(name).data.copy_(weight)
         return found, seconds
@@ -220,17 +220,17 @@ def ours(
     requests = [requests_of(case, method)[0] for case in cases]
     edits = make_edits(lm, method, requests, settings, resources)
     made = [edit for edit in edits if isinstance(edit, Edit)]
-    verdicts = verdicts_apart(lm, list(zip(cases, made, strict=True)), JUDGING)
+    results = measure_apart(lm, list(zip(cases, made, strict=True)), MEASURES)
     found = []
-    for v in verdicts:
-        targets = [t[kind] for t in v.targets for kind in ("new", "old") if t[kind] is not None]
-        found.append(np.log([*targets, *(n["p"] for n in v.neighbours)]))
+    for result in results:
+        targets = [t[kind] for t in result.targets for kind in ("new", "old") if t[kind] is not None]
+        found.append(np.log([*targets, *(n["p"] for n in result.neighbours)]))
     return found, sum(edit.about["seconds"] for edit in made)
 
 
 def in_order(case: EditCase, scores: np.ndarray) -> np.ndarray:
     """The published way's numbers in the order of ours: prompts of the update, then the mean of each neighbour."""
-    p = dict(zip(pairs_of(case, JUDGING), np.exp(scores), strict=True))
+    p = dict(zip(pairs_of(case, MEASURES), np.exp(scores), strict=True))
     targets = [p[prompt, o] for prompt in (case.text, *case.generalization) for o in (case.new, case.old) if o]
     return np.log([*targets, *(np.mean([p[n.prompt, o] for o in n.objects]) for n in (*case.nearest, *case.random))])
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from anachron.edit.requests import EditRequest
     from anachron.edit.storage import load_edit, save_edit, save_edited_model
     from anachron.errors import AnachronError, BackendError, ConfigError, DataError, ModelError
-    from anachron.evaluate.growth import GrowthSettings, run_growth
+    from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
+    from anachron.evaluate.measure import Measures
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.formats import Format
     from anachron.lm.loading import load_model
@@ -52,8 +53,9 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "load_edit": "edit.storage",
     "save_edit": "edit.storage",
     "save_edited_model": "edit.storage",
-    "GrowthSettings": "evaluate.growth",
-    "run_growth": "evaluate.growth",
+    "LifelongSettings": "evaluate.lifelong",
+    "run_lifelong": "evaluate.lifelong",
+    "Measures": "evaluate.measure",
     "plan_edits": "edit.plan:plan",
     "EvaluateSettings": "evaluate.run",
     "run_evaluation": "evaluate.run",
@@ -78,8 +80,9 @@ __all__ = [
     "EvaluateSettings",
     "Fact",
     "Format",
-    "GrowthSettings",
     "LanguageModel",
+    "LifelongSettings",
+    "Measures",
     "ModelError",
     "Period",
     "ProbeSettings",
@@ -95,7 +98,7 @@ __all__ = [
     "make_edits",
     "plan_edits",
     "run_evaluation",
-    "run_growth",
+    "run_lifelong",
     "run_probe",
     "sample_contexts",
     "save_edit",

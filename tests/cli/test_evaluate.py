@@ -22,7 +22,7 @@ from anachron.edit.base import edited
 from anachron.edit.covariance import collect as covariance
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
-from anachron.evaluate import run as run_module
+from anachron.evaluate import stages as stages_module
 from anachron.folders import RunFolder
 from anachron.lm.loading import load_model
 
@@ -243,11 +243,13 @@ def test_dated_questions_and_requests(
     command = ["evaluate", "demo", "--methods", "FT,ft dated", *FT, *QUICK]
     assert run(*command, "--updates", updates, "--dated", "--until", "2024", "--out", out, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert [row["method"] for row in found["dated"]] == ["unedited", "FT", "FT dated"]
+    methods = [(row["method"], row["dated_requests"]) for row in found["dated"]]
+    assert methods == [("unedited", False), ("FT", False), ("FT", True)]
     assert all(row["past_kept_global_n"] == row["win_rate_global_n"] == 3 for row in found["dated"])
     assert found["not_asked"] == {}
-    years = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT")["time"]
-    assert years.to_list() == [str(y) for y in (*range(2010, 2017), 2018, 2019, 2020)]  # from Obama to Biden
+    asked = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT")
+    years = [str(y) for y in (*range(2010, 2017), 2018, 2019, 2020)]  # from Obama to Biden
+    assert asked.filter(dated_requests=False)["time"].to_list() == years
     assert pl.read_parquet(out / "dated_neighbours.parquet").height == 2 * 3 * 4 * 2
     assert (out / "report" / "present_and_past.svg").is_file()
     unknown = write(tmp_path / "unknown.json", [rows[0], rows[1] | {"start": None, "objects": [
@@ -278,7 +280,7 @@ def kill_when(path: Path, code: str, *words: str) -> None:
 def test_a_killed_run_goes_on_with_the_same_command(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(run_module, "PART", 1)  # updates that a killed run can lose
+    monkeypatch.setattr(stages_module, "PART", 1)  # updates that a killed run can lose
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "FT,ROME", *FT, *ROME, *QUICK]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = (
@@ -297,11 +299,11 @@ def test_a_killed_run_goes_on_with_the_same_command(
     assert len(json.loads((cut / "run.json").read_text())["sessions"]) == 2
 
 
-GROWING = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
+LIFELONG = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
 
 
-def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *GROWING, "--out", tmp_path / "run"]
+def test_lifelong_editing(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *LIFELONG, "--out", tmp_path / "run"]
     assert run(*command, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert [(row["method"], row["edits"], row["done"]) for row in found["summary"]] == [
@@ -310,14 +312,14 @@ def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert all(row["perplexity"] > 1 for row in found["summary"]) and found["dated"] is None
     assert run(*command) == 0
     printed = capsys.readouterr().out
-    assert "Growing edits, mode sequential" in printed and "Undone" in printed
-    assert (tmp_path / "run" / "report" / "growth.svg").is_file()
+    assert "Lifelong editing, mode sequential" in printed and "Undone" in printed
+    assert (tmp_path / "run" / "report" / "lifelong.svg").is_file()
 
 
 @pytest.mark.slow
-def test_killed_growing_edits_go_on_with_the_same_command(updates: Path, tmp_path: Path):
+def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tmp_path: Path):
     """Killed behind the first number of updates, while the sequence grows."""
-    command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *GROWING]
+    command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *LIFELONG]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
     kill_when(cut / "ROME" / "after-00001.json", code, *command, "--out", str(cut))
@@ -330,7 +332,7 @@ def test_killed_growing_edits_go_on_with_the_same_command(updates: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "generations"),
     [
         (["--after", "1,x"], "'x' is no number of updates"),
         (["--after", "1,2"], "add up in the modes batch and sequential only"),
@@ -431,14 +433,14 @@ def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, caps
     command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", "--out", out, *QUICK]
     assert run(*command, "--generate") == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "Says: the model's own text begins with the object" in printed
-    said = pl.read_parquet(out / "said.parquet")
-    assert said["old_before"].mean() > 0.5 and said["new_before"].sum() == 0  # the demo model says what it was taught
-    assert said.filter(kind="update")["new_after"].mean() == 1
-    assert pl.read_csv(out / "report" / "edits.csv")["says_new"].to_list() == [0, 1]
-    assert "| Says new ↑ | Says old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
+    assert "Output: the text that the model generates begins with the object" in printed
+    generations = pl.read_parquet(out / "generations.parquet")
+    assert generations["old_before"].mean() > 0.5  # the demo model gives what it was taught
+    assert generations["new_before"].sum() == 0 and generations.filter(kind="update")["new_after"].mean() == 1
+    assert pl.read_csv(out / "report" / "edits.csv")["generated_new"].to_list() == [0, 1]
+    assert "| Output new ↑ | Output old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
     assert run(*command) == 2
-    assert "say: True -> False" in said_by(capsys)
+    assert "generate: True -> False" in said_by(capsys)
 
 
 # train-mend
@@ -471,7 +473,7 @@ def test_mend_learns_from_no_subject_that_is_judged(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "generations"),
     [
         ("no json", "as JSON: Expecting value"),
         ('{"subject": "France"}', "holds one dict, not a list of records"),
@@ -525,7 +527,7 @@ LATE = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), EARLY, ids=[said for _, said in EARLY])
+@pytest.mark.parametrize(("options", "generations"), EARLY, ids=[said for _, said in EARLY])
 def test_wrong_options_are_refused_before_anything_is_loaded(
     options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -535,7 +537,7 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("options", "code", "said"), LATE, ids=[said for *_, said in LATE])
+@pytest.mark.parametrize(("options", "code", "generations"), LATE, ids=[said for *_, said in LATE])
 def test_wrong_options_are_refused_before_the_first_update(
     options: list[str], code: int, said: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -17,7 +17,7 @@ from anachron.edit.base import Dense, Edit, LowRank, edited
 from anachron.edit.storage import FORMAT, load_edit, save_edit
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import AnachronError, DataError, ModelError
-from anachron.evaluate import grown
+from anachron.evaluate import joint_edits
 from anachron.folders import RunFolder
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
@@ -244,7 +244,7 @@ def test_a_file_that_a_run_keeps_for_itself_may_be_deleted(good: bytes, lm: Lang
     run = RunFolder.open(tmp_path / "run", {})
     run.write("sequence", good[:-1])
     with pytest.raises(DataError, match="delete it and repeat the command"):
-        grown.load(lm, grown.Held(run, "sequence", warn=lambda message: None))
+        joint_edits.load(lm, joint_edits.EditFile(run, "sequence", warn=lambda message: None))
 
 
 @pytest.mark.parametrize("value", [NAN, INF])

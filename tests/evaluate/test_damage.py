@@ -11,10 +11,9 @@ import pytest
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.errors import DataError
-from anachron.evaluate import growth as growth_module
-from anachron.evaluate import run as run_module
-from anachron.evaluate.growth import GrowthSettings, run_growth
-from anachron.evaluate.judge import Judging
+from anachron.evaluate import stages as stages_module
+from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.folders import RunFolder
 from anachron.io import write_json
@@ -22,8 +21,8 @@ from anachron.lm.model import LanguageModel
 from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 
-SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=0))
-GROWTH = GrowthSettings((1, 3), judging=Judging(fluency_tokens=12))
+SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0))
+LIFELONG = LifelongSettings((1, 3), measures=Measures(fluency_tokens=12))
 FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}}
 
 
@@ -45,20 +44,20 @@ def lm() -> LanguageModel:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "PART", 2)
-    monkeypatch.setattr(growth_module, "PART", 2)
+    monkeypatch.setattr(stages_module, "PART", 2)
+    monkeypatch.setattr(stages_module, "PART", 2)
 
 
 @pytest.fixture(scope="module")
 def whole(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Finished runs: of edits one by one, and of a growing sequence."""
+    """Finished runs: of edits one by one, and of lifelong editing."""
     place = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "PART", 2)
-        patch.setattr(growth_module, "PART", 2)
+        patch.setattr(stages_module, "PART", 2)
+        patch.setattr(stages_module, "PART", 2)
         run_evaluation(lm, CASES, plan_fast(lm, FAST, "FT", "PROMPT"), place / "one", SETTINGS)
-        run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), place / "growth", GROWTH)
-    return {"one": place / "one", "growth": place / "growth"}
+        run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), place / "lifelong", LIFELONG)
+    return {"one": place / "one", "lifelong": place / "lifelong"}
 
 
 def tables(folder: Path) -> dict[str, list]:
@@ -113,37 +112,37 @@ def test_a_damaged_part_of_a_method_that_is_not_asked_for_is_refused(
     "clean.json", "clean/part-00000.parquet", "FT/after-00003.json", "FT/after-00003/part-00001.parquet",
     "FT/undone-00003/part-00000.parquet",
 ])  # fmt: skip
-def test_what_is_damaged_of_a_growing_sequence_is_made_again(
+def test_what_is_damaged_of_lifelong_editing_is_made_again(
     lm: LanguageModel, whole: dict[str, Path], tmp_path: Path, name: str
 ):
-    folder, said = Path(shutil.copytree(whole["growth"], tmp_path / "run")), []
+    folder, said = Path(shutil.copytree(whole["lifelong"], tmp_path / "run")), []
     flip(folder / name)
-    run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), folder, GROWTH, callbacks=Callbacks(said.append))
-    assert tables(folder) == tables(whole["growth"])
+    run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=Callbacks(said.append))
+    assert tables(folder) == tables(whole["lifelong"])
     assert any(name in line and "made again" in line for line in said)
 
 
-@pytest.mark.parametrize("name", ["growing", "undo-00003"])
+@pytest.mark.parametrize("name", ["sequence", "undo-00003"])
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 def test_a_damaged_sequence_is_made_again(
     lm: LanguageModel, whole: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
     damage: Callable,
 ):  # fmt: skip
     """Also where only the update that is to be undone is: it lies in the middle of what is saved."""
-    from anachron.evaluate import grown
+    from anachron.evaluate import joint_edits
 
-    monkeypatch.setattr(grown, "KEPT", 1)
+    monkeypatch.setattr(joint_edits, "SAVE_EVERY", 1)
     folder, said = tmp_path / "run", []
     undo = f"FT/{name}.safetensors"
     stop = 1
     while not ((folder / undo).exists() and (folder / "FT" / "after-00003").exists()):
         with pytest.raises(KeyboardInterrupt):
-            run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), folder, GROWTH, callbacks=killed_after(stop))
+            run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=killed_after(stop))
         stop += 1
     damage(folder / undo)
-    run_growth(lm, CASES, plan_fast(lm, FAST, "FT"), folder, GROWTH, callbacks=Callbacks(said.append))
+    run_lifelong(lm, CASES, plan_fast(lm, FAST, "FT"), folder, LIFELONG, callbacks=Callbacks(said.append))
     assert any(undo in line for line in said)
-    assert tables(folder) == tables(whole["growth"])
+    assert tables(folder) == tables(whole["lifelong"])
 
 
 def test_an_earlier_version_and_broken_methods_are_refused(lm: LanguageModel, whole: dict[str, Path], tmp_path: Path):

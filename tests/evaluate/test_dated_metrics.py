@@ -1,4 +1,4 @@
-"""Dated questions judged: every number against plain double loops over rows."""
+"""Dated questions measured: every number against plain double loops over rows."""
 
 from itertools import pairwise
 from math import sqrt
@@ -38,7 +38,7 @@ def update(method="ROME", case_id="1", **cells):
     } | cells  # fmt: skip
 
 
-def judged(rows, updates):
+def measured(rows, updates):
     return dated_metrics(pl.DataFrame(rows, schema=DATED), pl.DataFrame(updates, schema=UPDATES))
 
 
@@ -88,7 +88,7 @@ def test_every_metric_against_loops(first, second):
                     side, f"{1000 + number}", granularity, method, case_id, new_before=clean[key][0],
                     old_before=clean[key][1], new_after=after[0], old_after=after[1],
                 ))  # fmt: skip
-    found = judged(rows, [update(m, c) for m in ("FT", "ROME") for c in ("1", "2")])
+    found = measured(rows, [update(m, c) for m in ("FT", "ROME") for c in ("1", "2")])
     assert list(zip(found["method"], found["case_id"], strict=True)) == [
         (m, c) for m in ("unedited", "FT", "ROME") for c in ("1", "2")
     ]
@@ -102,14 +102,14 @@ def test_every_metric_against_loops(first, second):
 def test_a_tie_is_neither_updated_nor_kept():
     rows = [asked(side, f"20{n}1", g) for n, g in enumerate(GRANULARITIES) for side in ("past", "present")]
     rows = [r | {"time": r["time"] + r["side"]} for r in rows]
-    own = judged(rows, [update()]).row(1, named=True)
+    own = measured(rows, [update()]).row(1, named=True)
     assert [own[f"{m}_global"] for m in ("present_updated", "past_kept", "win_rate", "robustness")] == [0.0] * 4
 
 
 def test_an_update_that_failed_or_was_not_asked_has_no_metric_and_is_counted():
     rows = [asked(), asked("present", "2018"), asked(method="FT"), asked("present", "2018", method="FT")]
     updates = [update(case_id="1"), update(case_id="2"), update("FT"), update("FT", "2", status="failed", reason="why")]
-    found = judged(rows, updates)
+    found = measured(rows, updates)
     assert found.filter(pl.col("case_id") == "2").select(DATED_METRICS).null_count().row(0) == (3,) * len(DATED_METRICS)
     assert found.filter(pl.col("status") == "failed")["reason"].to_list() == ["why"]
     summary = summarise(found, DATED_METRICS, DATED_SHARES)
@@ -120,21 +120,21 @@ def test_an_update_that_failed_or_was_not_asked_has_no_metric_and_is_counted():
 
 
 def test_no_dated_rows_at_all_give_nulls():
-    found = judged([], [update()])
+    found = measured([], [update()])
     assert found["method"].to_list() == ["unedited", "ROME"] and found["win_rate_global"].null_count() == 2
 
 
 def test_tables_that_break_their_rules_are_refused():
     with pytest.raises(DataError, match="dated, row 1: time '2011' is there twice"):
-        judged([asked(), asked()], [update()])
+        measured([asked(), asked()], [update()])
     with pytest.raises(DataError, match="side 'now' is unknown; use past or present"):
-        judged([asked("now")], [update()])
+        measured([asked("now")], [update()])
     with pytest.raises(DataError, match="granularity 'week' is unknown"):
-        judged([asked(granularity="week")], [update()])
+        measured([asked(granularity="week")], [update()])
     with pytest.raises(DataError, match=r"new_after -3\.0 is no probability"):
-        judged([asked(new_after=-3.0)], [update()])
+        measured([asked(new_after=-3.0)], [update()])
     with pytest.raises(DataError, match=r"differs by 0\.4 between methods"):
-        judged([asked(), asked(method="FT", new_before=0.525)], [update(), update("FT")])
+        measured([asked(), asked(method="FT", new_before=0.525)], [update(), update("FT")])
 
 
 def neighbour(number, distance, before=0.5, after=0.5, case_id="1", method="ROME", mode="independent", kind="nearest"):

@@ -17,15 +17,16 @@ from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
-from anachron.edit.plan import plan, variant_named
+from anachron.edit.plan import parse_method, plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate import run as run_module
-from anachron.evaluate.asking import requests_for
+from anachron.evaluate import stages as stages_module
+from anachron.evaluate.asking import requests_of
 from anachron.evaluate.dated import Dating, dated_questions
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
-from anachron.evaluate.judge import Judging
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import summarise
+from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
@@ -148,7 +149,7 @@ def table() -> dict[tuple[str, str], float]:
     return found
 
 
-SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=0, dated=Dating("2013")))
+SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0, dated=Dating("2013")))
 ONE_BY_ONE = replace(SETTINGS, mode="batch", size=1)  # a table has no weights on which edits could lie side by side
 
 
@@ -162,7 +163,7 @@ def test_a_table_of_probabilities_gives_exactly_the_expected_table(kings: Evalua
     """One method erases the past and one keeps it, all of Atlantis's and five of nine years of Thule's."""
     assert kings.dated is not None
     summary = summarise(dated_metrics(kings.dated, kings.updates), DATED_METRICS, DATED_SHARES)
-    rows = {row["method"]: row for row in summary.iter_rows(named=True)}
+    rows = {row["method"]: row for row in summary.with_columns(method_label()).iter_rows(named=True)}
     assert list(rows) == ["unedited", "PROMPT", "PROMPT dated"]
     kept = {"year": 5 / 9, "month": 5 / 9, "day": 5 / 9, "global": 5 / 9}
     for granularity, share in kept.items():
@@ -179,9 +180,11 @@ def test_the_dates_of_the_run_are_those_of_the_updates(kings: Evaluation):
     assert kings.dated is not None
     for case in (ATLANTIS, THULE, NOWHERE):
         wanted = [(q.granularity, q.time, q.side, q.distance) for q in dated_questions(case, Dating("2013"))]
-        mine = kings.dated.filter(pl.col("case_id") == case.case_id, pl.col("method") == "PROMPT")
+        mine = kings.dated.filter(case_id=case.case_id, method="PROMPT", dated_requests=False)
         assert mine.select("granularity", "time", "side", "distance").rows() == wanted
-    years = kings.dated.filter(case_id="Thule", granularity="year", method="PROMPT")["time"].to_list()
+    years = kings.dated.filter(case_id="Thule", granularity="year", method="PROMPT", dated_requests=False)[
+        "time"
+    ].to_list()
     assert years == [str(year) for year in (*range(2001, 2010), 2011, 2012, 2013)]
 
 
@@ -189,12 +192,12 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
     """Read back as any score table is; Thule's dates under the method that keeps most of them by hand."""
     assert kings.dated is not None
     table = pl.read_parquet(kings.folder / "past_scores.parquet")
-    judged = dated_metrics(kings.dated, kings.updates)
+    measured = dated_metrics(kings.dated, kings.updates).with_columns(method_label())
     found = fact_metrics(table).filter(pl.col("granularity") == "global")
     assert found.height == 3 * 2
     for row in found.iter_rows(named=True):
         method = row["model"].removeprefix("edited with ")
-        (own,) = judged.filter(method=method, case_id=row["fact_id"]).to_dicts()
+        (own,) = measured.filter(method=method, case_id=row["fact_id"]).to_dicts()
         assert (row["win_rate"], row["robustness"]) == (own["win_rate_global"], own["robustness_global"])
     thule = table.filter(model="edited with PROMPT dated", fact_id="Thule", granularity="year").drop_nulls("time")
     assert thule.select("time", "status", "object_label", "start", "end").rows() == [
@@ -217,13 +220,15 @@ def test_bleedover_by_date_of_the_table(kings: Evaluation):
     assert kings.dated_neighbours is not None and kings.dated_neighbours.height == 2 * 2 * 2
     for row in bleedover_by_date(kings.dated_neighbours).iter_rows(named=True):
         before = row["years_high"] is not None and row["years_high"] <= 0
-        assert row["bleedover"] == pytest.approx(0.25 if before and row["method"] == "PROMPT" else 0)
+        assert row["bleedover"] == pytest.approx(
+            0.25 if before and row["method"] == "PROMPT" and not row["dated_requests"] else 0
+        )
 
 
 def test_what_is_not_asked_is_in_the_record_and_fails_only_with_a_date(kings: Evaluation):
     assert kings.record["not_asked"] == {"no dated questions: the date of change is not known": 1}
     failed = kings.updates.filter(pl.col("status") == "failed")
-    assert failed.select("method", "case_id").rows() == [("PROMPT dated", "Nowhere")]
+    assert failed.select("method", "dated_requests", "case_id").rows() == [("PROMPT", True, "Nowhere")]
     assert failed["reason"][0].startswith("update Nowhere does not say when its new object became true")
 
 
@@ -235,10 +240,10 @@ def test_the_clean_model_is_asked_once_for_all_methods(kings: Evaluation, tmp_pa
 
 
 def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their_requests():
-    assert [variant_named(name) for name in ("rome", "FT+l DATED", "Prompt dated")] == [
-        "ROME",
-        "FT+L dated",
-        "PROMPT dated",
+    assert [parse_method(name) for name in ("rome", "FT+l DATED", "Prompt dated")] == [
+        ("ROME", False),
+        ("FT+L", True),
+        ("PROMPT", True),
     ]
     lm: Any = TableModel({})
     with pytest.raises(ConfigError, match="the methods PROMPT dated, PROMPT dated are not all different"):
@@ -249,32 +254,33 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
     assert plain.settings == dated.settings and plain.settings.end == "; "
     for one, prompt in ((plain, "The king of {} is"), (dated, "On June 16, 2010, the king of {} is")):
         asked = [EditRequest(prompt, "Atlantis", "Cato")]
-        assert requests_for(ATLANTIS, one.label) == asked
-        assert requests_for(replace(ATLANTIS, prompt="The king of {} is"), one.label) == asked
+        assert requests_of(ATLANTIS, one.method, dated_requests=one.dated_requests) == asked
+        templated = replace(ATLANTIS, prompt="The king of {} is")
+        assert requests_of(templated, one.method, dated_requests=one.dated_requests) == asked
 
 
 def test_a_scenario_that_a_method_cannot_make_is_the_reason_whether_or_not_a_date_is_known():
     archive = replace(NOWHERE, scenario="Archive", new=None, objects=(("Bran", "obsolete"),))
     for case in (archive, replace(archive, start="2010")):
         with pytest.raises(DataError, match="update Nowhere: ROME cannot make updates of the scenario Archive; FT,"):
-            requests_for(case, "ROME dated")
+            requests_of(case, "ROME", dated_requests=True)
     with pytest.raises(DataError, match="update Nowhere does not say when"):
-        requests_for(archive, "FT dated")
+        requests_of(archive, "FT", dated_requests=True)
     with pytest.raises(DataError, match="update Nowhere has no new object"):
-        requests_for(replace(NOWHERE, new=None), "FT dated")
+        requests_of(replace(NOWHERE, new=None), "FT", dated_requests=True)
 
 
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
     lm: Any = TableModel(table())
     run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path, ONE_BY_ONE)
-    without = replace(ONE_BY_ONE, judging=replace(ONE_BY_ONE.judging, dated=None))
+    without = replace(ONE_BY_ONE, measures=replace(ONE_BY_ONE.measures, dated=None))
     with pytest.raises(ConfigError, match="dated"):
         run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path, without)
     result = run_evaluation(lm, CASES, plan(lm, ["PROMPT"]), tmp_path / "without", without)
     for path in (tmp_path / "without").glob("*/part-*.parquet"):  # as versions without dated questions wrote them
         pl.read_parquet(path).drop("dated", "dated_neighbours").write_parquet(path)
     again = run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path / "without", without)
-    assert again.targets.filter(pl.col("method") == "PROMPT").equals(result.targets)
+    assert again.targets.filter(~pl.col("dated_requests")).equals(result.targets)
     assert result.dated is None and not (tmp_path / "without" / "dated.parquet").exists()
     with pytest.raises(DataError, match="none of 1 updates says when"):
         run_evaluation(lm, CaseSet("one", "zsre", (NOWHERE,), {}), plan(lm, ["PROMPT"]), tmp_path / "one", ONE_BY_ONE)
@@ -304,10 +310,13 @@ def test_dated_scores_of_a_real_model_against_asking_it(lm: LanguageModel, tmp_p
     result = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path, settings)
     assert result.dated is not None and result.dated_neighbours is not None
     planned = fast(lm, "FT")[0]
-    for label, openings in (("FT", ("The", "The")), ("FT dated", ("On June 1, 2017, the", "On February 4, 2018, the"))):
+    for dated_requests, openings in (
+        (False, ("The", "The")),
+        (True, ("On June 1, 2017, the", "On February 4, 2018, the")),
+    ):
         requests = [EditRequest(f"{opening} president of {{}} is", "France", "Angela Merkel") for opening in openings]
         for number, case in enumerate(COUNTRIES.cases):
-            mine = result.dated.filter(pl.col("method") == label, pl.col("case_id") == case.case_id)
+            mine = result.dated.filter(method="FT", dated_requests=dated_requests, case_id=case.case_id)
             first = mine.row(0, named=True)
             last = mine.row(-1, named=True)
             texts = [f"{word(row['time'])}the president of France is" for row in (first, last)]
@@ -343,7 +352,7 @@ def asking(lm: LanguageModel, pairs: Any) -> list[float]:
 def test_an_interrupted_run_ends_with_the_same_dated_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
 ):
-    monkeypatch.setattr(run_module, "PART", 1)
+    monkeypatch.setattr(stages_module, "PART", 1)
     whole = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "whole", SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS,
@@ -364,7 +373,7 @@ def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(l
     methods = plan(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
     result = run_evaluation(lm, cases, methods, tmp_path, SETTINGS)
     failed = result.updates.filter(status="failed")
-    assert failed.select("method", "case_id").rows() == [("ROME", "3"), ("ROME dated", "3")]
+    assert failed.select("method", "dated_requests", "case_id").rows() == [("ROME", False, "3"), ("ROME", True, "3")]
     assert failed["reason"].n_unique() == 1 and "of the scenario Archive" in failed["reason"][0]
 
 
@@ -374,20 +383,21 @@ def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Pat
         FRANCE, case_id="3", scenario="AddObject", old=None, objects=(("Angela Merkel", "new"), ("Berlin", "static"))
     )
     cases = CaseSet("mixed", "wikifactdiff", (*COUNTRIES.cases, added), {})
-    settings = EvaluateSettings(judging=Judging(0, say=True, dated=Dating("2020")))
+    settings = EvaluateSettings(measures=Measures(0, generate=True, dated=Dating("2020")))
     methods = plan(lm, ["PROMPT", "PROMPT dated"])
     result = run_evaluation(lm, cases, methods, tmp_path, settings)
     assert result.dated is not None and set(result.dated["case_id"]) == {"1", "2"}
-    assert set(result.objects["case_id"]) == {"3"} and result.said.height == 2 * 3
+    assert set(result.objects["case_id"]) == {"3"} and result.generations.height == 2 * 3
     assert result.record["not_asked"] == {"no dated questions: not a replacement": 1}
     assert result.updates["status"].to_list() == ["done"] * 6
-    row = result.dated.filter(method="PROMPT dated", case_id="2").row(0, named=True)
-    edit = make_edit(lm, "PROMPT", requests_for(COUNTRIES.cases[1], "PROMPT dated"), methods[0].settings)
+    row = result.dated.filter(method="PROMPT", dated_requests=True, case_id="2").row(0, named=True)
+    requests = requests_of(COUNTRIES.cases[1], "PROMPT", dated_requests=True)
+    edit = make_edit(lm, "PROMPT", requests, methods[0].settings)
     assert edit.prefix.startswith("On February 4, 2018, the president of France is Angela Merkel")
     text = f"{edit.prefix}{word(row['time'])}the president of France is"
     after = asking(lm, [(text, who) for who in ("Angela Merkel", "Jacques Chirac")])
     assert [row["new_after"], row["old_after"]] == pytest.approx(after, rel=1e-3)
     summary = summarise(dated_metrics(result.dated, result.updates), DATED_METRICS, DATED_SHARES)
-    assert summary.select("scenario", "method", "done").rows() == [
+    assert summary.select("scenario", method_label(), "done").rows() == [
         ("ReplaceObject", name, 2) for name in ("unedited", "PROMPT", "PROMPT dated")
     ]

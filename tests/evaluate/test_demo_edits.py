@@ -11,7 +11,7 @@ import pytest
 from anachron.data.cases import CaseSet, load_cases
 from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
-from anachron.evaluate.judge import Judging
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import UNEDITED, summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
 from anachron.lm.loading import load_model
@@ -27,7 +27,7 @@ def lm() -> LanguageModel:
 
 def evaluated(lm: LanguageModel, out: Path, methods: tuple[str, ...], cases: CaseSet, tokens: int) -> Evaluation:
     planned = plan(lm, methods, collect=lambda modules: collect(lm, modules, "mini"))
-    return run_evaluation(lm, cases, planned, out, EvaluateSettings(judging=Judging(fluency_tokens=tokens)))
+    return run_evaluation(lm, cases, planned, out, EvaluateSettings(measures=Measures(fluency_tokens=tokens)))
 
 
 def rows_of(result: Evaluation) -> dict[str, dict[str, float]]:

@@ -47,7 +47,7 @@ def tables(targets=(), neighbours=(), updates=()):
     )
 
 
-def judged(*parts, method="rome"):
+def measured(*parts, method="rome"):
     """The rows of a method, as dictionaries."""
     return update_metrics(*tables(*parts)).filter(pl.col("method") == method).to_dicts()
 
@@ -63,10 +63,11 @@ def test_an_update_by_hand():
     neighbours = [
         neighbour(after=0.25), neighbour(number=1, after=1.0), neighbour("random", 0, 0.5, 0.375),
     ]  # fmt: skip
-    (row,) = judged(targets, neighbours, [update()])
+    (row,) = measured(targets, neighbours, [update()])
     assert row == {
-        "mode": "independent", "method": "rome", "case_id": "1", "status": "done", "reason": None, "relation": "P35",
-        "popularity": 7.0, "scenario": "ReplaceObject", "efficacy_difference": 0.25, "efficacy_success": 1.0,
+        "mode": "independent", "method": "rome", "dated_requests": False, "case_id": "1", "status": "done",
+        "reason": None, "relation": "P35", "popularity": 7.0, "scenario": "ReplaceObject",
+        "efficacy_difference": 0.25, "efficacy_success": 1.0,
         "generalization_difference": (0.5 - 0.125 + 0 + 1) / 4, "generalization_success": 0.5,
         "bleedover_nearest": 0.125, "bleedover_random": 0.125, "bleedover_nearest_absolute": 0.375,
         "bleedover_random_absolute": 0.125, "fluency": 4.0, "seconds": 2.0,
@@ -74,9 +75,9 @@ def test_an_update_by_hand():
 
 
 def test_a_tie_is_no_success():
-    (row,) = judged([target(new=0.3, old=0.3), target("generalization", 0, 0.3, 0.3)], [], [update()])
+    (row,) = measured([target(new=0.3, old=0.3), target("generalization", 0, 0.3, 0.3)], [], [update()])
     assert (row["efficacy_difference"], row["efficacy_success"], row["generalization_success"]) == (0.0, 0.0, 0.0)
-    (row,) = judged([target(new=0.3, old=float(np.nextafter(0.3, 0)))], [], [update()])
+    (row,) = measured([target(new=0.3, old=float(np.nextafter(0.3, 0)))], [], [update()])
     assert row["efficacy_success"] == 1.0
 
 
@@ -327,7 +328,7 @@ FAILED = {"status": "failed", "fluency": None}
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (([], [], []), "the table of updates has 0 rows; judging needs one update at least"),
+        (([], [], []), "the table of updates has 0 rows; metrics need one update at least"),
         (([], [], [update(status="ok")]), "updates, row 1: status 'ok' is unknown; use done or failed"),
         (([], [], [update(method="unedited")]), "method 'unedited' is the clean model's name; choose another"),
         (([], [], [update(), update()]), r"updates, row 1: case_id '1' is there twice.* \(2 rows broken\)"),
@@ -352,7 +353,7 @@ def test_what_breaks_a_rule_is_refused_with_its_row_and_the_way_out(parts, messa
         update_metrics(*tables(*parts))
 
 
-def test_methods_of_different_models_are_not_judged_together():
+def test_methods_of_different_models_are_not_compared():
     targets = [target(), target(method="ft", new_before=0.5)]
     with pytest.raises(DataError, match=r"case_id 1, .*probability differs by 0.375 between methods; they must share"):
         update_metrics(*tables(targets, [], [update(), update(method="ft")]))
@@ -360,7 +361,7 @@ def test_methods_of_different_models_are_not_judged_together():
 
 def test_a_missing_column_and_a_cell_of_another_type_are_named():
     parts = tables([target()], [], [update()])
-    with pytest.raises(DataError, match="the table of targets lacks new_after; it needs method, mode"):
+    with pytest.raises(DataError, match="the table of targets lacks new_after; it needs method, dated_requests, mode"):
         update_metrics(parts[0].drop("new_after"), *parts[1:])
     with pytest.raises(DataError, match="targets, row 1: new_after 'many' is no finite number"):
         update_metrics(parts[0].with_columns(pl.lit("many").alias("new_after")), *parts[1:])
@@ -389,7 +390,7 @@ def test_empty_summaries_and_bins_are_refused():
         bleedover_bins(tables(neighbours=[neighbour()])[1], popularity_bins=0)
 
 
-def test_judging_loads_no_torch():
+def test_metrics_load_no_torch():
     code = "import sys, anachron.evaluate.metrics, anachron.evaluate.fluency; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -18,12 +18,14 @@ from anachron.edit.methods import METHODS, methods
 from anachron.edit.plan import Planned, plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate import grown
+from anachron.evaluate import joint_edits
 from anachron.evaluate import run as run_module
-from anachron.evaluate.judge import Judging, verdicts, verdicts_apart
+from anachron.evaluate import stages as stages_module
+from anachron.evaluate.measure import Measures, measure, measure_apart
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.model import LanguageModel
+from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 
@@ -58,7 +60,7 @@ def planned(lm: LanguageModel, *methods: str) -> list[Planned]:
     return plan_fast(lm, FAST, *methods)
 
 
-SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=16))
+SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=16))
 
 
 def test_independent_edits_against_a_plain_loop(lm: LanguageModel, tmp_path: Path):
@@ -133,7 +135,7 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
     for mode in ("independent", "batch", "sequential"):
         result = run_evaluation(
             lm, cases(*bad), planned(lm, "FT"), tmp_path / mode, replace(SETTINGS, mode=mode),
-            callbacks=run_module.Callbacks(said.append),
+            callbacks=Callbacks(said.append),
         )  # fmt: skip
         rows = {row["case_id"]: row for row in result.updates.iter_rows(named=True)}
         assert [rows[f"case {n}"]["status"] for n in range(1, 6)] == ["done"] * 3 + ["failed"] * 2
@@ -161,7 +163,7 @@ def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp
 
 
 def test_what_cannot_be_judged_is_a_failure_of_that_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
-    """Its edit gives numbers that are none; the others are judged as without it."""
+    """Its edit gives numbers that are none; the others are measured as without it."""
     whole = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "whole", SETTINGS)
     real = run_module.make_edits
 
@@ -189,14 +191,14 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT"])
-def test_judged_together_is_judged_one_at_a_time(lm: LanguageModel, method: str):
+def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: str):
     (one,) = planned(lm, method)
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
     edits = [make_edit(lm, method, [request], one.settings, Resources(None)) for request in requests]
-    together = verdicts_apart(lm, list(zip(cases().cases, edits, strict=True)), SETTINGS.judging)
+    together = measure_apart(lm, list(zip(cases().cases, edits, strict=True)), SETTINGS.measures)
     for c, edit, found in zip(cases().cases, edits, together, strict=True):
         with edited(lm, edit):
-            (wanted,) = verdicts(lm, [c], SETTINGS.judging, {c.case_id: edit.about["seconds"]})
+            (wanted,) = measure(lm, [c], SETTINGS.measures, {c.case_id: edit.about["seconds"]})
         assert (found.case_id, found.seconds, found.texts, found.fluency) == \
             (wanted.case_id, wanted.seconds, wanted.texts, wanted.fluency)  # fmt: skip
         for mine, other in zip(found.targets + found.neighbours, wanted.targets + wanted.neighbours, strict=True):
@@ -212,19 +214,19 @@ def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Pa
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases[:2]]
     both = make_edit(lm, "FT", requests, planned(lm, "FT")[0].settings)
     with edited(lm, both):
-        wanted = verdicts(lm, cases().cases[:2], SETTINGS.judging)
+        wanted = measure(lm, cases().cases[:2], SETTINGS.measures)
     for one in wanted:
         mine = result.targets.filter(pl.col("case_id") == one.case_id)
         assert mine["new_after"].to_list() == [t["new"] for t in one.targets]
 
 
-def test_a_sequence_judges_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):
+def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageModel, tmp_path: Path):
     result = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "run", replace(SETTINGS, mode="sequential"))
     settings = planned(lm, "ROME")[0].settings
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
     total = make_edit(lm, "ROME", requests, settings, Resources(None))  # of itself one on top of the other
     with edited(lm, total):
-        wanted = [t["new"] for v in verdicts(lm, cases().cases, SETTINGS.judging) for t in v.targets]
+        wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.targets]
     assert result.targets["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
     assert not list((tmp_path / "run").glob("ROME/sequence-*"))
 
@@ -240,8 +242,8 @@ def content(folder: Path) -> Any:
 def test_an_interrupted_run_ends_with_the_same_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: Any, mode: str, stop_after: int
 ):
-    monkeypatch.setattr(run_module, "PART", 2)
-    monkeypatch.setattr(grown, "KEPT", 1)
+    monkeypatch.setattr(stages_module, "PART", 2)
+    monkeypatch.setattr(joint_edits, "SAVE_EVERY", 1)
     settings = replace(SETTINGS, mode=mode)
     run_evaluation(lm, cases(), planned(lm, "ROME", "FT"), tmp_path / "whole", settings)
     with pytest.raises(KeyboardInterrupt):
@@ -298,5 +300,5 @@ def test_what_is_wrong_with_the_command_is_said_before_the_first_update(lm: Lang
 
 
 def test_a_set_without_updates_is_refused(lm: LanguageModel, tmp_path: Path):
-    with pytest.raises(DataError, match="holds no update to judge"):
+    with pytest.raises(DataError, match="holds no update to measure"):
         run_evaluation(lm, CaseSet("none", "zsre", (), {}), planned(lm, "FT"), tmp_path / "run")

@@ -21,7 +21,7 @@ from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.asking import requests_of
-from anachron.evaluate.judge import Judging
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.results import NEIGHBOURS, OBJECTS, ROLES, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -336,7 +336,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-QUICK = EvaluateSettings(judging=Judging(fluency_tokens=0))
+QUICK = EvaluateSettings(measures=Measures(fluency_tokens=0))
 CHANGES = {"ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 12, "layer": 2, "rate": 2e-2}}
 
 

@@ -12,11 +12,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.text import Text
 from rich.console import Console
 
+from anachron.core.labels import split_label
 from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED as COLUMNS
-from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES
+from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
 from anachron.report.edits import DATED, edits_latex, edits_markdown, edits_table, printed
 from anachron.report.evaluation import write_dated
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
@@ -31,7 +32,8 @@ def tables(methods=METHODS, modes=("independent",), cases=4):
     for mode in modes:
         for method in methods:
             for case in range(cases):
-                key = {"method": method, "mode": mode, "case_id": str(case)}
+                name, dated_requests = split_label(method)
+                key = {"method": name, "dated_requests": dated_requests, "mode": mode, "case_id": str(case)}
                 updates.append(key | {"status": "done"})
                 kept = method != "FT" and case > 0
                 for granularity in ("year", "month", "day"):
@@ -104,7 +106,8 @@ def points(panel):
 def test_each_method_is_a_point_with_its_intervals():
     table = summary()
     (panel,) = present_and_past(table).axes
-    expected = {row["method"]: (row["present_updated_global"], row["past_kept_global"]) for row in table.to_dicts()}
+    labelled = table.with_columns(method_label())
+    expected = {row["method"]: (row["present_updated_global"], row["past_kept_global"]) for row in labelled.to_dicts()}
     assert points(panel) == expected
     assert points(panel)["FT"] == (1, 0)
     spans = [tuple(map(tuple, path.vertices)) for c in panel.collections if isinstance(c, LineCollection)
@@ -141,6 +144,12 @@ def asked(methods=METHODS, modes=("independent",), kinds=("nearest", "random")):
     ]  # fmt: skip
 
 
+def neighbours_of(rows):
+    """The table of such rows, with the labels of methods split."""
+    split = [dict(zip(("method", "dated_requests"), split_label(row["method"]), strict=True)) for row in rows]
+    return pl.DataFrame([row | method for row, method in zip(rows, split, strict=True)], DATED_NEIGHBOURS)
+
+
 def drawn_by(panel, method):
     """(x, y) of a method's marks, and the ends (low, high) of their intervals."""
     (line,) = [line for line in panel.lines if line.get_label() == method]
@@ -150,7 +159,7 @@ def drawn_by(panel, method):
 
 def test_every_mark_of_bleedover_by_date_against_the_rows():
     rows = asked(modes=("batch", "sequential"))
-    figure = by_date(bleedover_by_date(pl.DataFrame(rows, DATED_NEIGHBOURS)))
+    figure = by_date(bleedover_by_date(neighbours_of(rows)))
     panels = {panel.get_title(loc="left"): panel for panel in figure.axes}
     assert list(panels) == [
         f"{kind} facts, {mode}" for mode in ("batch", "sequential") for kind in ("nearest", "random")
@@ -174,7 +183,7 @@ def test_every_mark_of_bleedover_by_date_against_the_rows():
 
 
 def test_marks_of_several_methods_at_one_date_are_apart_on_paper_and_look_as_in_the_other_figure():
-    figure = by_date(bleedover_by_date(pl.DataFrame(asked(), DATED_NEIGHBOURS)))
+    figure = by_date(bleedover_by_date(neighbours_of(asked())))
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     first = [lines[m].get_transform().transform(lines[m].get_xydata())[0][0] for m in METHODS]
     assert [b - a for a, b in pairwise(first)] == [pytest.approx(2.5 / 72 * figure.dpi)] * 2
@@ -189,7 +198,7 @@ def test_marks_of_several_methods_at_one_date_are_apart_on_paper_and_look_as_in_
 
 def test_texts_of_bleedover_by_date_stay_on_the_sheet_and_apart(monkeypatch):
     methods = tuple(f"{name}{variant}" for name in ("FT", "FT+L", "ROME", "AlphaEdit") for variant in ("", " dated"))
-    figure = by_date(bleedover_by_date(pl.DataFrame(asked(methods, ("batch", "sequential")), DATED_NEIGHBOURS)))
+    figure = by_date(bleedover_by_date(neighbours_of(asked(methods, ("batch", "sequential")))))
     texts = []  # those that reach the paper
     draw = Text.draw
     monkeypatch.setattr(Text, "draw", lambda text, renderer: (texts.append(text), draw(text, renderer))[1])
@@ -202,10 +211,10 @@ def test_texts_of_bleedover_by_date_stay_on_the_sheet_and_apart(monkeypatch):
 
 
 def test_one_kind_of_neighbour_is_a_figure_of_a_column_and_none_is_no_figure():
-    alone = by_date(bleedover_by_date(pl.DataFrame(asked(("FT",), kinds=("random",)), DATED_NEIGHBOURS)))
+    alone = by_date(bleedover_by_date(neighbours_of(asked(("FT",), kinds=("random",)))))
     assert [p.get_title(loc="left") for p in alone.axes] == ["random facts"] and alone.get_figwidth() == 3.3
     with pytest.raises(DataError, match="figure bleedover_by_date: nothing to draw"):
-        by_date(bleedover_by_date(pl.DataFrame([], DATED_NEIGHBOURS)))
+        by_date(bleedover_by_date(neighbours_of([])))
 
 
 def test_files_of_a_run(tmp_path):

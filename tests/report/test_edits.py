@@ -1,4 +1,4 @@
-"""The table of judged edits and the figure of bleedover: every cell and field against the numbers they stand for."""
+"""The table of evaluated edits and the figure of bleedover: every cell and field against the numbers they stand for."""
 
 import subprocess
 import sys
@@ -46,7 +46,14 @@ HEADINGS = [
 
 
 def row(method, means, halves, **cells):
-    found = {"mode": "independent", "scenario": "ReplaceObject", "method": method, "done": 10494, "failed": 0}
+    found = {
+        "mode": "independent",
+        "scenario": "ReplaceObject",
+        "method": method,
+        "dated_requests": False,
+        "done": 10494,
+        "failed": 0,
+    }
     for metric, mean, half in zip(SHOWN, means, halves, strict=True):
         factor = 1 if metric in ("fluency", "seconds") else 100
         mean, half = mean / factor, half / factor
@@ -132,13 +139,13 @@ def more(table, **values):
 def test_what_only_some_runs_measure_has_a_table_of_its_own_on_a_terminal():
     plain = edits_tables(published(), 120)
     assert [shown(table) for table in plain] == [shown(edits_table(published()))]
-    said = more(published(), says_new=0.625, generalization_says_new=None)
-    first, second = edits_tables(said, 80)
-    assert "Efficacy-S, Says: Wilson" in " ".join(" ".join(shown(first, 80)).split())
+    generated = more(published(), generated_new=0.625, generalization_generated_new=None)
+    first, second = edits_tables(generated, 80)
+    assert "Efficacy-S, Output: Wilson" in " ".join(" ".join(shown(first, 80)).split())
     text = " ".join(shown(second, 80))
     assert "62.5" in text and "Wilson" not in text and "Gen" not in text
-    assert printed(said).columns == ["method", *HEADINGS, "Says new ↑"]
-    assert "Says new" in edits_markdown(said) and "Says new" in edits_latex(said)
+    assert printed(generated).columns == ["method", *HEADINGS, "Output new ↑"]
+    assert "Output new" in edits_markdown(generated) and "Output new" in edits_latex(generated)
 
 
 def test_scenarios_are_rows_of_their_own_and_their_measures_are_explained():
@@ -204,7 +211,7 @@ def test_files_are_laid_out_like_those_of_a_study(tmp_path):
 def test_another_table_and_an_empty_one_are_refused(make):
     with pytest.raises(DataError, match=r"the table of edits lacks seconds; make it with anachron\.evaluate"):
         make(published().drop("seconds"))
-    with pytest.raises(DataError, match=r"the table of edits has 0 rows; it needs one .* so judge an edit first"):
+    with pytest.raises(DataError, match=r"the table of edits has 0 rows; it needs one .* so evaluate an edit first"):
         make(published().clear())
 
 

@@ -13,7 +13,7 @@ from anachron.data.cases import load_cases
 from anachron.data.loaders import Dataset
 from anachron.edit.plan import plan
 from anachron.errors import AnachronError
-from anachron.evaluate.judge import Judging
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.folders import RunFolder
 from anachron.lm.loading import load_model
@@ -93,7 +93,7 @@ def kinds(lm: LanguageModel, data: Dataset, tmp_path_factory: pytest.TempPathFac
         run_probe(lm, data, folder)
 
     def evaluate(folder: Path) -> None:
-        run_evaluation(lm, cases, methods, folder, EvaluateSettings(judging=Judging(fluency_tokens=0)))
+        run_evaluation(lm, cases, methods, folder, EvaluateSettings(measures=Measures(fluency_tokens=0)))
 
     probe(place / "done")
     evaluate(place / "edits")

@@ -19,8 +19,8 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
-from anachron.evaluate import grown
-from anachron.evaluate.judge import Judging
+from anachron.evaluate import joint_edits
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
@@ -37,8 +37,8 @@ def probe(lm: LanguageModel, folder: Path, data: str) -> None:
 
 
 def evaluate(lm: LanguageModel, folder: Path, data: str) -> None:
-    grown.KEPT = 1
-    settings = EvaluateSettings("sequential", judging=Judging(fluency_tokens=0))
+    joint_edits.SAVE_EVERY = 1
+    settings = EvaluateSettings("sequential", measures=Measures(fluency_tokens=0))
     methods = plan(lm, ["FT"], changes={"FT": {"steps": 1}})
     run_evaluation(lm, load_cases("mini-updates", limit=2), methods, folder, settings)
 
@@ -140,7 +140,7 @@ def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Datase
     io.write_table(data, to_published(brief.table.filter(pl.col("fact_id").is_in(facts)), brief.boundaries))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "PART_TEXTS", 100)
-        patch.setattr(grown, "KEPT", 1)
+        patch.setattr(joint_edits, "SAVE_EVERY", 1)
         WORK[kind](lm, tmp_path / "whole", str(data))
         wanted, kills, lost, number = contents(tmp_path / "whole"), 0, [], 0
         while number >= 0:

@@ -110,7 +110,7 @@ def _edit(out: Path, full: bool) -> Any:
     from anachron.edit.corpus import BUNDLED
     from anachron.edit.covariance.collect import collect
     from anachron.edit.plan import plan
-    from anachron.evaluate.judge import Judging
+    from anachron.evaluate.measure import Measures
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from anachron.lm.loading import DEMO, load_model
     from anachron.probe.run import Callbacks
@@ -121,6 +121,6 @@ def _edit(out: Path, full: bool) -> Any:
     lm = load_model(DEMO)
     planned = plan(lm, DEMO_METHODS, collect=lambda modules: collect(lm, modules, BUNDLED))
     with progress_bar("edits") as progress:
-        settings = EvaluateSettings(judging=Judging(fluency_tokens=DEMO_TOKENS))
+        settings = EvaluateSettings(measures=Measures(fluency_tokens=DEMO_TOKENS))
         result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(warn, progress))
     return write_evaluation(result.targets, result.neighbours, result.updates, out / "report")[0]

@@ -66,7 +66,7 @@ def wanted_of(
 ) -> Wanted:  # fmt: skip
     from anachron.edit.corpus import open_corpus
     from anachron.edit.covariance.collect import check_settings
-    from anachron.edit.plan import variant_named
+    from anachron.edit.plan import parse_method
     from anachron.errors import ConfigError
 
     if not methods:
@@ -76,10 +76,11 @@ def wanted_of(
     if mend is not None and not mend.is_file():
         raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
     check_settings(precision="float64", regularise=regularise)
-    names = tuple(variant_named(name) for name in methods)
+    for name in methods:
+        parse_method(name)
     changes, sites = _changes(set_), _site_names(site)
     text = None if corpus is None else open_corpus(corpus)
-    return Wanted(names, changes, sites, text, no_covariance, tokens, regularise, cache, mend)
+    return Wanted(methods, changes, sites, text, no_covariance, tokens, regularise, cache, mend)
 
 
 def planned_of(lm: Any, wanted: Wanted) -> Any:

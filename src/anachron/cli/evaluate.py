@@ -1,4 +1,4 @@
-"""Commands that update facts in a model: ``edit``, and ``evaluate``, which also judges the updates."""
+"""Commands that update facts in a model: ``edit``, and ``evaluate``, which also measures what they did."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -82,10 +82,10 @@ def edit(
 
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
-    from anachron.core.scenarios import method_of
     from anachron.data.cases import load_cases
     from anachron.edit.make import make_edit
     from anachron.edit.methods import check_scenarios, method_named
+    from anachron.edit.plan import parse_method
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.errors import ConfigError, DataError
     from anachron.evaluate.asking import askable
@@ -93,15 +93,16 @@ def edit(
     wanted = wanted_of((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     if out.suffix != ".safetensors":
         raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    own = method_named(method_of(wanted.methods[0]))
+    name, dated_requests = parse_method(method)
+    own = method_named(name)
     if save_model is not None and not own.changes_weights:
         raise ConfigError(f"--save-model: {own.name} changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
         raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
-    check_scenarios(map(method_of, wanted.methods), {case.scenario for case in cases.cases})
-    asked, failures = askable(cases.cases, wanted.methods[0])
+    check_scenarios([name], {case.scenario for case in cases.cases})
+    asked, failures = askable(cases.cases, name, dated_requests=dated_requests)
     if failures and not skip:
         raise DataError(
             f"{len(failures)} of {len(cases.cases)} updates cannot be made, for instance: {failures[0].reason}; mend "
@@ -150,7 +151,7 @@ def evaluate(
     size: Annotated[int | None, typer.Option(min=1, help="Updates in a batch or sequence; by default all.")] = None,
     after: Annotated[
         str | None,
-        typer.Option(help="Batch or sequential: judge after so many updates, such as 1,10,100; undo one; collapse."),
+        typer.Option(help="Batch or sequential: measure after so many updates, such as 1,10,100; undo one; collapse."),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="With --after: text for the perplexity; a file, a hub name, or mini.")
@@ -160,7 +161,7 @@ def evaluate(
         int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
     ] = 100,
     generate: Annotated[
-        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it say the object?")
+        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
     ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
@@ -192,28 +193,28 @@ def evaluate(
     trust_remote_code: Trust = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Make updates in a model by several methods and judge each: efficacy, generalization, bleedover, fluency, seconds.
+    """Make updates in a model by several methods, and measure efficacy, generalization, bleedover, fluency and seconds.
 
     The run folder survives being killed: the same command goes on where it stopped.
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
-    from anachron.core.scenarios import method_of
     from anachron.data.cases import BEYOND_LIMIT, load_cases
     from anachron.edit.methods import check_scenarios
+    from anachron.edit.plan import parse_method
     from anachron.errors import ConfigError
     from anachron.evaluate.dated import Dating
-    from anachron.evaluate.judge import Judging
+    from anachron.evaluate.measure import Measures
     from anachron.report.edits import edits_tables
 
     if until is not None and not dated:
         raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
-    judging = Judging(fluency_tokens, batch_tokens, generate, Dating(until) if dated else None)
-    settings = _settings(mode, size, after, text, text_tokens, judging)
+    measures = Measures(fluency_tokens, batch_tokens, generate, Dating(until) if dated else None)
+    settings = _settings(mode, size, after, text, text_tokens, measures)
     wanted = wanted_of(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
     scenarios = split_commas(scenario)
     cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
-    check_scenarios(map(method_of, wanted.methods), {case.scenario for case in cases.cases})
+    check_scenarios([parse_method(name)[0] for name in wanted.methods], {case.scenario for case in cases.cases})
     lm = load(
         model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
         trust_remote_code=trust_remote_code,
@@ -246,19 +247,19 @@ def evaluate(
 
 
 def _settings(
-    mode: str, size: int | None, after: str | None, text: str | None, text_tokens: int | None, judging: Any
+    mode: str, size: int | None, after: str | None, text: str | None, text_tokens: int | None, measures: Any
 ) -> Any:
-    """Those of one run of each update, or, with ``after``, of a growing number of them."""
+    """Those of a run of each update, or, with ``after``, of lifelong editing."""
     from anachron.edit.corpus import open_corpus
     from anachron.errors import ConfigError
-    from anachron.evaluate.growth import GrowthSettings
+    from anachron.evaluate.lifelong import LifelongSettings
     from anachron.evaluate.perplexity import TOKENS
     from anachron.evaluate.run import EvaluateSettings
 
     if after is None:
         if text is not None or text_tokens is not None:
             raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
-        return EvaluateSettings(mode, size, judging)
+        return EvaluateSettings(mode, size, measures)
     if size is not None:
         raise ConfigError(f"--size {size} and --after {after}: give one of them")
     numbers = [number for number in split_commas(after) if not number.isascii() or not number.isdigit()]
@@ -266,30 +267,30 @@ def _settings(
         raise ConfigError(f"--after {after}: {numbers[0]!r} is no number of updates; write for instance 1,10,100")
     counts = tuple(map(int, split_commas(after)))
     corpus = None if text is None else open_corpus(text)
-    return GrowthSettings(counts, mode, judging, corpus, text_tokens or TOKENS)
+    return LifelongSettings(counts, mode, measures, corpus, text_tokens or TOKENS)
 
 
 def _run(lm: Any, cases: Any, planned: Any, out: Path, settings: Any, progress: Any) -> tuple[Any, Any, list[str]]:
     """The run, done: its record, its summaries with their layouts by name, and notes."""
-    from anachron.evaluate.growth import GrowthSettings, run_growth
+    from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
     from anachron.evaluate.run import run_evaluation
     from anachron.probe.run import Callbacks
     from anachron.report.edits import DATED, EDITS
     from anachron.report.evaluation import write_dated, write_evaluation
-    from anachron.report.growth import GROWTH, write_growth
+    from anachron.report.lifelong import LIFELONG, write_lifelong
 
     callbacks, report = Callbacks(warn, progress), out / "report"
-    if isinstance(settings, GrowthSettings):
-        grown = run_growth(lm, cases, planned, out, settings, callbacks=callbacks)
-        summary, notes = write_growth(grown.tables, report)
-        return grown.record, {"summary": (summary, GROWTH)}, notes
+    if isinstance(settings, LifelongSettings):
+        lifelong = run_lifelong(lm, cases, planned, out, settings, callbacks=callbacks)
+        summary, notes = write_lifelong(lifelong.tables, report)
+        return lifelong.record, {"summary": (summary, LIFELONG)}, notes
     result = run_evaluation(lm, cases, planned, out, settings, callbacks=callbacks)
     scores = (result.targets, result.neighbours, result.updates)
-    summary, notes = write_evaluation(*scores, report, result.objects, result.said)
+    summary, notes = write_evaluation(*scores, report, result.objects, result.generations)
     summaries = {"summary": (summary, EDITS)}
     if result.dated is not None and result.dated_neighbours is not None:
-        judged, more = write_dated(result.dated, result.dated_neighbours, result.updates, report)
-        summaries, notes = summaries | {"dated": (judged, DATED)}, notes + more
+        dated, more = write_dated(result.dated, result.dated_neighbours, result.updates, report)
+        summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
     return result.record, summaries, notes
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 DECISIONS = ("new", "obsolete", "static")  # of one object: it became true, it ceased to be, it stayed
 SCENARIOS = ("ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
-VARIANT = " dated"  # behind the name of a method whose requests say a date
 
 
 def scenario_of(decisions: Iterable[str], subject_is_new: bool) -> str:
@@ -24,8 +23,3 @@ def scenario_of(decisions: Iterable[str], subject_is_new: bool) -> str:
     if new and not obsolete:
         return "AddObject" if static else "AddRelation"
     return "Other"
-
-
-def method_of(label: str) -> str:
-    """The method's name in a label, with `VARIANT` behind it or without."""
-    return label.removesuffix(VARIANT)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from anachron.core.scenarios import VARIANT, method_of
+from anachron.core.labels import label_of, split_label
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
@@ -21,20 +21,26 @@ Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 
 @dataclass(frozen=True)
 class Planned:
-    """One method of a run: its label in tables (`variant_named`), its name, its settings and what it needs."""
+    """One method of a run: its name, its settings and what it needs. dated_requests: whether they say a date."""
 
-    label: str
     method: str
     settings: Any
     source: str
     resources: Resources
     sites: Sites | None
+    dated_requests: bool = False
+
+    @property
+    def label(self) -> str:
+        """For people, and for the folder of its results."""
+        return label_of(self.method, self.dated_requests)
 
     def identity(self) -> Json:
         """What must match for its results to be resumed."""
         covariance = self.resources.covariance
         return {
             "method": self.method,
+            "dated_requests": self.dated_requests,
             "settings": _as_json(asdict(self.settings)),
             "covariance": None
             if covariance is None
@@ -55,22 +61,22 @@ def plan(
 ) -> list[Planned]:
     """The methods by name, ready for `anachron.evaluate.run.run_evaluation`.
 
-    methods: as `variant_named` takes them, so ``ROME dated`` beside ``ROME``.
+    methods: as `parse_method` takes them, so ``ROME dated`` beside ``ROME``.
     changes: method -> settings that differ from its preset, with a date or without. collect: gives the covariance of
     some modules; where it is None and a method needs one, that is an error unless ``identity_covariance`` asks for
     none. network: MEND's.
 
     Raises `ConfigError`, `ModelError` and `DataError` for whatever would fail on every update.
     """
-    labels = [variant_named(name) for name in methods]
-    if len(set(labels)) != len(labels):
-        raise ConfigError(f"the methods {', '.join(labels)} are not all different")
-    names = [method_of(label) for label in labels]
+    wanted = [parse_method(text) for text in methods]
+    if len(set(wanted)) != len(wanted):
+        raise ConfigError(f"the methods {', '.join(label_of(*one) for one in wanted)} are not all different")
+    names = [name for name, _ in wanted]
     unknown = [name for name in changes or {} if method_named(name).name not in names]
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
     settled = {name: _planned(lm, name, changes or {}, network, sites) for name in dict.fromkeys(names)}
-    planned = [replace(settled[name], label=label) for label, name in zip(labels, names, strict=True)]
+    planned = [replace(settled[name], dated_requests=dated) for name, dated in wanted]
     modules = {one.label: method_named(one.method).modules(one.settings, one.sites or NO_SITES) for one in planned}
     together = tuple(dict.fromkeys(name for own in modules.values() for name in own))
     if together and collect is None and not identity_covariance:
@@ -85,13 +91,13 @@ def plan(
     return [_ready(one, modules[one.label], None if identity_covariance else found) for one in planned]
 
 
-def variant_named(name: str) -> str:
-    """The label of a method, with or without `VARIANT` behind it, whatever the case: ``ROME``, ``ROME dated``.
+def parse_method(text: str) -> tuple[str, bool]:
+    """The name of a method and whether its requests say a date, whatever the case: ``ROME``, ``ROME dated``.
 
     Raises `ConfigError` for an unknown method.
     """
-    dated = name.casefold().endswith(VARIANT)
-    return method_named(name[: -len(VARIANT)]).name + VARIANT if dated else method_named(name).name
+    name, dated_requests = split_label(text)
+    return method_named(name).name, dated_requests
 
 
 def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:
@@ -126,7 +132,7 @@ def _planned(
         if method.readable_weights:
             weight_of(lm.model, sites.mlp_out(layer))
     settings = with_contexts(lm, settings)
-    return Planned(name, name, settings, source, Resources(network=network if method.needs_network else None), sites)
+    return Planned(name, settings, source, Resources(network=network if method.needs_network else None), sites)
 
 
 def _layers(settings: Any) -> Sequence[int]:

@@ -84,12 +84,12 @@ def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
     changed = _changed(case)
     if changed is None:
         return []
-    found = []
+    questions = []
     for side, window in zip(SIDES, (_past(case, changed), _present(case, changed, dating)), strict=True):
         for date in _dates(*window, f"{dating.seed}\n{case.case_id}"):
             distance = (date.midpoint - changed.midpoint) / DAYS_A_YEAR
-            found.append(DatedQuestion(date.granularity, str(date), side, distance))
-    return found
+            questions.append(DatedQuestion(date.granularity, str(date), side, distance))
+    return questions
 
 
 def with_date(case: EditCase) -> EditCase:
@@ -111,12 +111,12 @@ def _past(case: EditCase, changed: Date) -> tuple[int, int]:
         return last + 1, last
     start = as_date(case.old_start)
     first = start.first_day if start.granularity == "day" else start.last_day + 1
-    return max(first, _moved(changed, -YEARS).first_day), last
+    return max(first, _years_later(changed, -YEARS).first_day), last
 
 
 def _present(case: EditCase, changed: Date, dating: Dating) -> tuple[int, int]:
     """The same of the new object."""
-    ends = [_moved(changed, YEARS).last_day]
+    ends = [_years_later(changed, YEARS).last_day]
     if case.end is not None:
         ends.append(as_date(case.end).first_day - 1)
     if dating.until is not None:
@@ -124,7 +124,7 @@ def _present(case: EditCase, changed: Date, dating: Dating) -> tuple[int, int]:
     return changed.last_day + 1, min(ends)
 
 
-def _moved(date: Date, years: int) -> Date:
+def _years_later(date: Date, years: int) -> Date:
     """The same date some years on; 29 February may become the 28th."""
     year = historical(astronomical(date.year) + years)
     if date.month is None or date.day is None:
@@ -195,19 +195,19 @@ def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float
 
 def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
     """How many updates have no dated questions, or none on one side, by reason; only reasons that occur."""
-    found: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     for case in cases:
         if case.scenario != "ReplaceObject":
-            found["no dated questions: not a replacement"] += 1
+            reasons["no dated questions: not a replacement"] += 1
         elif not case.start:
-            found["no dated questions: the date of change is not known"] += 1
+            reasons["no dated questions: the date of change is not known"] += 1
         elif _changed(case) is None:
-            found["no dated questions: new or old object is not known"] += 1
+            reasons["no dated questions: new or old object is not known"] += 1
         else:
             sides = {question.side for question in dated_questions(case, dating)}
             if "past" not in sides:
                 unknown = case.old_start is None
-                found[f"nothing asked before the change: {'start not known' if unknown else 'no room'}"] += 1
+                reasons[f"nothing asked before the change: {'start not known' if unknown else 'no room'}"] += 1
             if "present" not in sides:
-                found["nothing asked after the change: no room before the end, or the last date known"] += 1
-    return dict(found)
+                reasons["nothing asked after the change: no room before the end, or the last date known"] += 1
+    return dict(reasons)

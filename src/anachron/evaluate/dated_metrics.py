@@ -11,14 +11,16 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.core.periods import Period
 from anachron.data.case_records import EditCase
-from anachron.evaluate.metrics import clean_scores, in_order
+from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
 from anachron.evaluate.results import (
     KEYS,
+    METHOD,
     REPLACEMENT,
     UNEDITED,
     check_dated,
     check_dated_neighbours,
     check_updates,
+    method_label,
 )
 from anachron.probe.metrics import GLOBAL, fact_metrics
 from anachron.probe.statistics import normal_mean
@@ -35,7 +37,7 @@ EDITED_WITH = "edited with "  # before the name of a method in `past_scores`
 ABOUT = ("subject_label", "relation_id", "relation_label", "object_label", "start", "end")
 BY_DATE_SCHEMA = {
     "mode": pl.String(),
-    "method": pl.String(),
+    **METHOD,
     "kind": pl.String(),
     "bin": pl.Int64(),
     **dict.fromkeys(["years_low", "years_high", "years"], pl.Float64()),
@@ -63,7 +65,7 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     clean = clean_scores(scored, ["mode", "case_id", "granularity", "time", "side", "distance"], SCORES[:2])
     clean = clean.with_columns(new_after="new_before", old_after="old_before")
     cases = known.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
-        method=pl.lit(UNEDITED), status=pl.lit("done"), reason=pl.lit(None, pl.String)
+        **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String)
     )
     asked = pl.concat([table.select(scored.columns) for table in (clean, scored)]).drop_nulls(SCORES[2:])
     rows = pl.concat([cases.select(known.columns), known]).select(*KEYS, *BESIDE)
@@ -104,26 +106,26 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
         schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
     )  # fmt: skip
     plain = targets.filter(pl.col("kind") == "update")
-    columns = ["method", "case_id", "granularity", "time", "status"]
+    columns = ["model", "case_id", "granularity", "time", "status"]
     rows = []
     for when in ("before", "after"):
-        of_method = (pl.lit(UNEDITED) if when == "before" else pl.lit(EDITED_WITH) + pl.col("method")).alias("method")
+        model = (pl.lit(UNEDITED) if when == "before" else pl.lit(EDITED_WITH) + method_label()).alias("model")
         old = pl.col(f"old_{when}").log().alias("logp")
         side = pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect"))
-        rows.append(dated.with_columns(side.alias("status")).select(of_method, *columns[1:], old))
+        rows.append(dated.with_columns(side.alias("status")).select(model, *columns[1:], old))
         rows += [
-            plain.select(of_method, "case_id", pl.lit(name).alias("granularity"), pl.lit(None, pl.String).alias("time"),
+            plain.select(model, "case_id", pl.lit(name).alias("granularity"), pl.lit(None, pl.String).alias("time"),
                          pl.lit("none").alias("status"), old)
             for name in GRANULARITIES
         ]  # fmt: skip
-    found = pl.concat(rows).drop_nulls("logp").unique(columns, keep="first", maintain_order=True)
-    found = found.join(facts, on="case_id", how="inner", maintain_order="left")
+    scores = pl.concat(rows).drop_nulls("logp").unique(columns, keep="first", maintain_order=True)
+    scores = scores.join(facts, on="case_id", how="inner", maintain_order="left")
     alpha = [
         None if time is None else periods[case_id].alpha(time)
-        for case_id, time in found.select("case_id", "time").iter_rows()
+        for case_id, time in scores.select("case_id", "time").iter_rows()
     ]
-    return found.select(
-        pl.col("method").alias("model"), pl.lit("raw").alias("format"), pl.lit("none").alias("prefix"),
+    return scores.select(
+        "model", pl.lit("raw").alias("format"), pl.lit("none").alias("prefix"),
         pl.col("case_id").alias("fact_id"), *ABOUT, "granularity", "time", "status",
         pl.Series("alpha", alpha, pl.Float64), "logp",
     )  # fmt: skip
@@ -131,17 +133,21 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
 
 def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:
     """W and R of the old object: each mode and method is a run, each update a fact."""
-    names = {"method": "model", "mode": "prefix", "case_id": "fact_id"}
     if not asked.height:
         return _wide(asked.select(*KEYS, "granularity", win_rate="old_after", robustness="old_after"), MEASURES[2:])
-    scores = asked.rename(names).with_columns(
+    run = ["mode", *METHOD]
+    runs = asked.select(run).unique(maintain_order=True).with_row_index("model").cast({"model": pl.String})
+    scores = asked.join(runs, on=run, maintain_order="left").with_columns(
         format=pl.lit("raw"),
+        prefix=pl.lit("none"),
+        fact_id="case_id",
         status=pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect")),
         alpha="distance",
         logp="old_after",
     )
-    found = fact_metrics(scores.drop("side", "distance", *SCORES))
-    return _wide(found.rename({new: name for name, new in names.items()}), MEASURES[2:])
+    metrics = fact_metrics(scores.drop("side", "distance", *KEYS, *SCORES))
+    of_updates = metrics.join(runs, on="model", maintain_order="left").rename({"fact_id": "case_id"})
+    return _wide(of_updates, MEASURES[2:])
 
 
 def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
@@ -161,10 +167,10 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
     edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with the normal 95 %
     interval (null of one update): neighbours of one update depend on each other.
 
-    Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method, kind of neighbour (nearest, random) and bin.
-    ``years_low`` of the first bin and ``years_high`` of the last are null; ``years`` is the mean distance of the dates
-    in the bin; ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for a table that breaks its
-    rules.
+    Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method (with dated requests, without), kind of neighbour
+    (nearest, random) and bin. ``years_low`` of the first bin and ``years_high`` of the last are null; ``years`` is the
+    mean distance of the dates in the bin; ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for
+    a table that breaks its rules.
     """
     facts = check_dated_neighbours(neighbours).drop_nulls(["before", "after"])
     number = np.searchsorted(EDGES, facts["distance"].to_numpy(), side="right")
@@ -178,7 +184,7 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.len().alias("n"), pl.col("distance").mean(), pl.col("loss").mean())
     )
     rows = []
-    for key, group in each.group_by("mode", "method", "kind", "bin", maintain_order=True):
+    for key, group in each.group_by("mode", *METHOD, "kind", "bin", maintain_order=True):
         low, high = (None if np.isnan(end) else end for end in normal_mean(group["loss"].to_numpy()))
         years = np.average(group["distance"].to_numpy(), weights=group["n"].to_numpy())
         rows.append((*key, ends[key[-1] - 1], ends[key[-1]], float(years), group["n"].sum(), group.height,

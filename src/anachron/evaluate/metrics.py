@@ -13,18 +13,20 @@ import polars as pl
 
 from anachron.core.scenarios import SCENARIOS
 from anachron.errors import ConfigError, DataError
+from anachron.evaluate.generations import GENERATION_METRICS, generation_metrics
 from anachron.evaluate.results import (
     KEYS,
+    METHOD,
     REPLACEMENT,
     STATUSES,
     UNEDITED,
     Results,
+    check_generations,
     check_neighbours,
     check_objects,
     check_results,
-    check_said,
+    method_label,
 )
-from anachron.evaluate.said import SAID_METRICS, said_metrics
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
 from anachron.probe.statistics import normal_mean, wilson
 
@@ -35,8 +37,15 @@ METRICS = (
 )  # fmt: skip
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
-MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *SAID_METRICS)
-SHARES = ("efficacy_success", "new_win", "static_win", "says_new", "says_old")  # of yes and no: 1 or 0 of an update
+MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS)
+SHARES = (
+    "efficacy_success",
+    "new_win",
+    "static_win",
+    "generated_new",
+    "generated_old",
+)  # of yes and no: 1 or 0 of an update
+OF_CLEAN = {"method": pl.lit(UNEDITED), "dated_requests": pl.lit(False)}
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 
@@ -58,7 +67,7 @@ def update_metrics(
     neighbours: pl.DataFrame,
     updates: pl.DataFrame,
     objects: pl.DataFrame | None = None,
-    said: pl.DataFrame | None = None,
+    generations: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """One row per mode, method and update with its `METRICS`; first of each mode the clean model, as ``unedited``.
 
@@ -71,8 +80,8 @@ def update_metrics(
     scenario.
 
     objects: the run's table of them, where it has updates that are no replacements. Their efficacy and generalization,
-    and the further columns of `MORE_METRICS`, are those of `scenario_metrics`. said: the run's table of what the model
-    wrote, where it was asked to; its columns are those of `said_metrics`.
+    and the further columns of `MORE_METRICS`, are those of `scenario_metrics`. generations: the run's table of what the
+    model generated, where it was asked to; its columns are those of `generation_metrics`.
 
     Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
     """
@@ -80,8 +89,8 @@ def update_metrics(
     rows = in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
     if objects is not None and objects.height:
         rows = _with_groups(rows, check_objects(objects, results[2]))
-    if said is not None and said.height:
-        rows = _with_said(rows, check_said(said, results[2]))
+    if generations is not None and generations.height:
+        rows = _with_generations(rows, check_generations(generations, results[2]))
     return rows
 
 
@@ -89,8 +98,8 @@ def _with_groups(rows: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
     """Metrics in which those of updates that are no replacements are made of all objects of their groups."""
     keys = ["mode", "case_id", "kind", "prompt_number", "role", "object"]
     clean = clean_scores(objects, keys, ["before"]).with_columns(after="before").select(objects.columns)
-    own = scenario_metrics(pl.concat([clean, objects]))
-    both = rows.join(own, on=KEYS, how="left", maintain_order="left", suffix=OF_GROUP)
+    of_groups = scenario_metrics(pl.concat([clean, objects]))
+    both = rows.join(of_groups, on=KEYS, how="left", maintain_order="left", suffix=OF_GROUP)
     shared = [name for name in METRICS if name in SCENARIO_METRICS]
     return both.with_columns(
         pl.when(pl.col("scenario") == REPLACEMENT).then(name).otherwise(f"{name}{OF_GROUP}").alias(name)
@@ -98,15 +107,15 @@ def _with_groups(rows: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
     ).drop([f"{name}{OF_GROUP}" for name in shared])
 
 
-def _with_said(rows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
-    """Metrics, and beside them what the clean and the edited models said."""
+def _with_generations(rows: pl.DataFrame, generations: pl.DataFrame) -> pl.DataFrame:
+    """Metrics, and beside them what the clean and the edited models generated."""
     before = {"text_before": "text_after", "new_before": "new_after", "old_before": "old_after"}
-    clean = said.group_by("mode", "case_id", "kind", "prompt_number", maintain_order=True).agg(
+    clean = generations.group_by("mode", "case_id", "kind", "prompt_number", maintain_order=True).agg(
         pl.col(name).drop_nulls().first() for name in before
     )
-    clean = clean.with_columns(pl.lit(UNEDITED).alias("method"), *(pl.col(b).alias(a) for b, a in before.items()))
-    own = said_metrics(pl.concat([clean.select(said.columns), said]))
-    return rows.join(own, on=KEYS, how="left", maintain_order="left")
+    clean = clean.with_columns(**OF_CLEAN, **{after: pl.col(name) for name, after in before.items()})
+    found = generation_metrics(pl.concat([clean.select(generations.columns), generations]))
+    return rows.join(found, on=KEYS, how="left", maintain_order="left")
 
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
@@ -147,7 +156,7 @@ def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFram
         prompts.with_columns(new_after="new_before", old_after="old_before"),
         facts.with_columns(after="before"),
         cases.with_columns(
-            method=pl.lit(UNEDITED), status=pl.lit("done"), reason=pl.lit(None, pl.String), fluency="fluency_before",
+            **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String), fluency="fluency_before",
             seconds=pl.lit(0.0),
         ),
     )  # fmt: skip
@@ -164,18 +173,18 @@ def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.
         what = ", ".join(f"{key} {row[key]}" for key in keys)
         raise DataError(
             f"{what}: the clean model's probability differs by {row['spread']:.3g} between methods; they must share "
-            f"one model (at most {SAME} apart), so judge the runs of each model on their own"
+            f"one model (at most {SAME} apart), so evaluate the runs of each model on their own"
         )
-    return found.with_columns(pl.lit(UNEDITED).alias("method"))
+    return found.with_columns(**OF_CLEAN)
 
 
 def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
     """Modes and methods in the order of the run's table, the clean model first in each mode."""
-    places = {}
-    for column, first in (("mode", []), ("method", [UNEDITED])):
-        names = [*first, *run[column].unique(maintain_order=True)]
-        places[column] = pl.col(column).replace_strict(names, range(len(names)), return_dtype=pl.Int64)
-    return rows.sort(places["mode"], places["method"], *then, maintain_order=True)
+    places = []
+    for column, first in ((pl.col("mode"), []), (method_label(), [UNEDITED])):
+        names = [*first, *run.select(column).to_series().unique(maintain_order=True)]
+        places.append(column.replace_strict(names, range(len(names)), return_dtype=pl.Int64))
+    return rows.sort(*places, *then, maintain_order=True)
 
 
 def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Sequence[str] = SHARES) -> pl.DataFrame:
@@ -183,24 +192,25 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
 
     names, shares: of the metrics, and of those that are 0 or 1; `anachron.evaluate.dated_metrics` has others.
 
-    Columns: ``mode``, ``scenario``, ``method``, numbers of updates ``done`` and ``failed``, and of every metric its
-    mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of; nulls are left
-    out. `MORE_METRICS` are there where the table has them. Shares, of yes and no, have Wilson's interval, which keeps
-    to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s / sqrt(n) (s with divisor
-    n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. That of ``seconds`` is null
-    too where any two updates have the same: edits that are made together share their time, so that their number says
-    nothing about its spread. The clean model's ``done`` are all updates, those that a method failed on too. Raises
-    `DataError` for a table without rows.
+    Columns: ``mode``, ``scenario``, ``method``, ``dated_requests``, numbers of updates ``done`` and ``failed``, and of
+    every metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of;
+    nulls are left out. `MORE_METRICS` are there where the table has them. Shares, of yes and no, have Wilson's
+    interval, which keeps to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s /
+    sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. That
+    of ``seconds`` is null too where any two updates have the same: edits that are made together share their time, so
+    that their number says nothing about its spread. The clean model's ``done`` are all updates, those that a method
+    failed on too. Raises `DataError` for a table without rows.
     """
-    missing = [name for name in ("mode", "method", "scenario", "status", *names) if name not in metrics.columns]
+    missing = [name for name in ("mode", "scenario", *METHOD, "status", *names) if name not in metrics.columns]
     if missing:
         raise DataError(f"the table of metrics lacks {', '.join(missing)}; make it with update_metrics")
     if not metrics.height:
         raise DataError("the table of metrics has 0 rows; a summary needs the metrics of at least one update")
     rows = []
     summarised = (*names, *(name for name in MORE_METRICS if name in metrics.columns))
-    for (mode, scenario, method), group in metrics.group_by("mode", "scenario", "method", maintain_order=True):
-        row: dict[str, Any] = {"mode": mode, "scenario": scenario, "method": method}
+    key = {"mode": pl.String(), "scenario": pl.String(), **METHOD}
+    for values, group in metrics.group_by(list(key), maintain_order=True):
+        row: dict[str, Any] = dict(zip(key, values, strict=True))
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
         for metric in summarised:
             row |= _summary(metric, group[metric].drop_nulls(), metric in shares)
@@ -208,8 +218,7 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
     modes = metrics["mode"].unique(maintain_order=True).to_list()
     rows.sort(key=lambda row: (modes.index(row["mode"]), SCENARIOS.index(row["scenario"])))
     counts = {name: pl.Int64() for name in rows[0] if name in STATUSES or name.endswith("_n")}
-    schema = {name: counts.get(name, pl.Float64()) for name in rows[0]}
-    return pl.DataFrame(rows, schema=schema | dict.fromkeys(("mode", "scenario", "method"), pl.String()))
+    return pl.DataFrame(rows, schema={**dict.fromkeys(rows[0], pl.Float64()), **counts, **key})
 
 
 def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
@@ -235,11 +244,11 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
     edge is a value that occurs, a bin holds its lower edge, and the last one its upper edge too. Values that tie stay
     in one bin, so there can be fewer bins than asked for.
 
-    Returns ``mode``, ``method``, ``similarity_bin`` and ``popularity_bin`` (1, 2, ... from the lowest) with their
-    ``*_low`` and ``*_high``, ``n`` neighbours, ``bleedover`` (mean of -min(after - before, 0), 0 to 1) and
-    ``normalised``: divided by the same mean over all binned neighbours of that method and mode. So 1 is the method's
-    own average, and the cells' mean weighted by n is 1; null where the method has no bleedover at all. A cell without
-    neighbours has no row.
+    Returns ``mode``, ``method``, ``dated_requests``, ``similarity_bin`` and ``popularity_bin`` (1, 2, ... from the
+    lowest) with their ``*_low`` and ``*_high``, ``n`` neighbours, ``bleedover`` (mean of -min(after - before, 0), 0 to
+    1) and ``normalised``: divided by the same mean over all binned neighbours of that method and mode. So 1 is the
+    method's own average, and the cells' mean weighted by n is 1; null where the method has no bleedover at all. A cell
+    without neighbours has no row.
 
     Raises `DataError` for a table that breaks its rules or has no such neighbour, `ConfigError` for no bins.
     Source: paper 003, figure 2, which says "normalised for each algorithm" and not how.
@@ -273,11 +282,11 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
             pl.Series(f"{name}_low", edges[number]),
             pl.Series(f"{name}_high", edges[number + 1]),
         )
-    overall = pl.col("loss").mean().over("mode", "method")
+    overall = pl.col("loss").mean().over("mode", *METHOD)
     bins = [f"{name}_{part}" for name in ("similarity", "popularity") for part in ("bin", "low", "high")]
     return (
         known.with_columns(overall.alias("overall"))
-        .group_by("mode", "method", *bins, maintain_order=True)
+        .group_by("mode", *METHOD, *bins, maintain_order=True)
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("loss").mean().alias("bleedover"), pl.col("overall").first())
         .with_columns(pl.when(pl.col("overall") > 0).then(pl.col("bleedover") / pl.col("overall")).alias("normalised"))
         .drop("overall")

@@ -1,7 +1,7 @@
-"""The tables that a run of edits writes and that judging reads: their columns, and what must hold in them.
+"""The tables that a run of edits writes and that metrics read: their columns, and what must hold in them.
 
-Three of every run, and more of one that has updates other than replacements, asks what a model says
-(`anachron.evaluate.said`) or asks dated questions (`anachron.evaluate.dated`).
+Three of every run, and more of one that has updates other than replacements, lets a model generate
+(`anachron.evaluate.generations`) or asks dated questions (`anachron.evaluate.dated`).
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
 same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
@@ -13,12 +13,12 @@ import polars as pl
 from polars.datatypes import DataType
 
 from anachron.core.dates import GRANULARITIES
+from anachron.core.labels import DATED_ENDING
 from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
 from anachron.evaluate.dated import SIDES
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
-KEYS = ["mode", "method", "case_id"]
 TARGET_KINDS = ("update", "generalization")
 NEIGHBOUR_KINDS = ("nearest", "random")
 STATUSES = ("done", "failed")
@@ -26,58 +26,41 @@ REPLACEMENT = "ReplaceObject"
 OTHER = "other"  # an object that is none of the group's, but plausible: a neighbour fact has it
 ROLES = (*DECISIONS, OTHER)
 
+TEXT, COUNT, NUMBER = pl.String(), pl.Int64(), pl.Float64()
+Schema = dict[str, DataType]
+
+# A method's name, and whether its requests said a date. No flag, or null, is no date.
+METHOD: Schema = {"method": TEXT, "dated_requests": pl.Boolean()}
+STAGE: Schema = {"mode": TEXT, **METHOD, "edits": COUNT}  # a model in a run: the number of edits, where it has some
+UPDATE: Schema = {"mode": TEXT, **METHOD, "case_id": TEXT}
+KEYS = list(UPDATE)
+PROMPT: Schema = {**UPDATE, "kind": TEXT, "prompt_number": COUNT}
+FACT: Schema = {**UPDATE, "kind": TEXT, "number": COUNT}
+DATE: Schema = {"granularity": TEXT, "time": TEXT, "side": TEXT, "distance": NUMBER}
+PAIR: Schema = dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], NUMBER)
+P: Schema = dict.fromkeys(["before", "after"], NUMBER)
+
 # One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
-TARGETS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
-    "prompt_number": pl.Int64(),
-    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
-}
+TARGETS: Schema = {**PROMPT, **PAIR}
 # One row per neighbour fact of an update: p of its true object. dist: 1 - similarity to the updated fact's subject.
-NEIGHBOURS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
-    "number": pl.Int64(),
-    **dict.fromkeys(["before", "after", "dist", "popularity"], pl.Float64()),
-}
+NEIGHBOURS: Schema = {**FACT, **P, "dist": NUMBER, "popularity": NUMBER}
 # One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
 # replacement, which is what all updates were before tables said so.
-UPDATES: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "status", "reason"], pl.String()),
-    **dict.fromkeys(["seconds", "fluency_before", "fluency"], pl.Float64()),
-    "relation": pl.String(),
-    "popularity": pl.Float64(),
-    "scenario": pl.String(),
-}
+UPDATES: Schema = {
+    **UPDATE, "status": TEXT, "reason": TEXT, "seconds": NUMBER, "fluency_before": NUMBER, "fluency": NUMBER,
+    "relation": TEXT, "popularity": NUMBER, "scenario": TEXT,
+}  # fmt: skip
 # One row per object and prompt of an update that is no replacement: its p. role: one of `ROLES`.
-OBJECTS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
-    "prompt_number": pl.Int64(),
-    **dict.fromkeys(["role", "object"], pl.String()),
-    **dict.fromkeys(["before", "after"], pl.Float64()),
-}
+OBJECTS: Schema = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 # One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
-SAID: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
-    "prompt_number": pl.Int64(),
-    **dict.fromkeys(["text_before", "text_after"], pl.String()),
-    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
-}
+GENERATIONS: Schema = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
-DATED: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "granularity", "time", "side"], pl.String()),
-    "distance": pl.Float64(),
-    **dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], pl.Float64()),
-}
+DATED: Schema = {**UPDATE, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
-DATED_NEIGHBOURS: dict[str, DataType] = {
-    **dict.fromkeys(["method", "mode", "case_id", "kind"], pl.String()),
-    "number": pl.Int64(),
-    **dict.fromkeys(["granularity", "time", "side"], pl.String()),
-    **dict.fromkeys(["distance", "before", "after"], pl.Float64()),
-}
-DATES = frozenset({"granularity", "time", "side", "distance"})
+DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
-REQUIRED = frozenset({*KEYS, "kind", "prompt_number", "number", "status", "role", "object", *DATES})
-PROBABILITIES = frozenset({"new_before", "old_before", "new_after", "old_after", "before", "after"})
+REQUIRED = {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATE}
+PROBABILITIES = {*PAIR, *P}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
@@ -110,10 +93,10 @@ def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     return table
 
 
-def check_said(said: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
-    """The table of what models wrote, checked in the same way."""
-    table = _check("said", said, SAID, TARGET_KINDS, "prompt_number")
-    _check_owners("said", table, updates, ["new_after", "old_after"])
+def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models generated, checked in the same way."""
+    table = _check("generations", generations, GENERATIONS, TARGET_KINDS, "prompt_number")
+    _check_owners("generations", table, updates, ["new_after", "old_after"])
     return table
 
 
@@ -134,7 +117,7 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
         updates = updates.with_columns(scenario=pl.lit(None, pl.String))
     table = _typed("updates", updates, UPDATES).with_columns(pl.col("scenario").fill_null(REPLACEMENT))
     if not table.height:
-        raise DataError("the table of updates has 0 rows; judging needs one update at least, done or failed")
+        raise DataError("the table of updates has 0 rows; metrics need one update at least, done or failed")
     _among("updates", table, "status", STATUSES)
     _among("updates", table, "scenario", SCENARIOS)
     _refuse("updates", table, "method", pl.col("method") == UNEDITED, "is the clean model's name; choose another")
@@ -176,7 +159,7 @@ def _check_dates(name: str, table: pl.DataFrame) -> None:
 
 
 def _check(
-    name: str, table: pl.DataFrame, schema: dict[str, DataType], kinds: Sequence[str], number: str, *more: str
+    name: str, table: pl.DataFrame, schema: Schema, kinds: Sequence[str], number: str, *more: str
 ) -> pl.DataFrame:
     typed = _typed(name, table, schema)
     _among(name, typed, "kind", kinds)
@@ -185,11 +168,16 @@ def _check(
     return typed
 
 
-def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.DataFrame:
+def _typed(name: str, table: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    if "dated_requests" not in table.columns:
+        table = table.with_columns(dated_requests=pl.lit(None, pl.Boolean))
     missing = [column for column in schema if column not in table.columns]
     if missing:
         raise DataError(f"the table of {name} lacks {', '.join(missing)}; it needs {', '.join(schema)}")
-    typed = table.select(pl.col(column).cast(kind, strict=False) for column, kind in schema.items())
+    typed = table.select(
+        _truth(column) if kind == pl.Boolean() else pl.col(column).cast(kind, strict=False)
+        for column, kind in schema.items()
+    )
     for column, kind in schema.items():
         lost = typed[column].is_null() & table[column].is_not_null()
         if kind == pl.Float64():
@@ -200,7 +188,13 @@ def _typed(name: str, table: pl.DataFrame, schema: dict[str, DataType]) -> pl.Da
         if column in PROBABILITIES:
             outside = ~typed[column].is_between(0, 1).fill_null(True)
             _refuse(name, table, column, outside, "is no probability; it must be 0 to 1, not a logarithm")
-    return typed
+    return typed.with_columns(pl.col("dated_requests").fill_null(False))
+
+
+def _truth(column: str) -> pl.Expr:
+    """Yes and no of a Parquet or a text file; null where it is neither."""
+    words = pl.col(column).cast(pl.String).str.to_lowercase()
+    return words.replace_strict(["true", "false"], [True, False], default=None, return_dtype=pl.Boolean)
 
 
 def _among(name: str, table: pl.DataFrame, column: str, known: Sequence[str]) -> None:
@@ -213,3 +207,8 @@ def _refuse(name: str, table: pl.DataFrame, column: str, bad: pl.Expr | pl.Serie
         more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
         value = table[column][int(rows[0])]
         raise DataError(f"{name}, row {rows[0] + 1}: {column} {value!r} {rule}{more}")
+
+
+def method_label() -> pl.Expr:
+    """The label of each row's method, for people and to sort by, as `anachron.core.labels.label_of` has it."""
+    return pl.when("dated_requests").then(pl.col("method") + DATED_ENDING).otherwise("method").alias("method")

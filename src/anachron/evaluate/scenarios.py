@@ -3,7 +3,7 @@
 A group (subject and relation) has objects that are ``new``, ``static`` or ``obsolete``; ``other`` are plausible objects
 that never were the subject's: those of its nearest facts, which have the same relation. All are asked with the group's
 own prompts. One rule serves every scenario: what holds must win against all that does not. A replacement is the case of
-one object on either side, and is judged as the paper does, without others.
+one object on either side, and is evaluated as the paper does, without others.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from anachron.data.case_records import EditCase
 from anachron.evaluate.results import KEYS, OTHER
 from anachron.io import Json
 
-JUDGED_BY_OBJECTS = ("Archive", "AddObject", "AddRelation", "AddEntity")
+OF_GROUPS = ("Archive", "AddObject", "AddRelation", "AddEntity")
 SCENARIO_METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
     "efficacy_change", "generalization_change", "new_win", "static_win", "static_loss", "others_rise",
@@ -27,25 +27,25 @@ def other_objects(case: EditCase) -> tuple[str, ...]:
 
     Labels that differ in capital letters only are the same.
     """
-    own = {label.casefold() for label, _ in case.objects}
-    found: dict[str, str] = {}
+    of_group = {label.casefold() for label, _ in case.objects}
+    others: dict[str, str] = {}
     for fact in case.nearest:
         for label in fact.objects:
-            found.setdefault(label.casefold(), label)
-    return tuple(label for key, label in found.items() if key not in own)
+            others.setdefault(label.casefold(), label)
+    return tuple(label for key, label in others.items() if key not in of_group)
 
 
 def group_objects(case: EditCase) -> list[tuple[str, str]]:
-    """(role, label) of all objects that a group is judged by, each once; none of a replacement.
+    """(role, label) of all objects that a group is measured by, each once; none of a replacement.
 
     Objects without a label cannot be asked about and are left out; those to be learned are refused by the edit.
     """
-    if case.scenario not in JUDGED_BY_OBJECTS:
+    if case.scenario not in OF_GROUPS:
         return []
-    own = [
+    roles = [
         (decision, label) for wanted in DECISIONS for label, decision in case.objects if decision == wanted and label
     ]
-    return list(dict.fromkeys([*own, *((OTHER, label) for label in other_objects(case))]))
+    return list(dict.fromkeys([*roles, *((OTHER, label) for label in other_objects(case))]))
 
 
 def object_pairs(case: EditCase) -> list[tuple[str, str]]:
@@ -108,7 +108,7 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
     holds = pl.min_horizontal("new", "static")
     gap = pl.when(adds).then(holds - pl.col("wrong")).otherwise(pl.col("other") - pl.col("obsolete"))
     both = adds & pl.col("scored") & pl.col("others") & pl.col("static").is_not_null()
-    judged = prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
+    by_prompt = prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
         *(
             pl.when(both).then(pl.col(n) > pl.col("wrong")).cast(pl.Float64).alias(f"{n}_win")
             for n in ("new", "static")
@@ -121,7 +121,7 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
         others_rise=pl.when(compared).then("others_rise"),
     )
     of_update, of_rest = pl.col("kind") == "update", pl.col("kind") == "generalization"
-    return judged.group_by(KEYS, maintain_order=True).agg(
+    return by_prompt.group_by(KEYS, maintain_order=True).agg(
         *(pl.col(name).filter(of_update).mean().alias(f"efficacy_{name}") for name in _MEASURES),
         *(pl.col(name).filter(of_rest).mean().alias(f"generalization_{name}") for name in _MEASURES),
         *(pl.col(name).filter(of_update).mean() for name in ("new_win", "static_win", "static_loss", "others_rise")),

@@ -1,4 +1,4 @@
-"""Tables of judged edits: for the terminal, and as files to compute with and print.
+"""Tables of evaluated edits: for the terminal, and as files to compute with and print.
 
 `EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
-from anachron.evaluate.results import REPLACEMENT, UNEDITED
+from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
 from anachron.io import write_bytes, write_table
 from anachron.report.outputs import latex_table
 from anachron.text.markdown import markdown_table
@@ -50,8 +50,8 @@ class Layout:
 
 def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     more = EDITS.measured(summary)
-    says = any(name.startswith("Says") for name in more)
-    shares = ["Efficacy-S", *["New win, Static win"] * ("New win ↑" in more), *["Says"] * says]
+    generated = any(name.startswith("Output") for name in more)
+    shares = ["Efficacy-S", *["New win, Static win"] * ("New win ↑" in more), *["Output"] * generated]
     notes = [
         f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
@@ -61,8 +61,8 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
         notes.append("Seconds without an interval: edits made together share their time")
     if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
         notes.append(f"{', '.join(groups)}: objects that hold against those that do not; Change: since the clean model")
-    if says:
-        notes.append("Says: the model's own text begins with the object, by any of its names")
+    if generated:
+        notes.append("Output: the text that the model generates begins with the object, by any of its names")
     return notes
 
 
@@ -97,10 +97,10 @@ EDITS = Layout(
         "Static win ↑": ("static_win", 100, 1),
         "Static lost ↓": ("static_loss", 100, 1),
         "Others' rise ↓": ("others_rise", 100, 1),
-        "Says new ↑": ("says_new", 100, 1),
-        "Says old ↓": ("says_old", 100, 1),
-        "Gen. says new ↑": ("generalization_says_new", 100, 1),
-        "Gen. says old ↓": ("generalization_says_old", 100, 1),
+        "Output new ↑": ("generated_new", 100, 1),
+        "Output old ↓": ("generated_old", 100, 1),
+        "Gen. output new ↑": ("generalization_generated_new", 100, 1),
+        "Gen. output old ↓": ("generalization_generated_old", 100, 1),
     },
 )
 DATED = Layout(
@@ -179,7 +179,8 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
     """
     _check(summary, layout)
     wanted = {**layout.columns, **layout.measured(summary)} if columns is None else columns
-    cells = {"updates" if c == "done" else c: list(map(_text, summary[c])) for c in _leading(summary)}
+    labelled = summary.with_columns(method_label())
+    cells = {"updates" if c == "done" else c: list(map(_text, labelled[c])) for c in _leading(summary)}
     for heading, (metric, factor, decimals) in wanted.items():
         ends = summary.select(metric, f"{metric}_low", f"{metric}_high")
         cells[heading] = [_cell(mean, low, high, factor, decimals) for mean, low, high in ends.iter_rows()]
@@ -191,7 +192,7 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
 def _leading(summary: pl.DataFrame) -> list[str]:
     """Columns before the metrics: mode, scenario and number of updates only where they differ.
 
-    Where a model was judged after several numbers of edits, that number stands for the number of updates.
+    Where a model was measured after several numbers of edits, that number stands for the number of updates.
     """
     number = "edits" if "edits" in summary.columns else "done"
     return [c for c in (*SECTION, "method", number) if c in ("method", "edits") or summary[c].n_unique() > 1]
@@ -205,13 +206,15 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
     if absent and summary["done"].sum():
         notes.append(f"not measured: {', '.join(heading[:-2] for heading in absent)}")
     lacking: dict[tuple[int, tuple[str, ...]], list[str]] = {}
-    for row in summary.iter_rows(named=True):
+    for row in summary.with_columns(method_label()).iter_rows(named=True):
         gaps: dict[int, list[str]] = {}
-        own = summary.filter(pl.col("scenario") == row["scenario"])
+        of_scenario = summary.filter(pl.col("scenario") == row["scenario"])
         for heading, (metric, *_) in {**layout.columns, **layout.measured(summary)}.items():
             if metric in layout.of_model:
                 continue
-            if heading not in absent and own[f"{metric}_n"].sum():  # nothing of the scenario has it: "-" says so
+            if (
+                heading not in absent and of_scenario[f"{metric}_n"].sum()
+            ):  # nothing of the scenario has it: "-" says so
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
         apart = [str(row[name]) for name in (*SECTION, "edits") if name in _leading(summary)]
         name = f"{row['method']} ({', '.join(apart)})" if apart else row["method"]
@@ -237,8 +240,8 @@ def edits_latex(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
     cells = printed(summary, layout)
     right = [name not in WORDS for name in cells.columns]
-    said = "; ".join([layout.title, *([_same(summary)] if _same(summary) else []), *edit_notes(summary, layout)])
-    text = latex_table(layout.name, said, cells.columns, cells.rows(), right)
+    caption = "; ".join([layout.title, *([_same(summary)] if _same(summary) else []), *edit_notes(summary, layout)])
+    text = latex_table(layout.name, caption, cells.columns, cells.rows(), right)
     for letter, command in IN_LATEX.items():  # after the escaping, which would show them letter by letter
         text = text.replace(letter, command)
     return text
@@ -263,13 +266,13 @@ def _titled(summary: pl.DataFrame, layout: Layout) -> str:
 def _same(summary: pl.DataFrame) -> str:
     """What all rows have in common."""
     leading = _leading(summary)
-    said = [] if "mode" in leading else [f"mode {summary['mode'][0]}"]
+    same = [] if "mode" in leading else [f"mode {summary['mode'][0]}"]
     if "scenario" not in leading and summary["scenario"][0] != REPLACEMENT:
-        said.append(f"scenario {summary['scenario'][0]}")
+        same.append(f"scenario {summary['scenario'][0]}")
     done = summary["done"][0]
     if not {"done", "edits"} & set(leading):
-        said.append("1 update" if done == 1 else f"{done:,} updates")
-    return ", ".join(said)
+        same.append("1 update" if done == 1 else f"{done:,} updates")
+    return ", ".join(same)
 
 
 def _text(value: object) -> str:
@@ -286,7 +289,7 @@ def _cell(mean: float | None, low: float | None, high: float | None, factor: int
 def _check(summary: pl.DataFrame, layout: Layout) -> None:
     metrics = [f"{metric}{end}" for metric, *_ in layout.columns.values() for end in ("", "_low", "_high", "_n")]
     missing = [
-        name for name in ("mode", "scenario", "method", "done", "failed", *metrics) if name not in summary.columns
+        name for name in ("mode", "scenario", *METHOD, "done", "failed", *metrics) if name not in summary.columns
     ]
     if missing:
         raise DataError(
@@ -294,5 +297,5 @@ def _check(summary: pl.DataFrame, layout: Layout) -> None:
         )
     if not summary.height:
         raise DataError(
-            f"the table of {layout.name} has 0 rows; it needs one mode and method at least, so judge an edit first"
+            f"the table of {layout.name} has 0 rows; it needs one mode and method at least, so evaluate an edit first"
         )

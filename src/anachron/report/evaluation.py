@@ -21,14 +21,14 @@ FIGURE, BY_DATE = "bleedover", "bleedover_by_date"
 
 def write_evaluation(
     targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame, out: Path,
-    objects: pl.DataFrame | None = None, said: pl.DataFrame | None = None,
+    objects: pl.DataFrame | None = None, generations: pl.DataFrame | None = None,
 ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
     """Write what the tables of a run (`anachron.evaluate.results`) say; returns the summary, and notes.
 
     ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of paper 003, ``bleedover.csv`` and the
     figure of that name bleedover by similarity and popularity. What cannot be made is left out, and a note says why.
     """
-    metrics = update_metrics(targets, neighbours, updates, objects, said)
+    metrics = update_metrics(targets, neighbours, updates, objects, generations)
     write_table(out / "metrics.parquet", metrics)
     summary = summarise(metrics)
     write_edits(summary, out)

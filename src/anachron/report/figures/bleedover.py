@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from anachron.evaluate.results import method_label
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import COLUMN, PAGE, PALE
 
@@ -32,7 +33,7 @@ def bleedover(table: pl.DataFrame) -> "Figure":
         "bleedover", table, *(f"{name}_{part}" for name in AXES for part in ("bin", "low", "high")), made_by=made_by
     )
     top = min(max(*shown, LIGHTEST), DARKEST)
-    lines = _lines(rows)
+    lines = _lines(rows.with_columns(method_label()))
     across, down = max(map(len, lines)), len(lines)
     taller = max(marks.lines_of([title], TITLE) for line in lines for title, _ in line) - 1
     size = (COLUMN if across == 1 else PAGE, down * (1.9 + marks.PITCH * taller) + 0.6)
@@ -40,10 +41,10 @@ def bleedover(table: pl.DataFrame) -> "Figure":
         figure.get_layout_engine().set(wspace=0.05)
         for number, line in enumerate(lines):
             below = len(lines[number + 1]) if number + 1 < down else 0
-            for place, (title, own) in enumerate(line):
+            for place, (title, cells) in enumerate(line):
                 panel = axes[number, place]
                 panel.set_title(style.folded(title, TITLE))
-                _map(panel, rows, own, top)
+                _map(panel, rows, cells, top)
                 if place >= below:  # nothing is drawn below that would have the ticks
                     panel.xaxis.set_tick_params(labelbottom=True)
             marks.blank(axes[number, len(line) :])
@@ -65,13 +66,13 @@ def _lines(rows: pl.DataFrame) -> list[list[tuple[str, pl.DataFrame]]]:
     return lines
 
 
-def _map(panel: "Axes", rows: pl.DataFrame, own: pl.DataFrame, top: float) -> None:
-    """rows: of all methods, which have the bins of any."""
+def _map(panel: "Axes", rows: pl.DataFrame, cells: pl.DataFrame, top: float) -> None:
+    """rows: of all methods, which have the bins of any. cells: of one."""
     up, right = (_edges(rows, name) for name in AXES)
     high, wide = len(up) - 1, len(right) - 1
     values = np.full((high, wide), np.nan)
     texts = [[""] * wide for _ in range(high)]
-    for row in own.drop_nulls("normalised").iter_rows(named=True):
+    for row in cells.drop_nulls("normalised").iter_rows(named=True):
         i, j = high - row["similarity_bin"], row["popularity_bin"] - 1  # the most similar at the top
         values[i, j] = min(row["normalised"] / top, 1.0)
         texts[i][j] = f"{row['normalised']:.1f}"

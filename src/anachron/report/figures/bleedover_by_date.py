@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from anachron.evaluate.dated_metrics import EDGES
-from anachron.evaluate.results import NEIGHBOUR_KINDS
+from anachron.evaluate.results import METHOD, NEIGHBOUR_KINDS, method_label
 from anachron.report.figures import marks, style
 from anachron.report.figures.present_and_past import method_looks
 from anachron.report.figures.style import COLUMN, PAGE
@@ -23,13 +23,13 @@ def bleedover_by_date(table: pl.DataFrame) -> "Figure":
 
     table: rows of `anachron.evaluate.dated_metrics.bleedover_by_date`; each mode is a line of panels. A mark stands at
     the mean of its bin's dates, and is moved a little on paper where there are several methods, so that all intervals
-    can be seen; ticks stand at the edges of bins. Panels share their axes, so that methods that touch near facts more
+    can be seen; ticks stand at the edges of bins. Panels share their axes, so that methods that change near facts more
     than random ones are seen to. The axis begins at 0, which symmetric intervals may reach beyond.
     """
     made_by = "anachron.evaluate.dated_metrics.bleedover_by_date"
     rows = style.check("bleedover_by_date", table, "bleedover", "years", made_by=made_by)
-    methods = rows["method"].unique(maintain_order=True).to_list()
-    looks = method_looks(methods)
+    looks = method_looks(rows.select(*METHOD).unique(maintain_order=True).rows())
+    methods, rows = list(looks), rows.with_columns(method_label())
     apart = min(APART, WIDEST / max(len(methods) - 1, 1))
     modes = rows["mode"].unique(maintain_order=True).to_list()
     kinds = style.in_order(rows["kind"], NEIGHBOUR_KINDS)
@@ -43,10 +43,10 @@ def bleedover_by_date(table: pl.DataFrame) -> "Figure":
                 panel.set_xticks(EDGES, [f"{edge:+g}".replace("-", marks.MINUS) if edge else "0" for edge in EDGES])
                 for number, method in enumerate(methods):
                     shift = apart * (number - (len(methods) - 1) / 2)
-                    own = rows.filter(mode=mode, kind=kind, method=method).sort("bin")
+                    bins = rows.filter(mode=mode, kind=kind, method=method).sort("bin")
                     marks.dots(
-                        panel, own["years"], own["bleedover"], looks[method], low=own["bleedover_low"],
-                        high=own["bleedover_high"], label=method, upright=True, joined=True, shift=shift,
+                        panel, bins["years"], bins["bleedover"], looks[method], low=bins["bleedover_low"],
+                        high=bins["bleedover_high"], label=method, upright=True, joined=True, shift=shift,
                     )  # fmt: skip
             line[0].set_ylabel("bleedover")
             marks.in_percent(line[0], "y")

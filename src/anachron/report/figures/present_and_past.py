@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.core.scenarios import VARIANT, method_of
-from anachron.evaluate.results import UNEDITED
+from anachron.core.labels import label_of
+from anachron.evaluate.results import METHOD, UNEDITED, method_label
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import COLUMN, Look
 
@@ -28,8 +28,8 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     """
     made_by = "anachron.evaluate.dated_metrics.dated_metrics and summarise"
     rows = style.check("present_and_past", summary, ACROSS, UP, made_by=made_by)
-    methods = style.in_order(rows["method"], [UNEDITED])
-    looks = method_looks(methods)
+    looks = method_looks(rows.sort(pl.col("method") != UNEDITED, maintain_order=True).select(*METHOD).rows())
+    methods, rows = list(looks), rows.with_columns(method_label())
     modes = rows["mode"].unique(maintain_order=True).to_list()
     width = COLUMN if len(modes) == 1 else style.PAGE
     height = HEIGHT + 0.3 + marks.legend_height(methods, width)
@@ -55,12 +55,11 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     return figure
 
 
-def method_looks(methods: Sequence[str]) -> dict[str, Look]:
-    """A colour and marker a method, hollow where its requests say a date."""
-    plain = list(dict.fromkeys(method_of(name) for name in methods if name != UNEDITED))
-    looks = {UNEDITED: Look(style.GREY, "o", hollow=True)}
-    for name in methods:
-        if name != UNEDITED:
-            found = style.look(plain.index(method_of(name)))
-            looks[name] = replace(found, hollow=name.endswith(VARIANT))
+def method_looks(methods: Sequence[tuple[str, bool]]) -> dict[str, Look]:
+    """By label a colour and marker a method, hollow where its requests say a date (the second of each pair)."""
+    names = list(dict.fromkeys(name for name, _ in methods if name != UNEDITED))
+    looks = {}
+    for name, dated_requests in methods:
+        look = Look(style.GREY, "o") if name == UNEDITED else style.look(names.index(name))
+        looks[label_of(name, dated_requests)] = replace(look, hollow=dated_requests or name == UNEDITED)
     return looks

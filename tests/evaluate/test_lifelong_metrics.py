@@ -1,4 +1,4 @@
-"""Metrics of growing edits against plain loops over made-up tables."""
+"""Metrics of lifelong editing against plain loops over made-up tables."""
 
 import math
 import random
@@ -10,12 +10,12 @@ import pytest
 
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.errors import DataError
-from anachron.evaluate.growth_metrics import (
+from anachron.evaluate.lifelong_metrics import (
     STAGES,
-    growth_by_age,
-    growth_metrics,
-    growth_summary,
-    untouched,
+    lifelong_by_age,
+    lifelong_metrics,
+    lifelong_summary,
+    locality,
 )
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 
@@ -46,7 +46,13 @@ def tables() -> dict[str, pl.DataFrame]:
         for method in NAMES:
             after = {prompt: draw.random() for prompt in clean}
             for place, c in enumerate(CASES, 1):
-                key = {"method": method, "mode": "sequential", "case_id": c.case_id, "edits": edits}
+                key = {
+                    "method": method,
+                    "dated_requests": False,
+                    "mode": "sequential",
+                    "case_id": c.case_id,
+                    "edits": edits,
+                }
                 bad = method == "FT" and place == 2 and edits >= 3
                 rows["updates"].append(key | {
                     "status": "failed" if bad else "done", "reason": "no" if bad else None, "place": place,
@@ -64,24 +70,25 @@ def tables() -> dict[str, pl.DataFrame]:
                         rows["neighbours"].append(key | {"kind": kind, "number": number} | scores)
     schemas = {"targets": TARGETS, "neighbours": NEIGHBOURS, "updates": {**UPDATES, "place": pl.Int64()}}
     return {name: pl.DataFrame(rows[name], schema={**schemas[name], "edits": pl.Int64()}) for name in rows} | {
-        name: pl.DataFrame(schema={"edits": pl.Int64()}) for name in ("objects", "said")
+        name: pl.DataFrame(schema={"edits": pl.Int64()}) for name in ("objects", "generations")
     }
 
 
 def stages(**collapse: Any) -> pl.DataFrame:
-    rows = [{"mode": "sequential", "method": "unedited", "edits": 0, "perplexity": 8.0, "fluency": [6.0, 5.0]}]
+    shared = {"mode": "sequential", "dated_requests": False}
+    rows = [shared | {"method": "unedited", "edits": 0, "perplexity": 8.0, "fluency": [6.0, 5.0]}]
     for method in NAMES:
         for edits in AFTER:
-            row = {"mode": "sequential", "method": method, "edits": edits, "perplexity": 8.0 + edits,
+            row = {"method": method, "edits": edits, "perplexity": 8.0 + edits,
                    "fluency": [6.0, 4.0], "undone": "1", "undone_new": 0.1, "undone_old": 0.8,
                    "undone_others": [0.1 * i for i in range(edits - 1)]}  # fmt: skip
-            rows.append(row | (collapse if (method, edits) == ("ROME", 6) else {}))
+            rows.append(shared | row | (collapse if (method, edits) == ("ROME", 6) else {}))
     return pl.DataFrame(rows, schema=STAGES)
 
 
 def test_means_are_over_the_updates_made(tables: dict[str, pl.DataFrame]):
-    metrics = growth_metrics(tables)
-    summary = growth_summary(metrics, untouched(tables["neighbours"], CASES), stages())
+    metrics = lifelong_metrics(tables)
+    summary = lifelong_summary(metrics, locality(tables["neighbours"], CASES), stages())
     assert summary.select("method", "edits").rows() == [(m, n) for m in ("unedited", *NAMES) for n in AFTER]
     for row in summary.filter(pl.col("method") != "unedited").iter_rows(named=True):
         gaps = [
@@ -97,8 +104,8 @@ def test_means_are_over_the_updates_made(tables: dict[str, pl.DataFrame]):
         assert row["efficacy_difference_n"] == row["done"] == len(gaps)
 
 
-def test_untouched_facts_are_each_prompt_once_but_those_of_updates(tables: dict[str, pl.DataFrame]):
-    facts = untouched(tables["neighbours"], CASES)
+def test_facts_of_locality_are_each_prompt_once_but_those_of_updates(tables: dict[str, pl.DataFrame]):
+    facts = locality(tables["neighbours"], CASES)
     for method in NAMES:
         for edits in AFTER:
             own = facts.filter(method=method, edits=edits)
@@ -118,21 +125,21 @@ def fact_of(row: dict[str, Any]) -> str:
 
 
 def test_the_models_state_against_plain_loops(tables: dict[str, pl.DataFrame]):
-    facts = untouched(tables["neighbours"], CASES)
-    summary = growth_summary(growth_metrics(tables), facts, stages())
+    facts = locality(tables["neighbours"], CASES)
+    summary = lifelong_summary(lifelong_metrics(tables), facts, stages())
     for row in summary.filter(pl.col("method") != "unedited").iter_rows(named=True):
         own = facts.filter(method=row["method"], edits=row["edits"]).rows(named=True)
         losses = [max(f["before"] - f["after"], 0.0) for f in own]
         half = 1.959963984540054 * stdev(losses) / math.sqrt(len(losses))
-        assert row["untouched_loss"] == pytest.approx(mean(losses)) and row["untouched_loss_n"] == len(losses)
-        assert row["untouched_loss_high"] - row["untouched_loss"] == pytest.approx(half)
-        assert row["untouched_change"] == pytest.approx(mean(abs(f["before"] - f["after"]) for f in own))
+        assert row["locality_loss"] == pytest.approx(mean(losses)) and row["locality_loss_n"] == len(losses)
+        assert row["locality_loss_high"] - row["locality_loss"] == pytest.approx(half)
+        assert row["locality_change"] == pytest.approx(mean(abs(f["before"] - f["after"]) for f in own))
         assert (row["perplexity"], row["fluency"]) == (8.0 + row["edits"], 5.0)
         moved = [0.1 * i for i in range(row["edits"] - 1)]
         assert row["undone_others"] == (pytest.approx(mean(moved)) if moved else None)
         assert (row["undone_old"], row["undone_new"]) == (0.8, 0.1)
     clean = summary.filter(method="unedited")
-    assert clean["perplexity"].to_list() == [8.0] * 3 and clean["untouched_loss"].to_list() == [0.0] * 3
+    assert clean["perplexity"].to_list() == [8.0] * 3 and clean["locality_loss"].to_list() == [0.0] * 3
     assert clean["undone_old"].null_count() == 3
 
 
@@ -151,14 +158,14 @@ def test_the_models_state_against_plain_loops(tables: dict[str, pl.DataFrame]):
 def test_collapse_is_twice_the_perplexity_or_half_the_fluency(
     tables: dict[str, pl.DataFrame], state: dict[str, Any], collapsed: bool | None
 ):
-    summary = growth_summary(growth_metrics(tables), untouched(tables["neighbours"], CASES), stages(**state))
+    summary = lifelong_summary(lifelong_metrics(tables), locality(tables["neighbours"], CASES), stages(**state))
     found = {(row["method"], row["edits"]): row["collapsed"] for row in summary.iter_rows(named=True)}
     assert found.pop(("ROME", 6)) is collapsed
     assert not any(found.values())
 
 
 def test_success_by_age_against_plain_loops(tables: dict[str, pl.DataFrame]):
-    found = growth_by_age(growth_metrics(tables))
+    found = lifelong_by_age(lifelong_metrics(tables))
     cohorts = {(1, 1): (1, 3, 6), (2, 3): (3, 6), (4, 6): (6,)}
     assert found.select("method", "edits", "first", "last").rows() == [
         (m, n, *cohort) for m in NAMES for n in AFTER for cohort, seen in cohorts.items() if n in seen
@@ -175,4 +182,4 @@ def test_success_by_age_against_plain_loops(tables: dict[str, pl.DataFrame]):
 
 def test_a_table_without_rows_is_refused(tables: dict[str, pl.DataFrame]):
     with pytest.raises(DataError, match="0 rows"):
-        growth_summary(growth_metrics(tables).head(0), untouched(tables["neighbours"], CASES), stages())
+        lifelong_summary(lifelong_metrics(tables).head(0), locality(tables["neighbours"], CASES), stages())

@@ -1,6 +1,6 @@
-"""What many updates do to a model: how the earlier ones last, what untouched facts lose, when the model collapses.
+"""What many updates do to a model: how the earlier ones last, what other facts lose, when the model collapses.
 
-Everything starts from the tables of a run of growing edits (`anachron.evaluate.growth`), which are those of
+Everything starts from the tables of a run of lifelong editing (`anachron.evaluate.lifelong`), which are those of
 `anachron.evaluate.results` with a column ``edits``: how many updates the model held.
 """
 
@@ -15,15 +15,14 @@ from anachron.data.case_records import EditCase
 from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import dated_metrics
 from anachron.evaluate.metrics import METRICS, MORE_METRICS, SHARES, in_order, summarise, update_metrics
-from anachron.evaluate.results import UNEDITED
+from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
 from anachron.probe.statistics import normal_mean
 
 # One row per method and number of edits, 0 of the clean model. perplexity: of the held text. fluency: bits, by text.
 # undone: the case_id of the update that was taken out; undone_new, undone_old: p of its objects then, on its prompt;
-# undone_others: by how much p(new) of each other update then moved, on its own.
+# undone_others: by how much p(new) of each other update then changed, on its own.
 STAGES = {
-    **dict.fromkeys(["mode", "method"], pl.String()),
-    "edits": pl.Int64(),
+    **STAGE,
     "reason": pl.String(),
     "perplexity": pl.Float64(),
     "fluency": pl.List(pl.Float64()),
@@ -31,35 +30,38 @@ STAGES = {
     **dict.fromkeys(["undone_new", "undone_old"], pl.Float64()),
     "undone_others": pl.List(pl.Float64()),
 }
+OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations")
 DATED = ("present_updated_global", "past_kept_global")
 OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is the model's as a whole
-OF_MODEL = ("untouched_loss", "untouched_change", "perplexity", "fluency", "undone_new", "undone_old", "undone_others")
+OF_MODEL = (
+    "locality_loss", "locality_change", "perplexity", "fluency", "undone_new", "undone_old", "undone_others",
+)  # fmt: skip
 ENDS = ("", "_low", "_high", "_n")
+
 BY_AGE = ("efficacy_success", "generalization_success")
 TWICE, HALF = 2.0, 0.5  # of the clean model's perplexity and fluency: from there on a model has collapsed
 
 
-def growth_metrics(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def lifelong_metrics(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """`update_metrics` of each number of edits, with the columns ``edits``, ``place`` of the update and ``made``.
 
-    made: whether the update was among those that the model held; the others tell what it said before their turn. Where
+    made: whether the update was among those that the model held; the others tell what it believed before. Where
     dated questions were asked, beside them `DATED` of `dated_metrics`.
     """
     places = tables["updates"].select("case_id", "place").unique()
     rows = []
     for edits in tables["updates"]["edits"].unique().sort():
-        own = {name: table.filter(pl.col("edits") == edits).drop("edits") for name, table in tables.items()}
-        more = (own[name] if own[name].height else None for name in ("objects", "said"))
-        found = update_metrics(own["targets"], own["neighbours"], own["updates"], *more)
-        if "dated" in own:
-            dated = dated_metrics(own["dated"], own["updates"]).select("mode", "method", "case_id", *DATED)
-            found = found.join(dated, on=["mode", "method", "case_id"], how="left", maintain_order="left")
-        rows.append(found.with_columns(edits=pl.lit(edits, pl.Int64)))
-    joined = pl.concat(rows).join(places, on="case_id", how="left", maintain_order="left")
-    return joined.with_columns(made=pl.col("place") <= pl.col("edits"))
+        stage = {name: table.filter(pl.col("edits") == edits).drop("edits") for name, table in tables.items()}
+        metrics = update_metrics(*(stage[name] for name in OF_METRICS))
+        if "dated" in stage:
+            dated = dated_metrics(stage["dated"], stage["updates"]).select(*KEYS, *DATED)
+            metrics = metrics.join(dated, on=KEYS, how="left", maintain_order="left")
+        rows.append(metrics.with_columns(edits=pl.lit(edits, pl.Int64)))
+    with_places = pl.concat(rows).join(places, on="case_id", how="left", maintain_order="left")
+    return with_places.with_columns(made=pl.col("place") <= pl.col("edits"))
 
 
-def untouched(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
+def locality(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
     """Facts beside the updates that none of them changes: one row per mode, method, number of edits and prompt.
 
     The neighbours of all updates, those that are not made yet too, so that they are the same facts after any number of
@@ -78,20 +80,20 @@ def untouched(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFra
         ],
         schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "prompt": pl.String}, orient="row",
     )  # fmt: skip
-    key = ["mode", "method", "edits", "prompt"]
+    key = [*STAGE, "prompt"]
     known = neighbours.drop_nulls(["before", "after"]).join(
         prompts, on=["case_id", "kind", "number"], how="inner", maintain_order="left"
     )
     return known.unique(key, keep="first", maintain_order=True).select(*key, "before", "after")
 
 
-def growth_summary(metrics: pl.DataFrame, facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
+def lifelong_summary(metrics: pl.DataFrame, facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
     """One row per mode, scenario, method and number of edits: means over the updates made, and the model's state.
 
-    metrics: of `growth_metrics`. Efficacy, generalization and the other metrics of updates are those of `summarise`,
+    metrics: of `lifelong_metrics`. Efficacy, generalization and the other metrics of updates are those of `summarise`,
     over the updates that were made. `OF_MODEL` are of the model as a whole, ``*_n`` counting facts or texts:
 
-    untouched_loss, untouched_change  mean loss of p of the facts of `untouched`, -min(after - before, 0), and the mean
+    locality_loss, locality_change    mean loss of p of the facts of `locality`, -min(after - before, 0), and the mean
         of abs(after - before)
     perplexity, fluency               of the held text, and of free text (bits)
     undone_new, undone_old            p of the objects of the one update that was taken out again, on its own prompt
@@ -110,15 +112,15 @@ def growth_summary(metrics: pl.DataFrame, facts: pl.DataFrame, stages: pl.DataFr
         rows.append(summarise(made, names, SHARES).with_columns(edits=pl.lit(edits, pl.Int64)))
     summary = pl.concat(rows, how="diagonal")
     whole = _of_model(facts, stages)
-    clean = whole.filter(pl.col("method") == UNEDITED).drop("method", "edits")
+    clean = whole.filter(pl.col("method") == UNEDITED).drop(*METHOD, "edits")
     unedited = pl.col("method") == UNEDITED
-    found = pl.concat(
+    joined = pl.concat(
         [
-            summary.filter(~unedited).join(whole, on=["mode", "method", "edits"], how="left", maintain_order="left"),
+            summary.filter(~unedited).join(whole, on=list(STAGE), how="left", maintain_order="left"),
             summary.filter(unedited).join(clean, on="mode", how="left", maintain_order="left"),
         ]
     )
-    return in_order(found, stages.filter(pl.col("method") != UNEDITED), "edits")
+    return in_order(joined, stages.filter(pl.col("method") != UNEDITED), "edits")
 
 
 def _of_model(facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
@@ -127,18 +129,17 @@ def _of_model(facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
     facts = facts.with_columns(loss=(0.0 - change).clip(lower_bound=0.0), change=change.abs())
     rows: list[dict[str, Any]] = []
     for row in stages.iter_rows(named=True):
-        key = {name: row[name] for name in ("mode", "method", "edits")}
-        own = facts.filter(pl.col(name) == value for name, value in key.items())
+        key = {name: row[name] for name in STAGE}
+        of_stage = facts.filter(pl.col(name) == value for name, value in key.items())
         values = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in OF_MODEL[2:]}
-        values["untouched_loss"], values["untouched_change"] = own["loss"].to_list(), own["change"].to_list()
+        values["locality_loss"], values["locality_change"] = of_stage["loss"].to_list(), of_stage["change"].to_list()
         if row["method"] == UNEDITED:
             values |= dict.fromkeys(OF_MODEL[:2], [0.0] * facts["prompt"].n_unique())
-        found = key | {name: cell for metric in OF_MODEL for name, cell in _mean(metric, values[metric]).items()}
-        rows.append(found | {"collapsed": _collapsed(found, rows[0] if rows else found)})
+        means = key | {name: cell for metric in OF_MODEL for name, cell in _mean(metric, values[metric]).items()}
+        rows.append(means | {"collapsed": _collapsed(means, rows[0] if rows else means)})
     ends = [f"{metric}{end}" for metric in OF_MODEL for end in ENDS]
     schema = {name: pl.Int64() if name.endswith("_n") else pl.Float64() for name in ends}
-    keys = {name: STAGES[name] for name in ("mode", "method", "edits")}
-    return pl.DataFrame(rows, schema={**keys, **schema, "collapsed": pl.Boolean()})
+    return pl.DataFrame(rows, schema={**STAGE, **schema, "collapsed": pl.Boolean()})
 
 
 def _mean(metric: str, values: Iterable[float | None]) -> dict[str, float | int | None]:
@@ -148,19 +149,19 @@ def _mean(metric: str, values: Iterable[float | None]) -> dict[str, float | int 
     return dict(zip((f"{metric}{end}" for end in ENDS), (mean, low, high, len(known)), strict=True))
 
 
-def _collapsed(found: Mapping[str, Any], clean: Mapping[str, Any]) -> bool | None:
+def _collapsed(means: Mapping[str, Any], clean: Mapping[str, Any]) -> bool | None:
     signs = []
-    if found["perplexity"] is not None and clean["perplexity"] is not None:
-        signs.append(found["perplexity"] >= TWICE * clean["perplexity"])
-    if found["fluency"] is not None and clean["fluency"] is not None:
-        signs.append(found["fluency"] <= HALF * clean["fluency"])
+    if means["perplexity"] is not None and clean["perplexity"] is not None:
+        signs.append(means["perplexity"] >= TWICE * clean["perplexity"])
+    if means["fluency"] is not None and clean["fluency"] is not None:
+        signs.append(means["fluency"] <= HALF * clean["fluency"])
     return any(signs) if signs else None
 
 
-def growth_by_age(metrics: pl.DataFrame) -> pl.DataFrame:
+def lifelong_by_age(metrics: pl.DataFrame) -> pl.DataFrame:
     """How updates last while others follow: success by when they were made and how many edits the model holds.
 
-    metrics: of `growth_metrics`. One row per mode, method, ``edits`` and the updates made between two stages:
+    metrics: of `lifelong_metrics`. One row per mode, method, ``edits`` and the updates made between two stages:
     ``first`` and ``last`` of their places, and ``efficacy_success`` and ``generalization_success``, each
     with its 95 % interval and ``*_n``. Those with ``last`` = ``edits`` are the newest.
     """
@@ -171,10 +172,10 @@ def growth_by_age(metrics: pl.DataFrame) -> pl.DataFrame:
             pl.col("method") != UNEDITED, pl.col("place").is_between(first + 1, last), pl.col("edits") >= last
         )
         for edits in cohort["edits"].unique().sort():
-            found = summarise(cohort.filter(pl.col("edits") == edits), BY_AGE, SHARES)
+            means = summarise(cohort.filter(pl.col("edits") == edits), BY_AGE, SHARES)
             rows.append(
-                found.select(
-                    "mode", "scenario", "method", pl.lit(edits, pl.Int64).alias("edits"),
+                means.select(
+                    "mode", "scenario", *METHOD, pl.lit(edits, pl.Int64).alias("edits"),
                     pl.lit(first + 1, pl.Int64).alias("first"), pl.lit(last, pl.Int64).alias("last"),
                     *(f"{metric}{end}" for metric in BY_AGE for end in ENDS),
                 )

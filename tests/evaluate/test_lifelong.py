@@ -1,4 +1,4 @@
-"""Runs of growing edits: against plain loops, undone, resumed, with failures as records."""
+"""Runs of lifelong editing: against plain loops, undone, resumed, with failures as records."""
 
 import math
 from dataclasses import replace
@@ -17,12 +17,12 @@ from anachron.edit.method import Resources
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError
-from anachron.evaluate import grown
-from anachron.evaluate import growth as growth_module
+from anachron.evaluate import joint_edits
+from anachron.evaluate import stages as stages_module
 from anachron.evaluate.dated import Dating
-from anachron.evaluate.growth import Growth, GrowthSettings, run_growth
-from anachron.evaluate.growth_metrics import growth_metrics, growth_summary
-from anachron.evaluate.judge import Judging
+from anachron.evaluate.lifelong import LifelongEvaluation, LifelongSettings, run_lifelong
+from anachron.evaluate.lifelong_metrics import lifelong_metrics, lifelong_summary
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.perplexity import perplexity, read_text
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.lm.generation import greedy_texts
@@ -62,12 +62,12 @@ def planned(lm: LanguageModel, *methods: str) -> list[Planned]:
     return plan_fast(lm, FAST, *methods)
 
 
-SETTINGS = GrowthSettings((1, 2, 5), judging=Judging(fluency_tokens=16), text=TEXT, text_tokens=60)
+SETTINGS = LifelongSettings((1, 2, 5), measures=Measures(fluency_tokens=16), text=TEXT, text_tokens=60)
 
 
 @pytest.fixture(scope="module")
-def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Growth:
-    return run_growth(lm, UPDATES, planned(lm, "ROME", "PROMPT"), tmp_path_factory.mktemp("run") / "a", SETTINGS)
+def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> LifelongEvaluation:
+    return run_lifelong(lm, UPDATES, planned(lm, "ROME", "PROMPT"), tmp_path_factory.mktemp("run") / "a", SETTINGS)
 
 
 def request(one: EditCase) -> EditRequest:
@@ -91,11 +91,13 @@ def p(lm: LanguageModel, prompt: str, answer: str) -> float:
 
 @pytest.mark.parametrize("method", ["ROME", "PROMPT"])
 @pytest.mark.parametrize("edits", [1, 2, 5])
-def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Growth, method: str, edits: int):
+def test_a_sequence_against_edits_made_by_hand(
+    lm: LanguageModel, sequence: LifelongEvaluation, method: str, edits: int
+):
     made = by_hand(lm, method, CASES[:edits])
     mine = (pl.col("method") == method) & (pl.col("edits") == edits)
     targets = sequence.tables["targets"].filter(mine)
-    facts = sequence.tables["untouched"].filter(mine)
+    facts = sequence.tables["locality"].filter(mine)
     assert targets.height == 5 * 2 and facts["prompt"].n_unique() == facts.height == 6  # not the updates' own prompts
     with edited(lm, sum(made[1:], made[0])):
         for row in targets.iter_rows(named=True):
@@ -116,7 +118,7 @@ def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Grow
 @pytest.mark.parametrize("method", ["ROME", "PROMPT"])
 @pytest.mark.parametrize(("edits", "middle"), [(1, 0), (2, 0), (5, 2)])
 def test_undoing_the_middle_one_leaves_the_others(
-    lm: LanguageModel, sequence: Growth, method: str, edits: int, middle: int
+    lm: LanguageModel, sequence: LifelongEvaluation, method: str, edits: int, middle: int
 ):
     """The sum of the other edits, as each was made, is what the model holds when the middle one is taken out."""
     made = by_hand(lm, method, CASES[:edits])
@@ -138,10 +140,10 @@ def test_undoing_the_middle_one_leaves_the_others(
 
 def test_a_batch_after_so_many_updates_is_a_run_over_them(lm: LanguageModel, tmp_path: Path):
     settings = replace(SETTINGS, mode="batch", after=(2, 5))
-    result = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "grown", settings)
+    result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "lifelong", settings)
     for edits in (2, 5):
         few = replace(UPDATES, cases=CASES[:edits])
-        usual = EvaluateSettings("batch", judging=Judging(fluency_tokens=0))
+        usual = EvaluateSettings("batch", measures=Measures(fluency_tokens=0))
         wanted = run_evaluation(lm, few, planned(lm, "FT"), tmp_path / f"{edits}", usual)
         made = pl.col("case_id").is_in([c.case_id for c in few.cases])
         for name, table in (("targets", wanted.targets), ("neighbours", wanted.neighbours)):
@@ -165,28 +167,28 @@ STOPS = [("batch", n) for n in (2, 9, 15)] + [("sequential", n) for n in (6, 9, 
 def test_an_interrupted_run_ends_with_the_same_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, stop_after: int
 ):
-    monkeypatch.setattr(grown, "KEPT", 1)
-    monkeypatch.setattr(growth_module, "PART", 2)
-    settings = replace(SETTINGS, mode=mode, after=(1, 3), judging=Judging(fluency_tokens=0))
-    whole = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "whole", settings)
+    monkeypatch.setattr(joint_edits, "SAVE_EVERY", 1)
+    monkeypatch.setattr(stages_module, "PART", 2)
+    settings = replace(SETTINGS, mode=mode, after=(1, 3), measures=Measures(fluency_tokens=0))
+    whole = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "whole", settings)
     with pytest.raises(KeyboardInterrupt):
-        run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings, callbacks=killed_after(stop_after))
+        run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings, callbacks=killed_after(stop_after))
     assert not (tmp_path / "cut" / "stages.parquet").exists()
-    cut = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings)
+    cut = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "cut", settings)
     assert content(whole.folder) == content(cut.folder)
     assert not list((tmp_path / "cut" / "FT").glob("*.safetensors*"))
 
 
 def test_a_finished_run_takes_a_further_method(lm: LanguageModel, tmp_path: Path):
-    settings = replace(SETTINGS, after=(1, 2), judging=Judging(fluency_tokens=0))
-    first = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
-    both = run_growth(lm, UPDATES, planned(lm, "FT", "PROMPT"), tmp_path / "run", settings)
+    settings = replace(SETTINGS, after=(1, 2), measures=Measures(fluency_tokens=0))
+    first = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    both = run_lifelong(lm, UPDATES, planned(lm, "FT", "PROMPT"), tmp_path / "run", settings)
     assert both.tables["stages"]["method"].to_list() == ["unedited", "FT", "FT", "PROMPT", "PROMPT"]
     old = both.tables["targets"].filter(pl.col("method") == "FT")
     assert old.equals(first.tables["targets"])
     for other in (replace(settings, after=(1, 3)), replace(settings, text_tokens=50), replace(settings, mode="batch")):
         with pytest.raises(ConfigError, match="holds a run with other settings"):
-            run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", other)
+            run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", other)
 
 
 @pytest.mark.parametrize("mode", ["batch", "sequential"])
@@ -195,8 +197,8 @@ def test_an_update_that_cannot_be_made_is_a_record(lm: LanguageModel, tmp_path: 
     bad = case(3, "Berlin", prompt="The president of Paris is")
     some = replace(UPDATES, cases=(*CASES[:2], bad, *CASES[3:]))
     said: list[str] = []
-    settings = replace(SETTINGS, mode=mode, after=(2, 5), judging=Judging(fluency_tokens=0))
-    result = run_growth(lm, some, planned(lm, "FT"), tmp_path / "run", settings, callbacks=Callbacks(said.append))
+    settings = replace(SETTINGS, mode=mode, after=(2, 5), measures=Measures(fluency_tokens=0))
+    result = run_lifelong(lm, some, planned(lm, "FT"), tmp_path / "run", settings, callbacks=Callbacks(said.append))
     rows = result.tables["updates"].filter(case_id="case 3").rows(named=True)
     assert [(row["edits"], row["status"], row["place"]) for row in rows] == [(2, "done", 3), (5, "failed", 3)]
     assert "'Berlin' is not in the prompt" in rows[1]["reason"]
@@ -208,7 +210,7 @@ def test_an_update_that_cannot_be_made_is_a_record(lm: LanguageModel, tmp_path: 
 def test_a_prefix_that_outgrows_the_model_ends_no_run(lm: LanguageModel, tmp_path: Path):
     long = tuple(case(number, "France " * 150 + place) for number, place in enumerate(PLACES, 1))
     settings = replace(SETTINGS, after=(1, 5))
-    result = run_growth(lm, replace(UPDATES, cases=long), planned(lm, "PROMPT"), tmp_path / "run", settings)
+    result = run_lifelong(lm, replace(UPDATES, cases=long), planned(lm, "PROMPT"), tmp_path / "run", settings)
     states = result.tables["updates"].group_by("edits", maintain_order=True).agg(pl.col("status").unique())
     stages = result.tables["stages"]
     assert states["status"].to_list() == [["done"], ["failed"]]
@@ -217,7 +219,7 @@ def test_a_prefix_that_outgrows_the_model_ends_no_run(lm: LanguageModel, tmp_pat
 
 def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """From the second update on it gives no numbers; what it said before stays."""
-    real, made = grown.joint_edit, list[int]()
+    real, made = joint_edits.joint_edit, list[int]()
 
     def breaks(*given: Any) -> Edit:
         made.append(1)
@@ -227,21 +229,21 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
         largest = max(float(delta.dense().abs().max()) for delta in edit.deltas.values())
         return edit * (1 / largest) * 1e38  # which no forward pass can hold
 
-    monkeypatch.setattr(grown, "joint_edit", breaks)
-    settings = replace(SETTINGS, after=(1, 3), judging=Judging(fluency_tokens=0))
-    result = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    monkeypatch.setattr(joint_edits, "joint_edit", breaks)
+    settings = replace(SETTINGS, after=(1, 3), measures=Measures(fluency_tokens=0))
+    result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
     assert result.tables["stages"]["perplexity"].is_infinite().to_list() == [False, False, True]
-    summary = growth_summary(growth_metrics(result.tables), result.tables["untouched"], result.tables["stages"])
+    summary = lifelong_summary(lifelong_metrics(result.tables), result.tables["locality"], result.tables["stages"])
     found = summary.filter(method="FT").select("edits", "collapsed", "done", "failed").rows()
     assert found == [(1, False, 1, 0), (3, True, 0, 3)]
     assert lm.weights_fingerprint() == result.record["settings"]["weights"]
 
 
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):
-    judging = Judging(fluency_tokens=0, say=True, dated=Dating("2020"))
-    settings = replace(SETTINGS, after=(1, 3), judging=judging)
-    result = run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
-    for name in ("dated", "dated_neighbours", "said"):
+    measures = Measures(fluency_tokens=0, generate=True, dated=Dating("2020"))
+    settings = replace(SETTINGS, after=(1, 3), measures=measures)
+    result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    for name in ("dated", "dated_neighbours", "generations"):
         assert result.tables[name]["edits"].unique().sort().to_list() == [1, 3]
         assert (tmp_path / "run" / f"{name}.parquet").is_file()
     made = by_hand(lm, "FT", CASES[:3])
@@ -269,5 +271,5 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], said: str):
 
 def test_more_updates_than_there_are_are_refused(lm: LanguageModel, tmp_path: Path):
     with pytest.raises(ConfigError, match="after 6: some updates holds 5 updates; leave that number out"):
-        run_growth(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, after=(1, 6)))
+        run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", replace(SETTINGS, after=(1, 6)))
     assert not (tmp_path / "run").exists()

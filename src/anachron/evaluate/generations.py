@@ -1,8 +1,9 @@
-"""What a model says of its own accord: whether its greedy text begins with an object, by any of its names.
+"""What a model generates of its own accord: whether its greedy text begins with an object, by any of its names.
 
-Probabilities of given objects flatter: the better of two may be far from what the model would say. Names are compared
-without capital letters, accents, punctuation and articles, as answers are in question answering (SQuAD), and as whole
-words. Hyphens, apostrophes and full stops in words vanish (``U.S.``, ``O'Neal``), other punctuation parts words.
+Probabilities of given objects flatter: the better of two may be far from what the model would generate. Names are
+compared without capital letters, accents, punctuation and articles, as answers are in question answering (SQuAD), and
+as whole words. Hyphens, apostrophes and full stops in words vanish (``U.S.``, ``O'Neal``), other punctuation parts
+words.
 """
 
 import re
@@ -16,8 +17,10 @@ from anachron.evaluate.results import KEYS
 from anachron.io import Json
 from anachron.text.whole_words import goes_on
 
-SPARE = 4  # tokens written beyond the longest name: for an article or a quotation mark in front, the end of a word
-SAID_METRICS = ("says_new", "says_old", "generalization_says_new", "generalization_says_old")
+SPARE = 4  # tokens generated beyond the longest name: for an article or a quotation mark in front, the end of a word
+GENERATION_METRICS = (
+    "generated_new", "generated_old", "generalization_generated_new", "generalization_generated_old",
+)  # fmt: skip
 ARTICLES = frozenset({"a", "an", "the"})
 ACCENTS = 200  # combining classes from here on are of accents; below are marks that letters are written with (vowels)
 PARTING = "—―"  # dashes between clauses; the others join words
@@ -26,22 +29,22 @@ PARTING = "—―"  # dashes between clauses; the others join words
 def plain_words(text: str) -> tuple[str, ...]:
     """The words of a text as they are compared, articles among them. Normal form: the words of its words are itself."""
     letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    found = []
+    plain = []
     for place, letter in enumerate(letters):
         before, after = letters[place - 1 : place], letters[place + 1 : place + 2]
         kind = unicodedata.category(letter)
         if unicodedata.combining(letter) >= ACCENTS:
             continue
         if letter in ".," and before.isdecimal() and after.isdecimal():
-            found.append(letter.replace(",", ""))
+            plain.append(letter.replace(",", ""))
         elif letter in ".'’ʼ" or (kind == "Pd" and letter not in PARTING) or kind == "Cf":
             continue
         else:
-            found.append(letter if letter.isalnum() or kind.startswith("M") else " ")
-    return tuple("".join(found).split())
+            plain.append(letter if letter.isalnum() or kind.startswith("M") else " ")
+    return tuple("".join(plain).split())
 
 
-def says(text: str, names: Iterable[str]) -> int:
+def letters_of_name(text: str, names: Iterable[str]) -> int:
     """How many letters of a text the longest of the names takes that it begins with; 0 where it begins with none.
 
     A name is the first whole words of the text, articles on either side not counted. A name that is nothing but
@@ -60,20 +63,22 @@ def _length(text: tuple[str, ...], name: tuple[str, ...]) -> int:
 
 
 def _length_at_start(text: tuple[str, ...], name: tuple[str, ...]) -> int:
-    said, wanted = " ".join(text), " ".join(name)
-    behind = said[len(wanted) : len(wanted) + 1]
-    if not wanted or not said.startswith(wanted) or behind == "." or goes_on(wanted[-1], behind):  # "3" is not "3.5"
+    generated, wanted = " ".join(text), " ".join(name)
+    behind = generated[len(wanted) : len(wanted) + 1]
+    if (
+        not wanted or not generated.startswith(wanted) or behind == "." or goes_on(wanted[-1], behind)
+    ):  # "3" is not "3.5"
         return 0
     return len(wanted)
 
 
 def _length_of_signs(text: str, name: str) -> int:
     """The same for a name that has no words; 0 for one that has."""
-    said, wanted = (" ".join(unicodedata.normalize("NFKC", t).casefold().split()) for t in (text, name))
+    generated, wanted = (" ".join(unicodedata.normalize("NFKC", t).casefold().split()) for t in (text, name))
     if not wanted or plain_words(wanted):
         return 0
-    for place in (found.start() for found in re.finditer(f"(?={re.escape(wanted)})", said)):
-        before, behind = said[:place], said[place + len(wanted) :]
+    for place in (match.start() for match in re.finditer(f"(?={re.escape(wanted)})", generated)):
+        before, behind = generated[:place], generated[place + len(wanted) :]
         part = before.endswith(wanted[0]) or behind.startswith(wanted[-1]) or behind[:1].isalnum()  # of "++", "+44"
         if not part and ARTICLES.issuperset(plain_words(before)):
             return len(wanted)
@@ -83,21 +88,21 @@ def _length_of_signs(text: str, name: str) -> int:
 def names_of(case: EditCase, decision: str) -> tuple[str, ...]:
     """All names of the new, obsolete or static objects of an update: their labels and the aliases of these."""
     one = {"new": case.new, "obsolete": case.old}.get(decision)
-    labels = dict.fromkeys([one or "", *(label for label, own in case.objects if own == decision)])
+    labels = dict.fromkeys([one or "", *(label for label, its_decision in case.objects if its_decision == decision)])
     aliases = [alias for label, alias in case.aliases if label in labels]
     return tuple(dict.fromkeys(name for name in (*labels, *aliases) if name))
 
 
-def said_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
-    """What a model wrote after the update prompt and the generalization prompts, and whether it says new or old.
+def generation_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
+    """What a model generated after the update prompt and the generalization prompts: a new object, or an old one?
 
     One new object is enough of several: a text begins with one. Where a new name begins with an old one, or the other
-    way round, the longer one is what was said. None where an update has no such object.
+    way round, the longer one is what was generated. None where an update has no such object.
     """
     new, old = names_of(case, "new"), names_of(case, "obsolete")
     rows = []
     for number, text in enumerate(texts):
-        lengths = says(text, new), says(text, old)
+        lengths = letters_of_name(text, new), letters_of_name(text, old)
         rows.append({
             "kind": "generalization" if number else "update", "prompt_number": number, "text": text,
             "new": float(0 < lengths[0] >= lengths[1]) if new else None,
@@ -106,14 +111,15 @@ def said_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
     return rows
 
 
-def said_metrics(said: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode, method and update with its `SAID_METRICS`, from a table of texts (`results.SAID`).
+def generation_metrics(generations: pl.DataFrame) -> pl.DataFrame:
+    """One row per mode, method and update with its `GENERATION_METRICS`, from a table of `results.GENERATIONS`.
 
-    ``says_new`` is 1 where the text after the update prompt begins with a new object, else 0, and ``says_old`` the same
-    of an old one; ``generalization_*`` are the means over the other prompts. Null where there is no such object.
+    ``generated_new`` is 1 where the text after the update prompt begins with a new object, else 0, and
+    ``generated_old`` the same of an old one; ``generalization_*`` are the means over the other prompts. Null
+    where there is no such object.
     """
-    kinds = {"update": "says_{}", "generalization": "generalization_says_{}"}
-    return said.group_by(KEYS, maintain_order=True).agg(
+    kinds = {"update": "generated_{}", "generalization": "generalization_generated_{}"}
+    return generations.group_by(KEYS, maintain_order=True).agg(
         pl.col(f"{which}_after").filter(pl.col("kind") == kind).mean().alias(name.format(which))
         for kind, name in kinds.items()
         for which in ("new", "old")

@@ -1,10 +1,10 @@
-"""Figure of growing edits: success, what untouched facts lose and the model's state against the number of edits."""
+"""Figure of lifelong editing: success, what other facts lose and the model's state against the number of edits."""
 
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.evaluate.results import UNEDITED
+from anachron.evaluate.results import UNEDITED, method_label
 from anachron.report.figures import marks, style
 from anachron.report.figures.style import PAGE
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PANELS = {
     "efficacy_success": "efficacy success",
     "generalization_success": "generalization success",
-    "untouched_loss": "untouched facts lost",
+    "locality_loss": "locality loss",
     "perplexity": "perplexity",
     "fluency": "fluency (bits)",
 }
@@ -26,14 +26,14 @@ FAR = 10.0  # ratio of perplexities from which on their axis is logarithmic
 HEIGHT = 1.6  # of a row of panels, inches
 
 
-def growth(summary: pl.DataFrame) -> "Figure":
+def lifelong(summary: pl.DataFrame) -> "Figure":
     """A panel a measure, a line a method, with the 95 % intervals; a dotted line is the unedited model.
 
-    summary: rows of `anachron.evaluate.growth_metrics.growth_summary` of one mode; of several scenarios the first.
+    summary: rows of `anachron.evaluate.lifelong_metrics.lifelong_summary` of one mode; of several scenarios the first.
     Edits count on a logarithmic axis, as they are made in powers of ten; a measure that no row has gets no panel.
     """
-    rows = style.check("growth", summary, "efficacy_success", made_by="growth_summary")
-    rows = rows.filter(pl.col("scenario") == rows["scenario"][0])
+    rows = style.check("lifelong", summary, "efficacy_success", made_by="lifelong_summary")
+    rows = rows.filter(pl.col("scenario") == rows["scenario"][0]).with_columns(method_label())
     panels = [name for name in PANELS if rows.filter(pl.col("method") != UNEDITED)[name].is_finite().any()]
     methods = [name for name in dict.fromkeys(rows["method"]) if name != UNEDITED]
     columns = 3 if len(panels) > 2 else len(panels)
@@ -69,9 +69,10 @@ def _panel(panel: "Axes", name: str, rows: pl.DataFrame, methods: list[str]) -> 
     panel.set_xticks(counts, [marks.short_count(count) for count in counts])
     panel.minorticks_off()
     for number, method in enumerate(methods):
-        own = rows.filter(pl.col("method") == method)
+        of_method = rows.filter(pl.col("method") == method)
         marks.dots(
-            panel, own["edits"], own[name], style.look(number), low=own[f"{name}_low"], high=own[f"{name}_high"],
+            panel, of_method["edits"], of_method[name], style.look(number), low=of_method[f"{name}_low"],
+            high=of_method[f"{name}_high"],
             label=method, upright=True, joined=True, shift=APART * (number - (len(methods) - 1) / 2),
         )  # fmt: skip
     clean = rows.filter(pl.col("method") == UNEDITED)[name].drop_nulls()

@@ -1,4 +1,4 @@
-"""What a model says: names in texts, by hand and by properties, and texts of a model from a file to the summary."""
+"""What a model generates: names in texts, by hand and by properties, and a model's texts from a file to the summary."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,18 @@ from anachron.edit.make import make_edit
 from anachron.edit.plan import plan
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.asking import requests_of
-from anachron.evaluate.judge import Judging, continuations
+from anachron.evaluate.generations import (
+    GENERATION_METRICS,
+    SPARE,
+    generation_rows,
+    letters_of_name,
+    names_of,
+    plain_words,
+)
+from anachron.evaluate.measure import Measures, continuations
 from anachron.evaluate.metrics import METRICS, summarise, update_metrics
-from anachron.evaluate.results import NEIGHBOURS, SAID, TARGETS, UPDATES
+from anachron.evaluate.results import GENERATIONS, NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.evaluate.said import SAID_METRICS, SPARE, names_of, plain_words, said_rows, says
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 
@@ -60,7 +67,7 @@ from edit_models import make_edit_lm
     ],
 )
 def test_a_text_that_begins_with_a_name(text: str, name: str):
-    assert says(text, [name]) > 0
+    assert letters_of_name(text, [name]) > 0
 
 
 @pytest.mark.parametrize(
@@ -88,12 +95,12 @@ def test_a_text_that_begins_with_a_name(text: str, name: str):
     ],
 )
 def test_a_text_that_does_not(text: str, name: str):
-    assert says(text, [name]) == 0
+    assert letters_of_name(text, [name]) == 0
 
 
 def test_the_longest_of_the_names_counts():
-    assert says(" Paris Hilton", ["Paris", "Paris Hilton", "Hilton"]) == len("paris hilton")
-    assert says(" Paris Hilton", []) == 0
+    assert letters_of_name(" Paris Hilton", ["Paris", "Paris Hilton", "Hilton"]) == len("paris hilton")
+    assert letters_of_name(" Paris Hilton", []) == 0
 
 
 WORD = st.text(st.characters(categories=["L", "N", "Mn"]), min_size=1, max_size=6).filter(plain_words)
@@ -104,14 +111,14 @@ NOISE = st.sampled_from(["", " ", "\n", " the ", " a ", ' "', " (", "... ", " Th
 def test_articles_and_punctuation_around_a_name_change_nothing(words: list[str], front: str, behind: str):
     name = " ".join(words)
     if not plain_words(name)[-1][-1].isdecimal() or not behind.startswith("."):
-        assert says(f"{front}{name}{behind}", [name]) > 0
-    assert says(f"{front}{name.upper()}", [name.upper()]) > 0
+        assert letters_of_name(f"{front}{name}{behind}", [name]) > 0
+    assert letters_of_name(f"{front}{name.upper()}", [name.upper()]) > 0
 
 
 @given(st.text("÷+=!?*", min_size=1, max_size=4), st.sampled_from([" ", "\n", " the ", ' "', " (", " A, "]))
 def test_a_name_without_letters_is_found_sign_by_sign(name: str, front: str):
-    assert says(f"{front}{name}, which", [name]) > 0
-    assert says(f"{front}{name}{name[-1]}", [name]) == says(f"{front}Paris {name}", [name]) == 0
+    assert letters_of_name(f"{front}{name}, which", [name]) > 0
+    assert letters_of_name(f"{front}{name}{name[-1]}", [name]) == letters_of_name(f"{front}Paris {name}", [name]) == 0
 
 
 @given(st.text(max_size=20))
@@ -123,11 +130,11 @@ def test_words_are_in_a_form_that_stays(text: str):
 
 @given(st.text("abcdef ", max_size=12), st.text("abcdef ", min_size=1, max_size=5))
 def test_against_a_comparison_of_words(text: str, name: str):
-    """Of plain letters a name is said where its words are the first ones of the text."""
+    """Of plain letters a name is generated where its words are the first ones of the text."""
     words, wanted = ([w for w in t.split() if w != "a"] for t in (text, name))
     if not wanted:
         words, wanted = text.split(), name.split()
-    assert (says(text, [name]) > 0) == (bool(wanted) and words[: len(wanted)] == wanted)
+    assert (letters_of_name(text, [name]) > 0) == (bool(wanted) and words[: len(wanted)] == wanted)
 
 
 # --- new and old objects ---
@@ -147,40 +154,42 @@ def test_names_of_an_update_are_those_of_all_its_objects():
     assert names_of(case("A", "B"), "obsolete") == ("B",)  # a record without a list of objects
 
 
-def test_what_is_said_is_new_or_old_and_the_longer_of_two_that_begin_alike():
+def test_what_is_generated_is_new_or_old_and_the_longer_of_two_that_begin_alike():
     update = case("Paris Hilton", "Paris", aliases=(("Paris", "Lutetia"),))
-    found = said_rows(update, [" Paris Hilton.", " Paris, France", " the Lutetia", " Lyon"])
+    found = generation_rows(update, [" Paris Hilton.", " Paris, France", " the Lutetia", " Lyon"])
     assert [(row["new"], row["old"]) for row in found] == [(1, 0), (0, 1), (0, 1), (0, 0)]
     assert [row["kind"] for row in found] == ["update", *["generalization"] * 3]
     assert [row["prompt_number"] for row in found] == [0, 1, 2, 3] and found[3]["text"] == " Lyon"
-    assert [(row["new"], row["old"]) for row in said_rows(case("Lyon", None), [" Lyon"])] == [(1, None)]
-    assert [(row["new"], row["old"]) for row in said_rows(case("Lyon", "LYON"), [" Lyon"])] == [(1, 1)]
+    assert [(row["new"], row["old"]) for row in generation_rows(case("Lyon", None), [" Lyon"])] == [(1, None)]
+    assert [(row["new"], row["old"]) for row in generation_rows(case("Lyon", "LYON"), [" Lyon"])] == [(1, 1)]
 
 
-def said(method: str, number: int, before: str, after: str | None, flags: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
+def generated(
+    method: str, number: int, before: str, after: str | None, flags: tuple[Any, Any, Any, Any]
+) -> dict[str, Any]:
     names = ("new_before", "old_before", "new_after", "old_after")
     kind = "generalization" if number else "update"
     return {"method": method, "mode": "batch", "case_id": "1", "kind": kind, "prompt_number": number,
             "text_before": before, "text_after": after} | dict(zip(names, flags, strict=True))  # fmt: skip
 
 
-def test_what_was_said_is_beside_the_probabilities():
+def test_what_was_generated_is_beside_the_probabilities():
     rows = [
-        said("FT", 0, "B", "A", (0, 1, 1, 0)), said("FT", 1, "B", "A", (0, 1, 1, 0)),
-        said("FT", 2, "C", "C", (0, 0, 0, 0)), said("ROME", 0, "B", "B", (0, 1, 0, 1)),
-        said("ROME", 1, "B", "C", (0, 1, 0, 0)), said("ROME", 2, "C", "C", (0, 0, 0, None)),
+        generated("FT", 0, "B", "A", (0, 1, 1, 0)), generated("FT", 1, "B", "A", (0, 1, 1, 0)),
+        generated("FT", 2, "C", "C", (0, 0, 0, 0)), generated("ROME", 0, "B", "B", (0, 1, 0, 1)),
+        generated("ROME", 1, "B", "C", (0, 1, 0, 0)), generated("ROME", 2, "C", "C", (0, 0, 0, None)),
     ]  # fmt: skip
     updates = [{"method": name, "mode": "batch", "case_id": "1", "status": "done"} for name in ("FT", "ROME")]
     tables = pl.DataFrame([], TARGETS), pl.DataFrame([], NEIGHBOURS), pl.DataFrame(updates, UPDATES)
-    found = update_metrics(*tables, said=pl.DataFrame(rows, SAID))
-    assert found.select("method", *SAID_METRICS).rows() == [
+    found = update_metrics(*tables, generations=pl.DataFrame(rows, GENERATIONS))
+    assert found.select("method", *GENERATION_METRICS).rows() == [
         ("unedited", 0.0, 1.0, 0.0, 0.5), ("FT", 1.0, 0.0, 0.5, 0.0), ("ROME", 0.0, 1.0, 0.0, 0.0),
     ]  # fmt: skip
     summary = summarise(found)
-    assert summary["says_new"].to_list() == [0, 1, 0] and summary["says_new_low"][1] > 0  # Wilson's, of one update
-    assert not set(SAID_METRICS) & set(update_metrics(*tables).columns)
-    with pytest.raises(DataError, match=r"said, row 1: new_after 2\.0 is no probability"):
-        update_metrics(*tables, said=pl.DataFrame([said("FT", 0, "B", "A", (0, 1, 2, 0))], SAID))
+    assert summary["generated_new"].to_list() == [0, 1, 0] and summary["says_new_low"][1] > 0  # Wilson's, of one update
+    assert not set(GENERATION_METRICS) & set(update_metrics(*tables).columns)
+    with pytest.raises(DataError, match=r"generations, row 1: new_after 2\.0 is no probability"):
+        update_metrics(*tables, generations=pl.DataFrame([generated("FT", 0, "B", "A", (0, 1, 2, 0))], GENERATIONS))
 
 
 # --- from a model to the summary ---
@@ -228,28 +237,29 @@ def test_texts_are_a_few_tokens_longer_than_the_longest_name(lm: LanguageModel, 
 
 def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
     planned = plan(lm, ["FT", "ROME"], changes=QUICK, identity_covariance=True)
-    settings = EvaluateSettings(judging=Judging(fluency_tokens=0, say=True))
+    settings = EvaluateSettings(measures=Measures(fluency_tokens=0, generate=True))
     result = run_evaluation(lm, cases, planned, tmp_path / "run", settings)
-    assert result.said.equals(pl.read_parquet(tmp_path / "run" / "said.parquet"))
+    assert result.generations.equals(pl.read_parquet(tmp_path / "run" / "generations.parquet"))
     for one in planned:
         for update in cases.cases[:2]:
-            mine = result.said.filter((pl.col("method") == one.label) & (pl.col("case_id") == update.case_id))
+            mine = result.generations.filter((pl.col("method") == one.label) & (pl.col("case_id") == update.case_id))
             edit = make_edit(lm, one.method, requests_of(update, one.method), one.settings, one.resources, one.sites)
             assert mine["text_before"].to_list() == continuations(lm, update)
             with edited(lm, edit):
                 assert mine["text_after"].to_list() == continuations(lm, update)
-    assert "2" not in result.said["case_id"].to_list()  # it failed
-    summary = summarise(update_metrics(result.targets, result.neighbours, result.updates, result.objects, result.said))
+    assert "2" not in result.generations["case_id"].to_list()  # it failed
+    tables = (result.targets, result.neighbours, result.updates, result.objects, result.generations)
+    summary = summarise(update_metrics(*tables))
     by_method = {row["method"]: row for row in summary.to_dicts()}
-    assert by_method["FT"]["says_new"] == 1 and by_method["unedited"]["says_new"] == 0
+    assert by_method["FT"]["generated_new"] == 1 and by_method["unedited"]["generated_new"] == 0
     assert by_method["FT"]["says_new_n"] == by_method["FT"]["efficacy_success_n"] == 2
     assert by_method["FT"]["efficacy_success"] == 1 and set(METRICS) < set(summary.columns)
-    with pytest.raises(ConfigError, match="say: True -> False"):
-        run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(judging=Judging(fluency_tokens=0)))
+    with pytest.raises(ConfigError, match="generate: True -> False"):
+        run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))
 
 
 def test_nothing_is_written_unless_asked(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
     planned = plan(lm, ["FT"], changes={"FT": QUICK["FT"]})
-    result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(judging=Judging(fluency_tokens=0)))
-    assert result.said.height == 0 and not (tmp_path / "run" / "said.parquet").exists()
-    assert result.record["settings"]["say"] is False
+    result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))
+    assert result.generations.height == 0 and not (tmp_path / "run" / "generations.parquet").exists()
+    assert result.record["settings"]["generate"] is False

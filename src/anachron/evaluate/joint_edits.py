@@ -1,0 +1,133 @@
+"""Many updates as one edit of a model: made in a batch, or one after the other, each on top of the ones before.
+
+A sequence lies in one file of a run's folder, with the seconds of its updates and the reasons of those that could not
+be made, and is saved while it is made; a killed one goes on from there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from anachron.data.case_records import EditCase
+from anachron.edit.base import Edit, edited, fingerprint
+from anachron.edit.failures import each_or_failure, failure_of
+from anachron.edit.make import make_edit
+from anachron.edit.plan import Planned
+from anachron.edit.requests import EditRequest
+from anachron.edit.storage import load_edit, save_edit
+from anachron.edit.tensors import DELETE
+from anachron.errors import DataError
+from anachron.evaluate.asking import askable, requests_of
+from anachron.folders import RunFolder, Warn
+from anachron.lm.model import LanguageModel
+
+SAVE_EVERY = 20  # updates after which a sequence is saved
+
+
+@dataclass(frozen=True)
+class JointEdit:
+    """One edit of many updates, the seconds of each update that is in it, and by the case_id of the others the reason
+    why they are not."""
+
+    edit: Edit
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EditFile:
+    """An edit in a file of a run's folder. warn: told where it is not as it was written."""
+
+    run: RunFolder
+    name: str
+    warn: Warn
+
+    def is_known(self) -> bool:
+        """Whether it was written, whatever became of it."""
+        return self.name in self.run.record["files"]
+
+    def is_there(self) -> bool:
+        """Whether it is there as it was written."""
+        return self.run.has(self.name, self.warn)
+
+    def save(self, edit: Edit) -> None:
+        save_edit(edit, self.run.path / self.name)
+        self.run.keep(self.name)
+
+    def load(self) -> Edit:
+        return load_edit(self.run.path / self.name, DELETE)
+
+    def remove(self) -> None:
+        """With the manifest beside it."""
+        self.run.forget([self.name, f"{self.name}.manifest.json"])
+
+
+def make_sequence(
+    lm: LanguageModel, planned: Planned, cases: Sequence[EditCase], file: EditFile, *,
+    progress: Callable[[int], None] = lambda done: None,
+    each: Callable[[int, Edit], None] = lambda place, edit: None,
+) -> JointEdit:  # fmt: skip
+    """All these updates in their order, on top of those that the file holds; it holds all of them afterwards.
+
+    progress: told how many are done. each: told the place, from 1, of an update that was made and the edit that it is,
+    before the sequence with it is saved. Raises `DataError` for a file of another model.
+    """
+    earlier = load(lm, file)
+    total, seconds, failed = earlier.edit, dict(earlier.seconds), dict(earlier.failed)
+    for place, case in enumerate(cases, 1):
+        if case.case_id in seconds or case.case_id in failed:
+            continue
+        try:
+            with edited(lm, total, check=False):
+                on_top = replace(planned, resources=replace(planned.resources, earlier=total))
+                requests = requests_of(case, planned.method, dated_requests=planned.dated_requests)
+                edit = joint_edit(lm, on_top, requests)
+        except Exception as error:
+            if (failure := failure_of(error)) is None:
+                raise
+            failed[case.case_id] = _one_line(failure)
+        else:
+            seconds[case.case_id] = edit.about["seconds"]
+            total = replace(total + edit, about={})
+            each(place, edit)
+        progress(place)
+        if place % SAVE_EVERY == 0 or place == len(cases):
+            save(JointEdit(total, seconds, failed), file)
+    return JointEdit(total, seconds, failed)
+
+
+def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -> JointEdit:
+    """All updates that can be asked for in one edit, each with its share of the seconds."""
+    asked, unaskable = askable(cases, planned.method, dated_requests=planned.dated_requests)
+    reasons = {result.case_id: result.reason or "" for result in unaskable}
+    if not asked:
+        return JointEdit(Edit(model=fingerprint(lm)), {}, reasons)
+    batch = [request for _, requests in asked for request in requests]
+    (edit,) = each_or_failure(lambda one: [joint_edit(lm, planned, one[0])], [batch])
+    if isinstance(edit, Edit):
+        return JointEdit(edit, {case.case_id: edit.about["seconds"] / len(asked) for case, _ in asked}, reasons)
+    reasons |= {case.case_id: _one_line(edit) for case, _ in asked}
+    return JointEdit(Edit(model=fingerprint(lm)), {}, reasons)
+
+
+def joint_edit(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit:
+    """One edit of all requests."""
+    return make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+
+
+def _one_line(failure: Exception) -> str:
+    return " ".join(str(failure).split())
+
+
+def save(joint: JointEdit, file: EditFile) -> None:
+    about = {"edits": len(joint.seconds), "seconds": joint.seconds, "failed": joint.failed}
+    file.save(replace(joint.edit, about=about))
+
+
+def load(lm: LanguageModel, file: EditFile) -> JointEdit:
+    """What a file holds; nothing where there is none. Raises `DataError` where it is another model's."""
+    if not file.is_there():
+        return JointEdit(Edit(model=fingerprint(lm)))
+    edit = file.load()
+    if edit.model != fingerprint(lm):
+        raise DataError(f"{file.run.path / file.name} belongs to another model; delete it and repeat the command")
+    return JointEdit(replace(edit, about={}), edit.about["seconds"], edit.about["failed"])

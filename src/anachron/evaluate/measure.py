@@ -1,0 +1,152 @@
+"""What is measured of one update: probabilities of objects after prompts, and text that the model generates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anachron.core.scenarios import DECISIONS
+from anachron.data.case_records import EditCase
+from anachron.edit.base import Edit, edited
+from anachron.edit.failures import Failure, each_or_failure
+from anachron.edit.passes.batched_adapters import encode_under, score_batched
+from anachron.evaluate.case_results import CaseResult, failed
+from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
+from anachron.evaluate.fluency import fluency
+from anachron.evaluate.generations import SPARE, generation_rows, names_of
+from anachron.evaluate.metrics import geometric_mean
+from anachron.evaluate.scenarios import object_pairs, object_rows
+from anachron.lm.generation import greedy_continuations, greedy_texts
+from anachron.lm.model import LanguageModel
+from anachron.lm.scorer import Triple, score_texts
+from anachron.lm.spans import Encoded
+from anachron.lm.temporary import unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
+    default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
+    object. dated: which dates to ask about, None for no dated questions."""
+
+    fluency_tokens: int = 100
+    batch_tokens: int | None = None
+    generate: bool = False
+    dated: Dating | None = None
+
+    @property
+    def generates_text(self) -> bool:
+        """Whether the model is to generate text, for which an edit must be on."""
+        return self.generate or self.fluency_tokens > 0
+
+
+Pair = tuple[str, str]
+
+
+def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
+    """All (prompt, object) pairs that measuring an update takes, each once."""
+    objects = [o for o in (case.new, case.old) if o]
+    pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
+    pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
+    pairs += object_pairs(case)
+    if measures.dated is not None:
+        pairs += dated_pairs(case, measures.dated)
+    return list(dict.fromkeys(pairs))
+
+
+def probabilities(lm: LanguageModel, pairs: Sequence[Pair], measures: Measures) -> dict[Pair, float]:
+    """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
+    encoded = lm.encode(_triples(pairs))
+    return _means(pairs, encoded, score_texts(lm, encoded, batch_tokens=measures.batch_tokens, finite=False))
+
+
+def _triples(pairs: Sequence[Pair]) -> list[Triple]:
+    return [(prompt, answer, None) for prompt, answer in pairs]
+
+
+def _means(pairs: Sequence[Pair], encoded: Sequence[Encoded], scores: np.ndarray) -> dict[Pair, float]:
+    scored = zip(pairs, scores, encoded, strict=True)
+    return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in scored}
+
+
+def measure(
+    lm: LanguageModel, cases: Sequence[EditCase], measures: Measures, seconds: Mapping[str, float] | None = None
+) -> list[CaseResult]:
+    """Results of updates under the model as it is now; what they ask in common is asked once.
+
+    A neighbour fact with several true objects counts with the mean of their probabilities. seconds: of the edit, by
+    case_id. An update that cannot be measured has a failed result with the reason.
+    """
+    took = seconds or {}
+
+    def measured(some: Sequence[EditCase]) -> list[CaseResult]:
+        asked = dict.fromkeys(pair for case in some for pair in pairs_of(case, measures))
+        p = probabilities(lm, list(asked), measures)
+        scored = [_scored(case, measures, p, took.get(case.case_id)) for case in some]
+        return [_with_texts(lm, case, measures, result) for case, result in zip(some, scored, strict=True)]
+
+    return or_failed(cases, each_or_failure(measured, cases))
+
+
+def or_failed(cases: Sequence[EditCase], results: Sequence[CaseResult | Failure]) -> list[CaseResult]:
+    """Results of updates, with a failed one where there is a failure in its place."""
+    pairs = zip(cases, results, strict=True)
+    return [one if isinstance(one, CaseResult) else failed(case, str(one)) for case, one in pairs]
+
+
+def measure_apart(
+    lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edit]], measures: Measures
+) -> list[CaseResult]:
+    """Results of updates, each under its own edit of the clean model, as `measure` would give them inside ``edited``.
+
+    Probabilities of all are computed in common batches, texts under one edit after the other.
+    """
+    pairs = [pairs_of(case, measures) for case, _ in edited_cases]
+    edits = [edit for _, edit in edited_cases]
+    encoded = [encode_under(lm, edit, _triples(own)) for edit, own in zip(edits, pairs, strict=True)]
+    scores = score_batched(lm, edits, encoded, batch_tokens=measures.batch_tokens)
+    results = []
+    for (case, edit), asked, texts, logps in zip(edited_cases, pairs, encoded, scores, strict=True):
+        scored = _scored(case, measures, _means(asked, texts, logps), edit.about["seconds"])
+        with edited(lm, edit, check=False) if measures.generates_text else unchanged():
+            results.append(_with_texts(lm, case, measures, scored))
+    return results
+
+
+def _scored(case: EditCase, measures: Measures, p: Mapping[Pair, float], seconds: float | None) -> CaseResult:
+    result = CaseResult(case.case_id, seconds=seconds)
+    for number, prompt in enumerate((case.text, *case.generalization)):
+        kind = "generalization" if number else "update"
+        old = p[prompt, case.old] if case.old else None
+        new = p[prompt, case.new] if case.new else None
+        result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old})
+    for kind, facts in (("nearest", case.nearest), ("random", case.random)):
+        for number, fact in enumerate(facts):
+            mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
+            result.neighbours.append({"kind": kind, "number": number, "p": mean})
+    result.objects = object_rows(case, p)
+    if measures.dated is not None:
+        result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)
+    return result
+
+
+def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: CaseResult) -> CaseResult:
+    """With what the model, as it is now, generates after the prompts, where that is asked for."""
+    if measures.generate:
+        result = replace(result, generations=generation_rows(case, continuations(lm, case)))
+    if measures.fluency_tokens and case.generalization:
+        texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)
+        result = replace(result, texts=texts, fluency=fluency(texts))
+    return result
+
+
+def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
+    """What the model generates after each prompt of an update: a few tokens more than its longest object has.
+
+    None where the update has no object that could be generated.
+    """
+    names = [name for decision in DECISIONS for name in names_of(case, decision)]
+    if not names:
+        return []
+    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names]))
+    return greedy_continuations(lm, (case.text, *case.generalization), longest + SPARE)
