@@ -544,5 +544,7 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 def test_a_cache_that_cannot_be_written_says_where_to_choose_another(lm: LanguageModel, text: Path, tmp_path: Path):
     """It lies in the user's home by default, where no --out would help."""
     (tmp_path / "home").write_text("no folder can be made here")
-    with pytest.raises(BackendError, match=r"cannot write to .*; choose another cache: --cache, or .*ANACHRON_CACHE$"):
+    with pytest.raises(
+        BackendError, match=r"cannot write to .*; choose another cache \(--cache or .*ANACHRON_CACHE\)$"
+    ):
         collect(lm, [LAST], text, tokens=100, window=32, cache=tmp_path / "home" / "cache")

@@ -25,7 +25,7 @@ from anachron.edit.sites import find_sites
 from anachron.edit.training.mend import step_losses, train_mend
 from anachron.edit.training.mend_examples import MendExample, draw, examples_of, prepared
 from anachron.errors import ConfigError, DataError, ModelError
-from anachron.io import locked
+from anachron.jobs import locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from edit_models import mended
@@ -234,7 +234,7 @@ def test_what_only_half_matches_is_refused(lm: LanguageModel, tmp_path: Path):
 
 
 def test_another_process_and_other_files_are_refused(lm: LanguageModel, tmp_path: Path):
-    with locked(tmp_path / ".network.lock", "busy"), pytest.raises(ConfigError, match="being trained by another"):
+    with locked(tmp_path / ".network.lock", tmp_path), pytest.raises(ConfigError, match="in use by another"):
         train(lm, tmp_path / "network")
     (tmp_path / "text").write_text("mine")
     with pytest.raises(DataError, match="text"):

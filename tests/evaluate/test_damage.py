@@ -16,10 +16,9 @@ from anachron.evaluate import run as run_module
 from anachron.evaluate.growth import GrowthSettings, run_growth
 from anachron.evaluate.judge import Judging
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.folders import RunFolder
 from anachron.io import write_json
+from anachron.jobs import Callbacks, RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 
 SETTINGS = EvaluateSettings(judging=Judging(fluency_tokens=0))

@@ -33,11 +33,10 @@ from anachron.evaluate.parts import Verdicts, dated_tables_of, tables_of
 from anachron.evaluate.perplexity import TOKENS, HeldText, perplexity, read_text
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import CLEAN, PART, in_pieces, opened, tell_failures
-from anachron.folders import RunFolder, now
 from anachron.io import Json
+from anachron.jobs import Callbacks, RunFolder, now
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 
 MODES = ("batch", "sequential")
 FLUENT = 20  # prompts, evenly spread over the updates, behind which the model writes free text

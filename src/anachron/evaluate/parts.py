@@ -9,7 +9,7 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.errors import DataError
 from anachron.evaluate.results import DATED, DATED_NEIGHBOURS
-from anachron.folders import RunFolder, Warn
+from anachron.jobs import RunFolder, Warn
 
 DATE = {name: DATED[name] for name in ("granularity", "time", "side", "distance")}
 PART_SCHEMA: dict[str, Any] = {

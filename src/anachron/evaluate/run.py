@@ -37,10 +37,9 @@ from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.grown import Grown, Held, grow, joint_edit, make_batch
 from anachron.evaluate.judge import Judging, or_failed, verdicts, verdicts_apart
 from anachron.evaluate.parts import Verdict, Verdicts, dated_tables_of, failed, tables_of
-from anachron.folders import RunFolder, now
-from anachron.io import Json, differences, locked, versions
+from anachron.io import Json, versions
+from anachron.jobs import Callbacks, RunFolder, now, open_run, refuse_others
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 
 MODES = ("independent", "batch", "sequential")
 CLEAN = "clean"
@@ -127,11 +126,7 @@ def opened(
         "mode": mode, "fluency_tokens": judging.fluency_tokens, "batch_tokens": judging.batch_tokens,
         "say": judging.say, "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
-    with (
-        identified(lm, weights),
-        locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
-    ):
-        run = RunFolder.open(folder, identity)
+    with identified(lm, weights), open_run(folder, identity) as run:
         record = run.record
         _add_methods(record, methods, folder)
         run.remove_leftovers(CLEAN, *record["methods"])
@@ -149,12 +144,7 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
     for planned in methods:
         identity = planned.identity()
         if planned.label in known:
-            found = differences(known[planned.label]["identity"], identity)
-            if found:
-                raise ConfigError(
-                    f"{folder} holds {planned.label} with other settings ({'; '.join(found)}); choose another --out or "
-                    "the same settings"
-                )
+            refuse_others(folder, known[planned.label]["identity"], identity, planned.label)
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
 
 

@@ -24,11 +24,13 @@ from typing import Any
 
 import torch
 
+from anachron.edit.checkpoint import Checkpoint
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
-from anachron.io import Json, differences, locked, remove_leftovers, rows_fingerprint, versions
+from anachron.io import Json, remove_leftovers, rows_fingerprint, versions
+from anachron.jobs import locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 
@@ -37,6 +39,7 @@ __all__ = ["SecondMoment", "cache_folder", "collect"]
 PRECISIONS = ("float64", "float32")
 LONGEST_WINDOW = 1024
 _CHECKPOINT = "checkpoint.safetensors"
+_ELSEWHERE = "choose another cache (--cache or the variable ANACHRON_CACHE)"
 
 
 def cache_folder() -> Path:
@@ -110,9 +113,7 @@ def collect(
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
         folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
-        busy = f"{folder} is in use by another process; wait for it or choose another cache"
-        elsewhere = "choose another cache: --cache, or the variable ANACHRON_CACHE"
-        with locked(folder / ".lock", busy, elsewhere=elsewhere):
+        with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE):
             remove_leftovers(folder)
             found = work.finish(folder)
     for moment in found.values():
@@ -184,22 +185,23 @@ class _Pass:
             for name in missing:
                 found[name] = self._mean(name, folder)
         if folder is not None and (missing or _is_over(folder)):
-            (folder / _CHECKPOINT).unlink(missing_ok=True)
+            _checkpoint(folder).discard()
         return {name: found[name] for name in self.modules}
 
     def _finished(self, folder: Path, module: str) -> SecondMoment | None:
         path = folder / f"{module}.safetensors"
         if not path.is_file():
             return None
-        _refuse_others(path, read_manifest(path), self.settings)
+        known = read_manifest(path).get("settings", {})
+        refuse_others(path, known, self.settings, "a covariance", elsewhere=_ELSEWHERE)
         tensors, manifest = read_tensors(path)
         return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
 
     def _run(self, missing: list[str], folder: Path | None) -> None:
         own = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
         identity = self.settings | own
-        checkpoint = None if folder is None else folder / _CHECKPOINT
-        if checkpoint is not None and checkpoint.is_file():
+        checkpoint = None if folder is None else _checkpoint(folder)
+        if checkpoint is not None:
             self._resume(checkpoint, identity)
         batches = token_batches(
             self.lm.tokenizer, self.corpus, window=self.settings["window"], batch_tokens=self.batch_tokens,
@@ -292,16 +294,16 @@ class _Pass:
             write_tensors(folder / f"{name}.safetensors", {"matrix": matrix}, manifest)
         return SecondMoment(name, matrix, rows, manifest, folder)
 
-    def _save(self, path: Path, identity: Json) -> None:
-        state = {"settings": identity, "done": self.done, "place": list(self.place), "rows": self.rows}
-        write_tensors(path, {name: sums.cpu() for name, sums in self.sums.items()}, state)
+    def _save(self, checkpoint: Checkpoint, identity: Json) -> None:
+        checkpoint.save(identity, self.sums, {"done": self.done, "place": list(self.place), "rows": self.rows})
 
-    def _resume(self, path: Path, identity: Json) -> None:
-        stored, wanted = read_manifest(path), set(identity["modules"])
-        modules = stored.get("settings", {}).get("modules", [])
+    def _resume(self, checkpoint: Checkpoint, identity: Json) -> None:
+        wanted, modules = set(identity["modules"]), (checkpoint.identity() or {}).get("modules", [])
         # A pass that was killed while it wrote its results has some of them done: the sums of the others still serve.
-        _refuse_others(path, stored, identity | ({"modules": modules} if wanted <= set(modules) else {}))
-        sums, state = read_tensors(path)
+        saved = checkpoint.load(identity | ({"modules": modules} if wanted <= set(modules) else {}))
+        if saved is None:
+            return
+        sums, state = saved
         # Copies: what is read lies anywhere in memory, and on some alignments the product is rounded otherwise.
         self.sums = {name: sums[name].clone() for name in wanted & set(sums)}
         self.rows = {name: state["rows"][name] for name in self.sums}
@@ -310,19 +312,12 @@ class _Pass:
 
 def _is_over(folder: Path) -> bool:
     """Whether a checkpoint is that of a pass that was killed when all its matrices were written."""
-    if not (folder / _CHECKPOINT).is_file():
-        return False
     try:
-        modules = read_manifest(folder / _CHECKPOINT).get("settings", {}).get("modules", [])
+        identity = _checkpoint(folder).identity()
     except DataError:  # the pass that needs it says so
         return False
-    return all((folder / f"{module}.safetensors").is_file() for module in modules)
+    return identity is not None and all((folder / f"{name}.safetensors").is_file() for name in identity["modules"])
 
 
-def _refuse_others(path: Path, stored: Json, settings: Json) -> None:
-    """Raise `ConfigError` where a file of the cache was made with other settings than these."""
-    if found := differences(stored.get("settings", {}), settings):
-        raise ConfigError(
-            f"{path} was made with other settings ({'; '.join(found)}); use the same ones, choose another cache, or "
-            f"delete it"
-        )
+def _checkpoint(folder: Path) -> Checkpoint:
+    return Checkpoint(folder / _CHECKPOINT, _ELSEWHERE)
