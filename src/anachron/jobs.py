@@ -8,7 +8,7 @@ wording for all jobs (`refuse_others`). What is finished lies in files that appe
   itself. Nothing is read out of such a folder that is not as it was written: a reader refuses it, and whoever opens the
   folder to go on makes it again;
 * in a work folder (`begin`, `discard`), whose parts any number of processes write, and which goes with the job's end;
-* in one file of tensors: `anachron.edit.checkpoint`.
+* in one file of tensors: `anachron.edit.tensors.Checkpoint`.
 """
 
 import hashlib

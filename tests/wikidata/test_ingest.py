@@ -14,6 +14,7 @@ import pytest
 
 from anachron.cli.entry import run
 from anachron.errors import ConfigError, DataError
+from anachron.jobs import Callbacks
 from anachron.wikidata.reading.ingest import IngestSettings, ingest, read_entity_list
 from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
 from wikidata.dumps import (
@@ -195,7 +196,8 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, ending):
     told = lambda done, total, note: seen.append((done, total))  # noqa: E731
     (tmp_path / "kept").mkdir()
     kept = {f: os.link(f, tmp_path / "kept" / f.parent.name) for f in done}  # a finished range is not written again
-    ingest(path, out, SETTINGS, range_bytes=size, workers=2 if ending == ".gz" else 1, progress=told)
+    workers = 2 if ending == ".gz" else 1
+    ingest(path, out, SETTINGS, range_bytes=size, workers=workers, callbacks=Callbacks(progress=told))
     assert all((tmp_path / "kept" / f.parent.name).stat().st_nlink == 1 for f in kept)
     assert all((tmp_path / "kept" / f.parent.name).stat().st_mtime_ns == done[f] for f in done)
     assert content(tmp_path / "whole") == content(out)

@@ -24,13 +24,12 @@ from typing import Any
 
 import torch
 
-from anachron.edit.checkpoint import Checkpoint
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
+from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.io import Json, remove_leftovers, rows_fingerprint, versions
-from anachron.jobs import locked, refuse_others
+from anachron.jobs import Callbacks, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 
@@ -65,8 +64,7 @@ def collect(
     cache: Path | str | None = None,
     regularise: float | None = None,
     checkpoint_seconds: float = 60.0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    warn: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, SecondMoment]:
     """C of each module, over the first tokens of a corpus.
 
@@ -83,11 +81,12 @@ def collect(
     regularise: adds this share of the mean diagonal to the diagonal. Only on request, and recorded; files keep C as
         it is.
     checkpoint_seconds: how often an unfinished pass is saved. A pass that is resumed gives the same bytes.
-    progress: told (tokens done, tokens in all). warn: told what is worth knowing.
+    callbacks: told the tokens done and in all, and what is worth knowing.
 
     Raises `ConfigError` for unknown modules, settings that make no sense, and a cache that holds the same corpus with
     other settings; `DataError` for a corpus without text; `ModelError` or `BackendError` where the model fails.
     """
+    callbacks = callbacks or Callbacks()
     names = _check_modules(lm, modules)
     width = _check_window(lm, window)
     if lm.model.training:
@@ -107,7 +106,10 @@ def collect(
         "precision": precision,
     }
     origin = {"model": lm.name, "revision": lm.revision, "corpus": text.name}
-    work = _Pass(lm, text, names, settings, origin, batch_tokens, checkpoint_seconds, progress, warn)
+    work = _Pass(
+        lm, text, names, settings, origin,
+        batch_tokens=batch_tokens, checkpoint_seconds=checkpoint_seconds, callbacks=callbacks,
+    )  # fmt: skip
     if cache is None:
         found = work.finish(None)
     else:
@@ -118,7 +120,7 @@ def collect(
             found = work.finish(folder)
     for moment in found.values():
         if moment.tokens < moment.size and regularise is None:
-            warn(
+            callbacks.warn(
                 f"C of {moment.module} is over {moment.tokens:,} tokens, fewer than its size {moment.size:,}: "
                 "it has no inverse"
             )
@@ -162,11 +164,11 @@ class _Pass:
     """One pass over a corpus for several modules: the sums while it goes on."""
 
     def __init__(
-        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, batch_tokens: int,
-        every: float, progress: Callable[[int, int], None], warn: Callable[[str], None],
+        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, *,
+        batch_tokens: int, checkpoint_seconds: float, callbacks: Callbacks,
     ) -> None:  # fmt: skip
         self.lm, self.corpus, self.modules, self.settings, self.origin = lm, corpus, modules, settings, origin
-        self.batch_tokens, self.every, self.progress, self.warn = batch_tokens, every, progress, warn
+        self.batch_tokens, self.every, self.callbacks = batch_tokens, checkpoint_seconds, callbacks
         self.dtype: torch.dtype = getattr(torch, settings["precision"])
         self.sums: dict[str, torch.Tensor] = {}
         self.rows: dict[str, int] = {}  # inputs a module has had: in a mixture of experts not all tokens
@@ -215,11 +217,11 @@ class _Pass:
                 if checkpoint is not None and time.monotonic() - saved >= self.every:
                     self._save(checkpoint, identity)
                     saved = time.monotonic()
-                self.progress(self.done, self.settings["tokens"])
+                self.callbacks.progress(self.done, self.settings["tokens"])
         if not self.done:
             raise DataError(f"{self.corpus.name}: there is no text in it; give a corpus with some")
         if self.done < self.settings["tokens"]:
-            self.warn(
+            self.callbacks.warn(
                 f"{self.corpus.name} has only {self.done:,} of the {self.settings['tokens']:,} tokens asked for; C is "
                 "over these"
             )

@@ -13,18 +13,17 @@ from typing import Any
 import torch
 
 from anachron.edit.base import LowRank
-from anachron.edit.checkpoint import Checkpoint
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
 from anachron.edit.passes.forward import at_least_float32, batch, means, target_losses
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.requests import Marked
 from anachron.edit.sites import Sites
-from anachron.edit.tensors import read_tensors
+from anachron.edit.tensors import Checkpoint, read_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, rows_fingerprint, versions
-from anachron.jobs import ELSEWHERE, locked, refuse_others
+from anachron.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
 from anachron.lm.temporary import Temporary, together
@@ -41,20 +40,19 @@ def train_mend(
     *,
     steps: int | None = None,
     checkpoint_every: int = 500,
-    progress: Callable[[int, int, str], None] = lambda done, total, note: None,
-    warn: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> MendNetwork:
     """Train a network and write it to ``out``; a training that was interrupted goes on from its last checkpoint.
 
     steps: instead of those of the settings. checkpoint_every: steps that an interrupt can lose; the checkpoint lies
-    beside ``out`` until the training is done. progress: told (steps done, of how many, the last losses).
+    beside ``out`` until the training is done. callbacks: told the steps done, of how many, the last losses, and warned.
 
     On one machine the file has the same bytes whether interrupted or not. What is there already must be of the same
     model, tokenizer, examples and settings: else `ConfigError` says what differs, also while another process trains
     into the same file. Raises `DataError` for examples that cannot be trained on and for a loss that is not a number.
     """
     settings = settings if steps is None else replace(settings, steps=steps)
-    target = Path(out)
+    target, callbacks = Path(out), callbacks or Callbacks()
     if checkpoint_every < 1:
         raise ConfigError(f"checkpoint_every {checkpoint_every} must be at least 1 step")
     if lm.edit_of is not None:
@@ -66,14 +64,14 @@ def train_mend(
         if target.exists():
             network = _finished(target, identity, lm)
         else:
-            training = _Training(lm, prepared(lm, examples, settings, warn), settings, sites)
+            training = _Training(lm, prepared(lm, examples, settings, callbacks.warn), settings, sites)
             if (saved := checkpoint.load(identity)) is not None:
                 training.restore(saved[0])
             training.run(
                 lambda: checkpoint.save(identity, training.tensors(), {"versions": versions()}),
-                checkpoint_every, progress,
+                checkpoint_every, callbacks.progress,
             )  # fmt: skip
-            network = training.finished(identity, len(examples), warn)
+            network = training.finished(identity, len(examples), callbacks.warn)
             network.save(target)
         checkpoint.discard()
     return network
@@ -168,7 +166,7 @@ class _Training:
         self.parameters = [*shared, *rates]
         self.losses: list[list[float]] = []
 
-    def run(self, save: Callable[[], None], every: int, progress: Callable[[int, int, str], None]) -> None:
+    def run(self, save: Callable[[], None], every: int, progress: Callable[..., None]) -> None:
         total = self.settings.steps
         while len(self.losses) < total:
             with torch.enable_grad():
@@ -217,7 +215,7 @@ class _Training:
         self.optimiser.load_state_dict({"state": states, "param_groups": self.optimiser.state_dict()["param_groups"]})
         self.losses = tensors["losses"].tolist()
 
-    def finished(self, identity: Json, examples: int, warn: Callable[[str], None]) -> MendNetwork:
+    def finished(self, identity: Json, examples: int, warn: Warn) -> MendNetwork:
         """The network with the course of its training in it; a training that brought nothing is warned of."""
         parts = torch.tensor(self.losses, dtype=torch.float64).tensor_split(WINDOWS)
         course = [[float(value) for value in part.mean(0)] for part in parts if len(part)]

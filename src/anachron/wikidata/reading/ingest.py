@@ -24,7 +24,7 @@ from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, read_json, versions, write_json
-from anachron.jobs import begin, begun, differences, discard, locked, now, refuse_others
+from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.reading.parse import Parser
@@ -33,7 +33,7 @@ from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name
 from anachron.wikidata.reading.whole import check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
-Progress = Callable[[int, int, str], None]
+Progress = Callable[..., None]
 MOST_BUCKETS = 1000
 NAMED = 5  # ids of --entities that are named where the dump lacks them
 ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
@@ -112,19 +112,19 @@ def ingest(
     workers: int | None = None,
     ray: str | None = None,
     range_bytes: int | None = None,
-    progress: Progress = lambda done, total, note: None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
 
-    ``progress`` is told (bytes of the file done, all, words). Repeating an interrupted call goes on with the ranges
-    that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
+    ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
+    with the ranges that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
 
     Raises `DataError`, with the position, for a dump that is cut off or damaged or no dump; `ConfigError` where ``out``
     holds something else; `BackendError` where a worker died or the disk is full.
     """
-    clock = time.monotonic()
+    clock, callbacks = time.monotonic(), callbacks or Callbacks()
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
     dump = open_dump(Path(path).absolute(), range_bytes)  # workers may have other working directories
@@ -143,7 +143,7 @@ def ingest(
         _discard_shorter(dump, work, identity)
         _refuse_strangers(out)
         started = begin(work, identity | {"range_bytes": dump.range_bytes})["started"]
-        ranges = _read_ranges(dump, work, settings, workers, ray, progress)
+        ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = about | {
             "command": "wikidata ingest",
