@@ -260,6 +260,8 @@ class RunFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, and then the record with its checksum."""
+        if not (self.path / RUN_FILE).exists():  # a folder with files and no record is a stranger's
+            self.save()
         write_bytes(self.path / name, content)
         self.record["files"][name] = hashlib.sha256(content).hexdigest()
         self.save()
