@@ -50,7 +50,7 @@ def _squares(out: Path, inputs: Path, numbers: int = 4) -> None:
 
 
 @functools.cache
-def _lm(family: str) -> Any:
+def tiny_lm(family: str) -> Any:
     import torch
 
     from edit_models import make_edit_lm
@@ -76,7 +76,7 @@ def _probe(out: Path, inputs: Path, **changes: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PART_TEXTS", 40)
-        module.run_probe(_lm("gpt2"), _statements(), out, module.ProbeSettings(**changes))
+        module.run_probe(tiny_lm("gpt2"), _statements(), out, module.ProbeSettings(**changes))
 
 
 def _evaluate(out: Path, inputs: Path, **changes: Any) -> None:
@@ -87,7 +87,7 @@ def _evaluate(out: Path, inputs: Path, **changes: Any) -> None:
     from edit_models import plan_fast
 
     given = {"mode": "batch", "size": 1, "judging": Judging(fluency_tokens=0)} | changes
-    lm, settings = _lm("llama"), EvaluateSettings(**given)
+    lm, settings = tiny_lm("llama"), EvaluateSettings(**given)
     methods = plan_fast(lm, {"FT": {"steps": 1, "layer": 1}}, "FT", "PROMPT")
     cases = [
         EditCase(
@@ -107,7 +107,7 @@ def _covariance(out: Path, inputs: Path, **changes: Any) -> None:
 
     settings: dict[str, Any] = {"window": 32, "batch_tokens": 64} | changes
     modules = ["model.layers.1.mlp.down_proj", "model.layers.2.mlp.down_proj"]
-    collect(_lm("llama"), modules, inputs / "text.txt", tokens=200, cache=out, checkpoint_seconds=0, **settings)
+    collect(tiny_lm("llama"), modules, inputs / "text.txt", tokens=200, cache=out, checkpoint_seconds=0, **settings)
 
 
 def _mend(out: Path, inputs: Path, **changes: Any) -> None:
@@ -122,7 +122,7 @@ def _mend(out: Path, inputs: Path, **changes: Any) -> None:
         for subject, target in (("France", "Emmanuel Macron"), ("Berlin", "Angela Merkel"))
     ]
     settings = MendSettings(**({"layers": (0, 1), "rank": 4, "steps": 4, "batch": 2} | changes))
-    lm = _lm("gpt2")
+    lm = tiny_lm("gpt2")
     train_mend(lm, examples, settings, find_sites(lm.model), out / "network", checkpoint_every=1)
 
 
