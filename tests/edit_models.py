@@ -12,9 +12,9 @@ from anachron.edit.method import Resources
 from anachron.edit.methods.mend import MendNetwork, MendSettings, mend
 from anachron.edit.plan import Planned, plan
 from anachron.edit.requests import EditRequest
+from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
-from anachron.probe.run import Callbacks
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer
 
 MORE = ("gptj", "gptneo", "opt", "opt-postnorm", "qwen2", "qwen3", "gemma3", "phi", "phi3", "olmo2", "bloom")

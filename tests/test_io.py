@@ -18,7 +18,6 @@ from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     atomic,
     file_fingerprint,
-    locked,
     read_json,
     read_jsonl,
     read_table,
@@ -139,16 +138,6 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> N
         path.touch()
     write_bytes(tmp_path / "out.bin", b"data")
     assert names(tmp_path) == sorted([own.name, other.name, "out.bin"])
-
-
-def test_a_folder_that_cannot_be_locked_says_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("I am no folder")
-    lock = tmp_path / "file" / "cache" / ".lock"
-    with (
-        pytest.raises(BackendError, match=r"cannot write to .*; choose another cache$"),
-        locked(lock, "busy", elsewhere="choose another cache"),
-    ):
-        pass
 
 
 FULL_DISK = """

@@ -15,7 +15,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import filelock
 import polars as pl
 
 from anachron.errors import BackendError, ConfigError, DataError
@@ -44,7 +43,7 @@ def atomic(path: Path | str) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
-        _discard(temporary)
+        remove_file(temporary)
 
 
 def remove_leftovers(folder: Path, *, of: str | None = None) -> None:
@@ -56,7 +55,7 @@ def remove_leftovers(folder: Path, *, of: str | None = None) -> None:
     for path in folder.glob(".*.tmp"):
         named = _TEMPORARY.fullmatch(path.name)
         if named and (of is None or (named["target"] == of and not _is_running(int(named["process"])))):
-            _discard(path)
+            remove_file(path)
 
 
 def _is_running(process: int) -> bool:
@@ -72,30 +71,8 @@ def _is_running(process: int) -> bool:
     return True
 
 
-@contextmanager
-def locked(lock: Path, busy: str, *, elsewhere: str = "choose another --out", remove: bool = False) -> Iterator[None]:
-    """Keep a second process out of a folder, by a lock file in it; the lock goes with the process, however it ends.
-
-    busy: what to say (`ConfigError`) when another process holds it. elsewhere: what to do (`BackendError`) where the
-    folder cannot be written. remove: leave no lock file behind.
-    """
-    held = filelock.FileLock(lock)
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        held.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise ConfigError(busy) from error
-    except OSError as error:
-        raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
-    try:
-        yield
-    finally:
-        held.release()
-        if remove:
-            _discard(lock)
-
-
-def _discard(path: Path) -> None:
+def remove_file(path: Path) -> None:
+    """Remove a file of this process, if it can be."""
     try:
         path.unlink(missing_ok=True)
     except OSError:  # its folder could not be made, or (Windows) another process has it open: it is that one's now
@@ -240,36 +217,6 @@ def rows_fingerprint(rows: Iterable[Any]) -> str:
     for row in rows:
         digest.update(encode(row).encode() + b"\n")
     return digest.hexdigest()
-
-
-def differences(old: Json, new: Json) -> list[str]:
-    """Lines ``name: old -> new`` for every setting that differs; one inside another is named ``outer.inner``.
-
-    In lists of one length only what differs is named, by its place: ``layers[2]: 7 -> 8``. What is not there differs
-    from what is None.
-    """
-    names = dict.fromkeys([*old, *new])
-    return [line for name in names for line in _apart(name, old.get(name, _Absent), new.get(name, _Absent))]
-
-
-class _Absent:
-    """In the place of a setting that is not there."""
-
-
-def _apart(name: str, old: Any, new: Any) -> list[str]:
-    if old == new:
-        return []
-    if isinstance(old, dict) and isinstance(new, dict):
-        return differences(*({f"{name}.{key}": value for key, value in d.items()} for d in (old, new)))
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        pairs = enumerate(zip(old, new, strict=True))
-        return [line for place, pair in pairs for line in _apart(f"{name}[{place}]", *pair)]
-    return [f"{name}: {_short(old)} -> {_short(new)}"]
-
-
-def _short(value: Any) -> str:
-    text = "nothing" if value is _Absent else repr(value)
-    return text if len(text) <= 70 else text[:67] + "..."
 
 
 def versions() -> dict[str, str]:

@@ -23,7 +23,7 @@ from anachron.edit.covariance import collect as covariance
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
 from anachron.evaluate import stages as stages_module
-from anachron.folders import RunFolder
+from anachron.jobs import RunFolder
 from anachron.lm.loading import load_model
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]

@@ -11,7 +11,7 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
-from anachron.folders import RunFolder
+from anachron.jobs import RunFolder
 from anachron.lm.loading import demo_folder
 
 CHANGED = "config.rope_parameters.rope_theta: 10000.0 -> 500000.0"
@@ -100,6 +100,6 @@ def test_a_network_for_mend(model: Path, tmp_path: Path, capsys: pytest.CaptureF
            "--out", tmp_path / "e.safetensors"]  # fmt: skip
     assert run(*train) == 0
     change(model)
-    assert "is of another training" in refused(train, 2, capsys)
+    assert "holds a network with other settings" in refused(train, 2, capsys)
     assert "train one for it" in refused(use, 1, capsys)
     assert not (tmp_path / "e.safetensors").exists()

@@ -18,7 +18,7 @@ from anachron.edit.storage import FORMAT, load_edit, save_edit
 from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
 from anachron.errors import AnachronError, DataError, ModelError
 from anachron.evaluate import joint_edits
-from anachron.folders import RunFolder
+from anachron.jobs import RunFolder
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
 

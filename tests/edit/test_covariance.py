@@ -18,6 +18,7 @@ from anachron.edit import corpus as corpora
 from anachron.edit.covariance import collect as covariance
 from anachron.edit.covariance.collect import SecondMoment, cache_folder, collect
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
+from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from tiny import FAMILIES, VOCABULARY, make_lm, make_tokenizer
 
@@ -130,7 +131,8 @@ def test_batches_and_companions_change_nothing(lm: LanguageModel, text: Path):
 def test_the_window_changes_nothing_where_the_text_is_shorter(lm: LanguageModel, tmp_path: Path):
     short = write(tmp_path / "short.txt", words(20))
     heard: list[str] = []
-    a, b = (collect(lm, [LAST], short, tokens=500, window=w, warn=heard.append)[LAST] for w in (200, 400))
+    callbacks = Callbacks(warn=heard.append)
+    a, b = (collect(lm, [LAST], short, tokens=500, window=w, callbacks=callbacks)[LAST] for w in (200, 400))
     torch.testing.assert_close(a.matrix, b.matrix, rtol=1e-6, atol=1e-6)
     assert a.tokens == b.tokens == len(lm.tokenizer(short.read_text("utf-8"))["input_ids"])
     assert f"only {a.tokens} of the 500 tokens" in heard[0]
@@ -246,12 +248,17 @@ class Stop(Exception):
     pass
 
 
-def stop_at(count: int):
+def stop_at(count: int) -> Callbacks:
     def progress(done: int, total: int) -> None:
         if done >= count:
             raise Stop
 
-    return progress
+    return Callbacks(progress=progress)
+
+
+def listen(done: list[int]) -> Callbacks:
+    """Callbacks that note how many tokens are done."""
+    return Callbacks(progress=lambda tokens, total: done.append(tokens))
 
 
 def test_a_resumed_pass_gives_the_same_bytes(lm: LanguageModel, text: Path, tmp_path: Path, monkeypatch):
@@ -259,17 +266,17 @@ def test_a_resumed_pass_gives_the_same_bytes(lm: LanguageModel, text: Path, tmp_
     collect(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
     for count in (200, 600):
         with pytest.raises(Stop):
-            collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", progress=stop_at(count), **SETTINGS)
+            collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=stop_at(count), **SETTINGS)
         assert list(files(tmp_path / "parts")) == ["checkpoint.safetensors"]
     firsts: list[int] = []
     collect(
-        lm, MODULES["llama"], text, cache=tmp_path / "parts", progress=lambda d, t: firsts.append(d), **SETTINGS
+        lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(firsts), **SETTINGS
     )  # fmt: skip
     assert firsts[0] > 600
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
     assert len(files(tmp_path / "whole")) == 2
     again: list[int] = []
-    found = collect(lm, [LAST], text, cache=tmp_path / "parts", progress=lambda d, t: again.append(d), **SETTINGS)
+    found = collect(lm, [LAST], text, cache=tmp_path / "parts", callbacks=listen(again), **SETTINGS)
     assert again == []  # it is there
     assert found[LAST].matrix.shape == (64, 64)
 
@@ -277,10 +284,11 @@ def test_a_resumed_pass_gives_the_same_bytes(lm: LanguageModel, text: Path, tmp_
 def test_a_killed_pass_goes_on(lm: LanguageModel, text: Path, tmp_path: Path):
     script = (
         "import os, signal, sys\n"
-        "from test_covariance import MODULES, SETTINGS, collect, tiny\n"
+        "from test_covariance import MODULES, SETTINGS, Callbacks, collect, tiny\n"
         "def kill(done, total):\n"
         "    if done > 400: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "collect(tiny('llama'), MODULES['llama'], sys.argv[1], cache=sys.argv[2], progress=kill, **SETTINGS)\n"
+        "callbacks = Callbacks(progress=kill)\n"
+        "collect(tiny('llama'), MODULES['llama'], sys.argv[1], cache=sys.argv[2], callbacks=callbacks, **SETTINGS)\n"
     )
     places = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(Path(__file__).parent)])
     done = subprocess.run(
@@ -289,7 +297,7 @@ def test_a_killed_pass_goes_on(lm: LanguageModel, text: Path, tmp_path: Path):
     assert done.returncode == -signal.SIGKILL
     assert list(files(tmp_path / "parts")) == ["checkpoint.safetensors"]
     firsts: list[int] = []
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", progress=lambda d, t: firsts.append(d), **SETTINGS)
+    collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(firsts), **SETTINGS)
     assert firsts[0] > 400
     collect(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
@@ -312,7 +320,7 @@ def test_killed_while_the_results_are_written(lm: LanguageModel, text: Path, tmp
             collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", **SETTINGS)
     assert len(files(tmp_path / "parts")) == 2
     heard: list[int] = []
-    collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", progress=lambda d, t: heard.append(d), **SETTINGS)
+    collect(lm, MODULES["llama"], text, cache=tmp_path / "parts", callbacks=listen(heard), **SETTINGS)
     assert heard == []  # the checkpoint held all sums
     collect(lm, MODULES["llama"], text, cache=tmp_path / "whole", **SETTINGS)
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
@@ -320,7 +328,7 @@ def test_killed_while_the_results_are_written(lm: LanguageModel, text: Path, tmp
 
 def test_a_checkpoint_of_other_settings_is_refused(lm: LanguageModel, text: Path, tmp_path: Path):
     with pytest.raises(Stop):
-        collect(lm, [LAST], text, cache=tmp_path, progress=stop_at(200), **SETTINGS)
+        collect(lm, [LAST], text, cache=tmp_path, callbacks=stop_at(200), **SETTINGS)
     for change, words_of_it in [
         ({"batch_tokens": 50}, "batch_tokens: 100 -> 50"),
         ({"window": 12}, "window: 24 -> 12"),
@@ -361,7 +369,7 @@ def test_a_folder_in_use_is_refused(lm: LanguageModel, text: Path, tmp_path: Pat
         raise Stop
 
     with pytest.raises(Stop):
-        collect(lm, [LAST], text, cache=tmp_path, tokens=100, progress=second)
+        collect(lm, [LAST], text, cache=tmp_path, tokens=100, callbacks=Callbacks(progress=second))
 
 
 def test_a_file_that_is_broken_is_named(lm: LanguageModel, text: Path, tmp_path: Path):
@@ -417,7 +425,8 @@ def test_factors_are_computed_once_and_kept(lm: LanguageModel, text: Path, tmp_p
 
 def test_too_few_tokens_are_said_and_regularised_only_on_request(lm: LanguageModel, text: Path, tmp_path: Path):
     heard: list[str] = []
-    moment = collect(lm, [LAST], text, cache=tmp_path, tokens=40, window=20, warn=heard.append)[LAST]
+    callbacks = Callbacks(warn=heard.append)
+    moment = collect(lm, [LAST], text, cache=tmp_path, tokens=40, window=20, callbacks=callbacks)[LAST]
     assert "40 tokens, fewer than its size 64" in heard[0]
     assert moment.rank <= 40
     with pytest.raises(
@@ -544,5 +553,7 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 def test_a_cache_that_cannot_be_written_says_where_to_choose_another(lm: LanguageModel, text: Path, tmp_path: Path):
     """It lies in the user's home by default, where no --out would help."""
     (tmp_path / "home").write_text("no folder can be made here")
-    with pytest.raises(BackendError, match=r"cannot write to .*; choose another cache: --cache, or .*ANACHRON_CACHE$"):
+    with pytest.raises(
+        BackendError, match=r"cannot write to .*; choose another cache \(--cache or .*ANACHRON_CACHE\)$"
+    ):
         collect(lm, [LAST], text, tokens=100, window=32, cache=tmp_path / "home" / "cache")

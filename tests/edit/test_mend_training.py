@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from anachron.edit.requests import EditRequest
 from anachron.edit.training.mend import step_losses, train_mend
 from anachron.edit.training.mend_examples import MendExample, draw, examples_of, prepared
 from anachron.errors import ConfigError, DataError, ModelError
-from anachron.io import locked
+from anachron.jobs import Callbacks, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -141,7 +140,7 @@ def test_gradients_through_the_edited_model_are_right():
 
 def test_training_makes_edits_better_and_keeps_unrelated_text(lm: LanguageModel, tmp_path: Path):
     sites, before = find_sites(lm.model), lm.fingerprint()
-    network = train(lm, tmp_path / "network", replace(SETTINGS, steps=120), warn=pytest.fail)
+    network = train(lm, tmp_path / "network", replace(SETTINGS, steps=120), callbacks=Callbacks(warn=pytest.fail))
     course = network.about["course"]
     assert course[-1]["edit_loss"] < 0.3 * course[0]["edit_loss"]
     assert course[-1]["kl_loss"] < 0.05
@@ -176,12 +175,12 @@ def whole(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return out.read_bytes()
 
 
-def stop_at(step: int, error: type[BaseException] = KeyboardInterrupt) -> Callable[[int, int, str], None]:
+def stop_at(step: int, error: type[BaseException] = KeyboardInterrupt) -> Callbacks:
     def progress(done: int, total: int, note: str) -> None:
         if done == step:
             raise error(note)
 
-    return progress
+    return Callbacks(progress=progress)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -191,10 +190,10 @@ def test_resumed_after_interrupts_it_has_the_same_bytes(
     out, before = tmp_path / "network", lm.fingerprint()
     for step in (2, 6, 11):  # before the first checkpoint, at one, behind one
         with pytest.raises(error):
-            train(lm, out, checkpoint_every=3, progress=stop_at(step, error))
+            train(lm, out, checkpoint_every=3, callbacks=stop_at(step, error))
         assert not out.exists() and lm.fingerprint() == before and clean_of_traces(lm)
     steps: list[int] = []
-    train(lm, out, checkpoint_every=3, progress=lambda done, total, note: steps.append(done))
+    train(lm, out, checkpoint_every=3, callbacks=Callbacks(progress=lambda done, total, note: steps.append(done)))
     assert steps == [10, 11, 12]
     assert out.read_bytes() == whole
     assert sorted(p.name for p in tmp_path.iterdir()) == ["network", "network.manifest.json"]
@@ -205,7 +204,7 @@ def test_a_finished_training_is_not_repeated(lm: LanguageModel, whole: bytes, tm
     first = train(lm, out)
     manifest = (tmp_path / "network.manifest.json").read_text()
     (tmp_path / "network.manifest.json").unlink()
-    again = train(lm, out, progress=lambda done, total, note: pytest.fail("trained again"))
+    again = train(lm, out, callbacks=Callbacks(progress=lambda done, total, note: pytest.fail("trained again")))
     assert out.read_bytes() == whole and (tmp_path / "network.manifest.json").read_text() == manifest
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert json.loads(manifest)["inputs"]["weights"] == lm.weights_fingerprint()
@@ -214,7 +213,7 @@ def test_a_finished_training_is_not_repeated(lm: LanguageModel, whole: bytes, tm
 def test_what_only_half_matches_is_refused(lm: LanguageModel, tmp_path: Path):
     unfinished, finished = tmp_path / "unfinished", tmp_path / "finished"
     with pytest.raises(KeyboardInterrupt):
-        train(lm, unfinished, checkpoint_every=3, progress=stop_at(4))
+        train(lm, unfinished, checkpoint_every=3, callbacks=stop_at(4))
     train(lm, finished, steps=1)
     same = {"settings": SETTINGS, "examples": EXAMPLES}
     for out, steps in ((unfinished, 12), (finished, 1)):
@@ -234,7 +233,7 @@ def test_what_only_half_matches_is_refused(lm: LanguageModel, tmp_path: Path):
 
 
 def test_another_process_and_other_files_are_refused(lm: LanguageModel, tmp_path: Path):
-    with locked(tmp_path / ".network.lock", "busy"), pytest.raises(ConfigError, match="being trained by another"):
+    with locked(tmp_path / ".network.lock", tmp_path), pytest.raises(ConfigError, match="in use by another"):
         train(lm, tmp_path / "network")
     (tmp_path / "text").write_text("mine")
     with pytest.raises(DataError, match="text"):
@@ -309,7 +308,7 @@ def test_examples_are_drawn_once_an_epoch_whatever_the_batches(lm: LanguageModel
 def test_examples_that_lack_something(lm: LanguageModel, tmp_path: Path):
     said: list[str] = []
     bare = [MendExample(EXAMPLES[0].request), *EXAMPLES[1:]]
-    train(lm, tmp_path / "a", steps=1, examples=bare, warn=said.append)
+    train(lm, tmp_path / "a", steps=1, examples=bare, callbacks=Callbacks(warn=said.append))
     assert said == [
         "1 of 6 examples have no unrelated text of their own; they take that of others",
         "1 of 6 examples have no paraphrase; they are trained on their prompt alone",
@@ -329,7 +328,8 @@ def test_a_training_that_brings_nothing_is_warned_of_and_one_that_explodes_is_an
     lm: LanguageModel, tmp_path: Path
 ):
     said: list[str] = []
-    train(lm, tmp_path / "a", replace(SETTINGS, rate=1e-30, lr_rate=0.0, start=-10.0), warn=said.append)
+    useless = replace(SETTINGS, rate=1e-30, lr_rate=0.0, start=-10.0)
+    train(lm, tmp_path / "a", useless, callbacks=Callbacks(warn=said.append))
     assert len(said) in (0, 1) and all("did not lower the loss" in line for line in said)
     with pytest.raises(DataError, match=r"at step 1 the loss of MEND is .*use a lower rate"):
         train(lm, tmp_path / "b", replace(SETTINGS, start=1e38))

@@ -15,10 +15,9 @@ from anachron.evaluate import stages as stages_module
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.folders import RunFolder
 from anachron.io import write_json
+from anachron.jobs import Callbacks, RunFolder
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 
 SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0))

@@ -25,9 +25,9 @@ from anachron.evaluate.lifelong_metrics import lifelong_metrics, lifelong_summar
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.perplexity import perplexity, read_text
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 

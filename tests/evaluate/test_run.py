@@ -24,8 +24,8 @@ from anachron.evaluate import stages as stages_module
 from anachron.evaluate.measure import Measures, measure, measure_apart
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 

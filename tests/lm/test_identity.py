@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from anachron.edit.base import Edit, LowRank, edited
-from anachron.io import differences
+from anachron.jobs import differences
 from anachron.lm.formats import ChatTemplate
 from anachron.lm.generation import greedy_continuations
 from anachron.lm.loading import load_model

@@ -18,8 +18,8 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.errors import BackendError, ConfigError, ModelError
-from anachron.folders import RunFolder
 from anachron.io import write_table
+from anachron.jobs import RunFolder
 from anachron.lm.formats import Format
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.model import LanguageModel

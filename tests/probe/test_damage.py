@@ -10,15 +10,15 @@ import pytest
 
 from anachron.data.loaders import Dataset
 from anachron.errors import AnachronError, BackendError, DataError, ModelError
-from anachron.folders import RunFolder
 from anachron.io import write_json
+from anachron.jobs import Callbacks, RunFolder
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.probe import run as run_module
 from anachron.probe.noise import COARSE_BOUND, FINE_BOUND, batches_of, bounds, check_noise, sampled
 from anachron.probe.parts import plan_fault, plan_table
-from anachron.probe.run import Callbacks, run_probe
+from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, read_runs
 
 PART = 50

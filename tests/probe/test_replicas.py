@@ -14,7 +14,8 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import write_table
-from anachron.probe.run import Callbacks, ProbeSettings, run_probe
+from anachron.jobs import Callbacks
+from anachron.probe.run import ProbeSettings, run_probe
 
 pytest.importorskip("ray")
 

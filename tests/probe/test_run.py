@@ -17,12 +17,12 @@ import torch
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError, ModelError
-from anachron.folders import RunFolder
-from anachron.io import locked, write_table
+from anachron.io import write_table
+from anachron.jobs import Callbacks, RunFolder, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
-from anachron.probe.run import Callbacks, ProbeSettings, run_probe
+from anachron.probe.run import ProbeSettings, run_probe
 
 PART = 50  # statements
 
@@ -147,7 +147,7 @@ def test_a_folder_with_other_files_is_refused(lm: LanguageModel, data: Dataset, 
 
 
 def test_a_run_in_use_is_refused(finished: Path, lm: LanguageModel, data: Dataset):
-    with locked(finished / ".lock", "the test holds it"), pytest.raises(ConfigError, match="in use"):
+    with locked(finished / ".lock", finished), pytest.raises(ConfigError, match="in use"):
         run_probe(lm, data, finished)
 
 

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from anachron.errors import ConfigError, DataError
-from anachron.folders import FORMAT, RunFolder
 from anachron.io import write_table
+from anachron.jobs import FORMAT, RunFolder
 from anachron.probe.runs import distinct_names, find_runs, part_name, read_runs, read_scores, unique_labels
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}

@@ -15,7 +15,7 @@ from anachron.edit.plan import plan
 from anachron.errors import AnachronError
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.folders import RunFolder
+from anachron.jobs import RunFolder
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import run_probe
+from resumable import JOBS, result, tiny_lm
 
 pytestmark = pytest.mark.trial
+Work = Callable[[LanguageModel, Path, str], None]
 MOMENTS = ("before", "half-way", "synced", "renamed")
 
 
@@ -52,7 +54,14 @@ def covariance(lm: LanguageModel, folder: Path, data: str) -> None:
     )  # fmt: skip
 
 
-WORK = {"probe": probe, "evaluate": evaluate, "covariance": covariance}
+def other(name: str) -> Work:
+    return lambda lm, folder, data: JOBS[name].run(folder, folder.parent)
+
+
+WORK: dict[str, Work] = {
+    "probe": probe, "evaluate": evaluate, "covariance": covariance,
+    **{name: other(name) for name in ("train-mend", "ingest", "build updates")},
+}  # fmt: skip
 
 
 def kill_at(number: int, moment: str) -> None:
@@ -93,6 +102,7 @@ def serve(orders: Connection) -> None:
     """Do what is ordered in a copy of this process, which has the model loaded; answer how the copy ended."""
     torch.set_num_threads(1)  # a copy has none of the threads
     lm = load_model("demo")
+    tiny_lm("gpt2")
     while order := orders.recv():
         kind, folder, data, number, moment = order
         copy = os.fork()
@@ -105,16 +115,6 @@ def serve(orders: Connection) -> None:
                 os._exit(1)
             os._exit(0)
         orders.send(os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]))
-
-
-def contents(folder: Path) -> dict[str, Any]:
-    """All files but records of when and where; of tables what they say but for how long edits took."""
-    found: dict[str, Any] = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name not in ("run.json", ".lock")):
-        name = path.relative_to(folder).as_posix()
-        table = path.suffix == ".parquet"
-        found[name] = pl.read_parquet(path).drop("seconds", strict=False).to_dicts() if table else path.read_bytes()
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +141,16 @@ def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Datase
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "PART_TEXTS", 100)
         patch.setattr(joint_edits, "SAVE_EVERY", 1)
+        if kind in JOBS:
+            JOBS[kind].prepare(tmp_path)
+        (tmp_path / "whole").mkdir()
         WORK[kind](lm, tmp_path / "whole", str(data))
-        wanted, kills, lost, number = contents(tmp_path / "whole"), 0, [], 0
+        wanted, kills, lost, number = result(tmp_path / "whole"), 0, [], 0
         while number >= 0:
             number += 1
             for moment in MOMENTS:
                 folder = tmp_path / f"{number}-{moment}"
+                folder.mkdir()
                 server.send((kind, str(folder), str(data), number, moment))
                 ended = server.recv()
                 if ended == 0:  # there are not so many writes
@@ -155,7 +159,7 @@ def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Datase
                 assert ended == -signal.SIGKILL
                 kills += 1
                 WORK[kind](lm, folder, str(data))
-                if contents(folder) != wanted or list(folder.rglob("*.tmp")):
+                if result(folder) != wanted or list(folder.rglob("*.tmp")):
                     lost.append((number, moment))
     print(f"trial: {kills} kills of {kind}, {kills - len(lost)} ended as if there had been none")
     assert kills > 8 and not lost

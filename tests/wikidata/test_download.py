@@ -346,7 +346,7 @@ def test_a_second_download_into_the_folder_is_kept_out(server, tmp_path):
     import filelock
 
     server.put(PATH, DATA)
-    with filelock.FileLock(tmp_path / ".download.lock"), pytest.raises(ConfigError, match="another download"):
+    with filelock.FileLock(tmp_path / ".download.lock"), pytest.raises(ConfigError, match="in use by another process"):
         fetch(server, tmp_path)
 
 

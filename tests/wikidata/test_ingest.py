@@ -14,6 +14,7 @@ import pytest
 
 from anachron.cli.entry import run
 from anachron.errors import ConfigError, DataError
+from anachron.jobs import Callbacks
 from anachron.wikidata.reading.ingest import IngestSettings, ingest, read_entity_list
 from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
 from wikidata.dumps import (
@@ -195,7 +196,8 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, ending):
     told = lambda done, total, note: seen.append((done, total))  # noqa: E731
     (tmp_path / "kept").mkdir()
     kept = {f: os.link(f, tmp_path / "kept" / f.parent.name) for f in done}  # a finished range is not written again
-    ingest(path, out, SETTINGS, range_bytes=size, workers=2 if ending == ".gz" else 1, progress=told)
+    workers = 2 if ending == ".gz" else 1
+    ingest(path, out, SETTINGS, range_bytes=size, workers=workers, callbacks=Callbacks(progress=told))
     assert all((tmp_path / "kept" / f.parent.name).stat().st_nlink == 1 for f in kept)
     assert all((tmp_path / "kept" / f.parent.name).stat().st_mtime_ns == done[f] for f in done)
     assert content(tmp_path / "whole") == content(out)
@@ -223,10 +225,10 @@ def test_repeating_a_finished_ingest_changes_nothing_and_other_options_are_refus
     path = write_dump(tmp_path / "dump.bz2", some_entities())
     first = ingest(path, tmp_path / "s", SETTINGS)
     assert ingest(path, tmp_path / "s", SETTINGS) == first
-    with pytest.raises(ConfigError, match=r"options\.buckets 4 there, 8 now"):
+    with pytest.raises(ConfigError, match=r"holds a snapshot with other settings \(buckets: 4 -> 8\)"):
         ingest(path, tmp_path / "s", IngestSettings("2021-01-04", buckets=8))
     write_dump(path, some_entities(121))
-    with pytest.raises(ConfigError, match=r"holds another snapshot: dump.size [0-9]+ there"):
+    with pytest.raises(ConfigError, match=r"holds a snapshot with other settings \(dump.size: [0-9]+ -> "):
         ingest(path, tmp_path / "s", SETTINGS)
 
 
@@ -237,7 +239,7 @@ def test_ranges_without_their_options_are_not_taken_for_done(tmp_path, monkeypat
         patch.setattr("anachron.wikidata.reading.ingest._join", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ingest(other, tmp_path / "s", SETTINGS)
-    (tmp_path / "s" / "work" / "options.json").unlink()
+    (tmp_path / "s" / "work" / "job.json").unlink()
     path = write_dump(tmp_path / "dump.json", some_entities())
     for out in ("s", "fresh"):
         ingest(path, tmp_path / out, SETTINGS)
@@ -250,9 +252,7 @@ def test_unfinished_work_of_other_options_is_refused(tmp_path, monkeypatch):
         patch.setattr("anachron.wikidata.reading.ingest._join", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ingest(path, tmp_path / "s", SETTINGS)
-    with pytest.raises(
-        ConfigError, match=r"unfinished work of another ingest: options\.wiki 'enwiki' there, 'frwiki' now"
-    ):
+    with pytest.raises(ConfigError, match=r"holds unfinished work with other settings \(wiki: 'enwiki' -> 'frwiki'\)"):
         ingest(path, tmp_path / "s", IngestSettings("2021-01-04", wiki="frwiki", buckets=4))
     with pytest.raises(ConfigError, match="range_bytes"):
         ingest(path, tmp_path / "s", SETTINGS, range_bytes=1_000)
@@ -341,11 +341,13 @@ def test_the_rest_of_a_cut_file_can_be_fetched_and_the_command_repeated(tmp_path
     path.write_bytes(data[: len(data) * 2 // 3])
     with pytest.raises(DataError, match="cut off"):
         ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
-    with pytest.raises(ConfigError, match=r"options\.wiki"):
+    with pytest.raises(ConfigError, match="wiki: "):
         path.write_bytes(data)
         ingest(path, tmp_path / "s", IngestSettings("2021-01-04", "frwiki", buckets=4), range_bytes=size)
     path.write_bytes(b"\n" + data if ending == ".json" else compress(dump_bytes(some_entities(31)), ending, level=1))
-    with pytest.raises(ConfigError, match=r"unfinished work of another ingest: dump\.size"):  # not a part of this one
+    with pytest.raises(
+        ConfigError, match=r"holds unfinished work with other settings \(dump\.size: "
+    ):  # not a part of this one
         ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
     path.write_bytes(data)
     ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
@@ -552,7 +554,7 @@ def test_a_folder_in_use_is_refused(tmp_path):
 
     path = write_dump(tmp_path / "d.json", some_entities(3))
     (tmp_path / "s").mkdir()
-    with filelock.FileLock(tmp_path / "s" / ".lock"), pytest.raises(ConfigError, match="in use by another ingest"):
+    with filelock.FileLock(tmp_path / "s" / ".lock"), pytest.raises(ConfigError, match="in use by another process"):
         ingest(path, tmp_path / "s", SETTINGS)
 
 

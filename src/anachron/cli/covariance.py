@@ -78,6 +78,7 @@ def covariance(
     from anachron.edit.corpus import open_corpus
     from anachron.edit.covariance.collect import cache_folder, check_settings, collect
     from anachron.errors import ConfigError
+    from anachron.jobs import Callbacks
 
     wanted = _factors(factors)
     if (layers is None) == (modules is None):
@@ -94,7 +95,7 @@ def covariance(
     with progress_bar(model) as progress:
         found = collect(
             lm, names, text, tokens=tokens, window=window, batch_tokens=batch_tokens, precision=precision,
-            cache=folder, regularise=regularise, progress=progress, warn=warn,
+            cache=folder, regularise=regularise, callbacks=Callbacks(warn, progress),
         )  # fmt: skip
     rows = [_prepared(moment, wanted) for moment in found.values()]
     kept = next(iter(found.values())).folder

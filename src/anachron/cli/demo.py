@@ -35,8 +35,9 @@ def demo(
 
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
+    from anachron.jobs import Callbacks
     from anachron.lm.loading import DEMO, DEMO_UNTRAINED, load_model, taught_facts
-    from anachron.probe.run import Callbacks, run_probe
+    from anachron.probe.run import run_probe
     from anachron.probe.runs import find_sources, fingerprints, read_sources
     from anachron.probe.study import make_study
     from anachron.report.edits import edits_tables
@@ -112,8 +113,8 @@ def _edit(out: Path, full: bool) -> Any:
     from anachron.edit.plan import plan
     from anachron.evaluate.measure import Measures
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
+    from anachron.jobs import Callbacks
     from anachron.lm.loading import DEMO, load_model
-    from anachron.probe.run import Callbacks
     from anachron.report.evaluation import write_evaluation
 
     cases = load_cases("mini-updates", limit=None if full else DEMO_UPDATES)

@@ -88,6 +88,7 @@ def planned_of(lm: Any, wanted: Wanted) -> Any:
     from anachron.edit.covariance.collect import cache_folder, collect
     from anachron.edit.methods.mend import MendNetwork
     from anachron.edit.plan import plan
+    from anachron.jobs import Callbacks
     from anachron.lm.loading import DEMO
     from anachron.lm.sites import find_sites
 
@@ -100,7 +101,8 @@ def planned_of(lm: Any, wanted: Wanted) -> Any:
         with progress_bar("covariance") as progress:
             return collect(
                 lm, modules, corpus, tokens=wanted.tokens or TOKENS, cache=wanted.cache or cache_folder(),
-                regularise=wanted.regularise, progress=progress, warn=(lambda message: None) if short else warn,
+                regularise=wanted.regularise,
+                callbacks=Callbacks(progress=progress) if short else Callbacks(warn, progress),
             )  # fmt: skip
 
     return plan(

@@ -274,7 +274,7 @@ def _run(lm: Any, cases: Any, planned: Any, out: Path, settings: Any, progress: 
     """The run, done: its record, its summaries with their layouts by name, and notes."""
     from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
     from anachron.evaluate.run import run_evaluation
-    from anachron.probe.run import Callbacks
+    from anachron.jobs import Callbacks
     from anachron.report.edits import DATED, EDITS
     from anachron.report.evaluation import write_dated, write_evaluation
     from anachron.report.lifelong import LIFELONG, write_lifelong

@@ -164,9 +164,10 @@ def probe(
     """
     from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
+    from anachron.jobs import Callbacks
     from anachron.lm.formats import Format
     from anachron.lm.loading import check_dtype
-    from anachron.probe.run import Callbacks, ProbeSettings, prefix_text, run_probe
+    from anachron.probe.run import ProbeSettings, prefix_text, run_probe
     from anachron.probe.runs import distinct_names, fingerprints
     from anachron.report.outputs import write_tables
     from anachron.report.tables import summary_table

@@ -81,6 +81,7 @@ def train_mend(
     from anachron.edit.training.mend import train_mend as train
     from anachron.edit.training.mend_examples import examples_of
     from anachron.errors import DataError
+    from anachron.jobs import Callbacks
     from anachron.lm.sites import find_sites
 
     chosen = None if layers is None else tuple(layer_numbers(layers))
@@ -110,7 +111,7 @@ def train_mend(
         settings = replace(settings, layers=last_blocks(sites))
     with progress_bar(model) as progress:
         network = train(
-            lm, examples, settings, sites, out, checkpoint_every=checkpoint_every, progress=progress, warn=warn
+            lm, examples, settings, sites, out, checkpoint_every=checkpoint_every, callbacks=Callbacks(warn, progress)
         )
     course = network.about["course"]
     if json_:

@@ -57,11 +57,12 @@ def ingest(
     with needing_extra():
         from anachron.wikidata.reading.ingest import IngestSettings, read_entity_list
         from anachron.wikidata.reading.ingest import ingest as run
+    from anachron.jobs import Callbacks
 
     listed = None if entities is None else read_entity_list(entities)
     settings = IngestSettings(date, wiki, language, limit, listed, buckets)
     with progress_bar(f"reading {dump.name}", unit="bytes") as progress:
-        manifest = run(dump, out, settings, workers=workers, ray=ray, progress=progress)
+        manifest = run(dump, out, settings, workers=workers, ray=ray, callbacks=Callbacks(progress=progress))
     if json_:
         print_json(manifest)
         return

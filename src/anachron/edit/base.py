@@ -13,7 +13,8 @@ import torch
 
 from anachron.edit.tensors import checksum
 from anachron.errors import ConfigError, ModelError
-from anachron.io import Json, differences
+from anachron.io import Json
+from anachron.jobs import differences
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import as_stored, features, is_plain, weight_of
 from anachron.lm.temporary import Temporary

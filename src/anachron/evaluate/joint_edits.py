@@ -17,7 +17,7 @@ from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
 from anachron.errors import DataError
 from anachron.evaluate.asking import askable, requests_of
-from anachron.folders import RunFolder, Warn
+from anachron.jobs import RunFolder, Warn
 from anachron.lm.model import LanguageModel
 
 SAVE_EVERY = 20  # updates after which a sequence is saved

@@ -35,9 +35,9 @@ from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import opened
 from anachron.evaluate.stages import CLEAN, Runner, Stage, in_parts
 from anachron.io import Json
+from anachron.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 
 MODES = ("batch", "sequential")
 FLUENT = 20  # prompts, evenly spread over the updates, after which the model generates free text

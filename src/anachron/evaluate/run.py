@@ -39,10 +39,9 @@ from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make
 from anachron.evaluate.measure import Measures, measure_apart, or_failed
 from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Runner, Stage, in_parts
-from anachron.folders import RunFolder, now
-from anachron.io import Json, differences, locked, versions
+from anachron.io import Json, versions
+from anachron.jobs import Callbacks, RunFolder, now, open_run, refuse_others
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 
 
 @dataclass(frozen=True)
@@ -143,11 +142,7 @@ def opened(
         "mode": mode, "fluency_tokens": measures.fluency_tokens, "batch_tokens": measures.batch_tokens,
         "generate": measures.generate, "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
-    with (
-        identified(lm, weights),
-        locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"),
-    ):
-        run = RunFolder.open(folder, identity)
+    with identified(lm, weights), open_run(folder, identity) as run:
         record = run.record
         _add_methods(record, methods, folder)
         run.remove_leftovers(CLEAN, *record["methods"])
@@ -165,12 +160,7 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
     for planned in methods:
         identity = planned.identity()
         if planned.label in known:
-            found = differences(known[planned.label]["identity"], identity)
-            if found:
-                raise ConfigError(
-                    f"{folder} holds {planned.label} with other settings ({'; '.join(found)}); choose another --out or "
-                    "the same settings"
-                )
+            refuse_others(folder, known[planned.label]["identity"], identity, planned.label)
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
 
 

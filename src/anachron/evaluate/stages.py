@@ -27,10 +27,9 @@ from anachron.evaluate.case_results import (
 from anachron.evaluate.joint_edits import JointEdit
 from anachron.evaluate.measure import Measures, measure
 from anachron.evaluate.results import METHOD
-from anachron.folders import RunFolder, now
 from anachron.io import Json
+from anachron.jobs import Callbacks, RunFolder, now
 from anachron.lm.model import LanguageModel
-from anachron.probe.run import Callbacks
 
 CLEAN = "clean"
 PART = 16  # updates a part, unless they share a batch: what is measured together, and what a killed run can lose

@@ -2,7 +2,6 @@
 
 import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import polars as pl
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
-from anachron.folders import RunFolder, now
-from anachron.io import Json, locked, table_bytes, versions
+from anachron.io import Json, table_bytes, versions
+from anachron.jobs import Callbacks, RunFolder, now, open_run
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
@@ -74,14 +73,6 @@ class ProbeResult:
         return float(self.record["noise"]["largest"])
 
 
-@dataclass(frozen=True)
-class Callbacks:
-    """How a run tells the outside: warnings, and texts done out of all (and perhaps of what)."""
-
-    warn: Callable[[str], None] = lambda message: None
-    progress: Callable[..., None] = lambda done, total, note="": None
-
-
 def prefix_text(prefix: str) -> tuple[str, str]:
     """(name, text) of a prefix given by name or by file. Raises `ConfigError` when it is neither."""
     if prefix in PREFIXES:
@@ -120,9 +111,8 @@ def run_probe(
     lm = load_model(model) if isinstance(model, str) else model
     data = load_dataset(dataset) if isinstance(dataset, str) else dataset
     folder = Path(out)
-    with locked(folder / ".lock", f"{folder} is in use by another run; wait for it or choose another --out"):
-        identity, style = _identity(lm, data, settings)
-        run = RunFolder.open(folder, identity)
+    identity, style = _identity(lm, data, settings)
+    with open_run(folder, identity) as run:
         run.remove_leftovers(PARTS)
         style = _freeze_date(lm, style, run.record, callbacks)
         if (
@@ -270,13 +260,14 @@ class _Run:
             check_log_probs(scores, self.lm, self.plan[number].texts)
             self._keep_part(number, scores, counters)
             self.session["seconds"] += time.perf_counter() - started
-            self._save_session()
+            self._count_session()
+            self.run.save()
             started = time.perf_counter()
         table = self._gather()
         self.record["noise"] = self._noise(table)
         self.run.write_table(SCORES_FILE, table)
-        self.record |= {"status": "done", "finished": now()}
-        self._save_session()
+        self._count_session()
+        self.run.finish()
         if self.session["halvings"]:
             warn(
                 f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
@@ -343,9 +334,8 @@ class _Run:
         check_noise(np.abs(again - before), allowed, [part_of[i] for i in sample], self.lm.dtype)
         return noise_of(before, again)
 
-    def _save_session(self) -> None:
+    def _count_session(self) -> None:
         self.session["halvings"] = self.counters.halvings
         self.session["tokens_computed"] = self.counters.tokens
         seconds = self.session["seconds"]
         self.session["statements_per_second"] = self.session["statements"] / seconds if seconds else None
-        self.run.save()

@@ -1,6 +1,6 @@
 """Probe runs that are done: how they are found, read, and put beside others.
 
-A run folder (`anachron.folders`) holds ``run.json`` (settings, model, data set, versions, hardware, times, checksums),
+A run folder (`anachron.jobs`) holds ``run.json`` (settings, model, data set, versions, hardware, times, checksums),
 ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the run goes)
 and, once done, ``scores.parquet`` (all parts in the order of the data set).
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.folders import RUN_FILE, RunFolder
 from anachron.io import Json, file_fingerprint, read_table
+from anachron.jobs import RUN_FILE, RunFolder
 from anachron.probe.metrics import RUN_KEYS
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"

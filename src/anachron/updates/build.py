@@ -1,6 +1,5 @@
 """``build updates``: two snapshots to the update data set, with its manifest, card and companions."""
 
-import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,14 +12,12 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import (
     Json,
     file_fingerprint,
-    locked,
-    read_json,
     rows_fingerprint,
     write_bytes,
-    write_json,
     write_manifest,
     write_table,
 )
+from anachron.jobs import begin, discard, locked
 from anachron.text.cloze import Cloze, cloze_templates
 from anachron.text.dates import wording_of
 from anachron.updates.card import card, statistics
@@ -160,14 +157,13 @@ def build_updates(
     templates = dict(cloze_templates()) if templates is None else templates
     spread = spread or Spread()
     work = out.with_name(f".{out.name}.work")
-    busy = f"{out} is being made by another call; wait for it or choose another --out"
-    with locked(out.with_name(f".{out.name}.lock"), busy, remove=True):
-        _begin(work, _identity(old, new, settings, templates, merged))
+    with locked(out.with_name(f".{out.name}.lock"), out, remove=True):
+        begin(work, _identity(old, new, settings, templates, merged))
         comparison = open_comparison(old, new, settings, work, merged)
         buckets, kept, counts = compare(comparison, spread)
         worded = _worded(comparison, kept, counts, templates, settings.style)
         if not worded.height:
-            shutil.rmtree(work)  # repeating would change nothing
+            discard(work)  # repeating would change nothing
             raise DataError(
                 f"nothing that is understood changed between {old.folder} and {new.folder}: {_reasons(counts)}; look "
                 "at single entities with `anachron wikidata explain OLD NEW ENTITY`"
@@ -184,17 +180,21 @@ def build_updates(
         read = [side.folder / "manifest.json" for side in (old, new)]
         read += [new.folder / "popularity.parquet"] if settings.popularity else []
         _write(out, built, old, new, settings, [*read, *sources])
-        shutil.rmtree(work)
+        discard(work)
     return built
 
 
 def _identity(
     old: Snapshot, new: Snapshot, settings: Settings, templates: dict[str, Cloze], redirects: dict[str, str]
 ) -> Json:
+    """What updates depend on, under the names that the command has for it."""
+    named = asdict(settings)
+    unchanged_groups = "label" if named.pop("label_unchanged") else "skip"
     return {
         "old": _fingerprint(old),
         "new": _fingerprint(new),
-        "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()},
+        "unchanged_groups": unchanged_groups,
+        **named,
         "templates": rows_fingerprint([id, *cloze.templates] for id, cloze in sorted(templates.items())),
         "redirects": rows_fingerprint(sorted(redirects.items())),
     }
@@ -205,23 +205,6 @@ def _fingerprint(snapshot: Snapshot) -> str:
     files = sorted(path for path in snapshot.folder.rglob("*.parquet"))
     sizes = [[str(path.relative_to(snapshot.folder)), path.stat().st_size] for path in files]
     return rows_fingerprint([file_fingerprint(snapshot.folder / "manifest.json"), *sizes])
-
-
-def _begin(work: Path, identity: Json) -> None:
-    """Make the work folder, or check that the one there belongs to this call."""
-    options = work / "options.json"
-    if options.is_file():
-        there = read_json(options)
-        different = [name for name in identity if there.get(name) != identity[name]]
-        if different:
-            raise ConfigError(
-                f"{work} holds the unfinished work of other {' and '.join(different)}; repeat that call, remove the "
-                "folder, or choose another --out"
-            )
-        return
-    if work.is_dir():
-        shutil.rmtree(work)
-    write_json(options, identity)
 
 
 def _worded(

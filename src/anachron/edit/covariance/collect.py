@@ -26,9 +26,10 @@ import torch
 
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.tensors import read_manifest, read_tensors, write_tensors
+from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
-from anachron.io import Json, differences, locked, remove_leftovers, rows_fingerprint, versions
+from anachron.io import Json, remove_leftovers, rows_fingerprint, versions
+from anachron.jobs import Callbacks, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
 
@@ -37,6 +38,7 @@ __all__ = ["SecondMoment", "cache_folder", "collect"]
 PRECISIONS = ("float64", "float32")
 LONGEST_WINDOW = 1024
 _CHECKPOINT = "checkpoint.safetensors"
+_ELSEWHERE = "choose another cache (--cache or the variable ANACHRON_CACHE)"
 
 
 def cache_folder() -> Path:
@@ -62,8 +64,7 @@ def collect(
     cache: Path | str | None = None,
     regularise: float | None = None,
     checkpoint_seconds: float = 60.0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    warn: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, SecondMoment]:
     """C of each module, over the first tokens of a corpus.
 
@@ -80,11 +81,12 @@ def collect(
     regularise: adds this share of the mean diagonal to the diagonal. Only on request, and recorded; files keep C as
         it is.
     checkpoint_seconds: how often an unfinished pass is saved. A pass that is resumed gives the same bytes.
-    progress: told (tokens done, tokens in all). warn: told what is worth knowing.
+    callbacks: told the tokens done and in all, and what is worth knowing.
 
     Raises `ConfigError` for unknown modules, settings that make no sense, and a cache that holds the same corpus with
     other settings; `DataError` for a corpus without text; `ModelError` or `BackendError` where the model fails.
     """
+    callbacks = callbacks or Callbacks()
     names = _check_modules(lm, modules)
     width = _check_window(lm, window)
     if lm.model.training:
@@ -104,20 +106,21 @@ def collect(
         "precision": precision,
     }
     origin = {"model": lm.name, "revision": lm.revision, "corpus": text.name}
-    work = _Pass(lm, text, names, settings, origin, batch_tokens, checkpoint_seconds, progress, warn)
+    work = _Pass(
+        lm, text, names, settings, origin,
+        batch_tokens=batch_tokens, checkpoint_seconds=checkpoint_seconds, callbacks=callbacks,
+    )  # fmt: skip
     if cache is None:
         found = work.finish(None)
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
         folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
-        busy = f"{folder} is in use by another process; wait for it or choose another cache"
-        elsewhere = "choose another cache: --cache, or the variable ANACHRON_CACHE"
-        with locked(folder / ".lock", busy, elsewhere=elsewhere):
+        with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE):
             remove_leftovers(folder)
             found = work.finish(folder)
     for moment in found.values():
         if moment.tokens < moment.size and regularise is None:
-            warn(
+            callbacks.warn(
                 f"C of {moment.module} is over {moment.tokens:,} tokens, fewer than its size {moment.size:,}: "
                 "it has no inverse"
             )
@@ -161,11 +164,11 @@ class _Pass:
     """One pass over a corpus for several modules: the sums while it goes on."""
 
     def __init__(
-        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, batch_tokens: int,
-        every: float, progress: Callable[[int, int], None], warn: Callable[[str], None],
+        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, *,
+        batch_tokens: int, checkpoint_seconds: float, callbacks: Callbacks,
     ) -> None:  # fmt: skip
         self.lm, self.corpus, self.modules, self.settings, self.origin = lm, corpus, modules, settings, origin
-        self.batch_tokens, self.every, self.progress, self.warn = batch_tokens, every, progress, warn
+        self.batch_tokens, self.every, self.callbacks = batch_tokens, checkpoint_seconds, callbacks
         self.dtype: torch.dtype = getattr(torch, settings["precision"])
         self.sums: dict[str, torch.Tensor] = {}
         self.rows: dict[str, int] = {}  # inputs a module has had: in a mixture of experts not all tokens
@@ -184,22 +187,23 @@ class _Pass:
             for name in missing:
                 found[name] = self._mean(name, folder)
         if folder is not None and (missing or _is_over(folder)):
-            (folder / _CHECKPOINT).unlink(missing_ok=True)
+            _checkpoint(folder).discard()
         return {name: found[name] for name in self.modules}
 
     def _finished(self, folder: Path, module: str) -> SecondMoment | None:
         path = folder / f"{module}.safetensors"
         if not path.is_file():
             return None
-        _refuse_others(path, read_manifest(path), self.settings)
+        known = read_manifest(path).get("settings", {})
+        refuse_others(path, known, self.settings, "a covariance", elsewhere=_ELSEWHERE)
         tensors, manifest = read_tensors(path)
         return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
 
     def _run(self, missing: list[str], folder: Path | None) -> None:
         own = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
         identity = self.settings | own
-        checkpoint = None if folder is None else folder / _CHECKPOINT
-        if checkpoint is not None and checkpoint.is_file():
+        checkpoint = None if folder is None else _checkpoint(folder)
+        if checkpoint is not None:
             self._resume(checkpoint, identity)
         batches = token_batches(
             self.lm.tokenizer, self.corpus, window=self.settings["window"], batch_tokens=self.batch_tokens,
@@ -213,11 +217,11 @@ class _Pass:
                 if checkpoint is not None and time.monotonic() - saved >= self.every:
                     self._save(checkpoint, identity)
                     saved = time.monotonic()
-                self.progress(self.done, self.settings["tokens"])
+                self.callbacks.progress(self.done, self.settings["tokens"])
         if not self.done:
             raise DataError(f"{self.corpus.name}: there is no text in it; give a corpus with some")
         if self.done < self.settings["tokens"]:
-            self.warn(
+            self.callbacks.warn(
                 f"{self.corpus.name} has only {self.done:,} of the {self.settings['tokens']:,} tokens asked for; C is "
                 "over these"
             )
@@ -292,16 +296,16 @@ class _Pass:
             write_tensors(folder / f"{name}.safetensors", {"matrix": matrix}, manifest)
         return SecondMoment(name, matrix, rows, manifest, folder)
 
-    def _save(self, path: Path, identity: Json) -> None:
-        state = {"settings": identity, "done": self.done, "place": list(self.place), "rows": self.rows}
-        write_tensors(path, {name: sums.cpu() for name, sums in self.sums.items()}, state)
+    def _save(self, checkpoint: Checkpoint, identity: Json) -> None:
+        checkpoint.save(identity, self.sums, {"done": self.done, "place": list(self.place), "rows": self.rows})
 
-    def _resume(self, path: Path, identity: Json) -> None:
-        stored, wanted = read_manifest(path), set(identity["modules"])
-        modules = stored.get("settings", {}).get("modules", [])
+    def _resume(self, checkpoint: Checkpoint, identity: Json) -> None:
+        wanted, modules = set(identity["modules"]), (checkpoint.identity() or {}).get("modules", [])
         # A pass that was killed while it wrote its results has some of them done: the sums of the others still serve.
-        _refuse_others(path, stored, identity | ({"modules": modules} if wanted <= set(modules) else {}))
-        sums, state = read_tensors(path)
+        saved = checkpoint.load(identity | ({"modules": modules} if wanted <= set(modules) else {}))
+        if saved is None:
+            return
+        sums, state = saved
         # Copies: what is read lies anywhere in memory, and on some alignments the product is rounded otherwise.
         self.sums = {name: sums[name].clone() for name in wanted & set(sums)}
         self.rows = {name: state["rows"][name] for name in self.sums}
@@ -310,19 +314,12 @@ class _Pass:
 
 def _is_over(folder: Path) -> bool:
     """Whether a checkpoint is that of a pass that was killed when all its matrices were written."""
-    if not (folder / _CHECKPOINT).is_file():
-        return False
     try:
-        modules = read_manifest(folder / _CHECKPOINT).get("settings", {}).get("modules", [])
+        identity = _checkpoint(folder).identity()
     except DataError:  # the pass that needs it says so
         return False
-    return all((folder / f"{module}.safetensors").is_file() for module in modules)
+    return identity is not None and all((folder / f"{name}.safetensors").is_file() for name in identity["modules"])
 
 
-def _refuse_others(path: Path, stored: Json, settings: Json) -> None:
-    """Raise `ConfigError` where a file of the cache was made with other settings than these."""
-    if found := differences(stored.get("settings", {}), settings):
-        raise ConfigError(
-            f"{path} was made with other settings ({'; '.join(found)}); use the same ones, choose another cache, or "
-            f"delete it"
-        )
+def _checkpoint(folder: Path) -> Checkpoint:
+    return Checkpoint(folder / _CHECKPOINT, _ELSEWHERE)

@@ -18,16 +18,16 @@ from anachron.edit.passes.forward import at_least_float32, batch, means, nll_los
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
 from anachron.edit.requests import Marked
-from anachron.edit.tensors import DELETE, read_manifest, read_tensors, write_tensors
+from anachron.edit.tensors import Checkpoint, read_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.errors import ConfigError, DataError, ModelError
-from anachron.io import Json, differences, locked, rows_fingerprint, versions
+from anachron.io import Json, rows_fingerprint, versions
+from anachron.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
 from anachron.lm.sites import Sites
 from anachron.lm.temporary import Temporary, together
 
-CHECKPOINT = "anachron mend checkpoint 1"
 WINDOWS = 20  # the course of the training is kept as means over so many parts of it
 
 
@@ -40,39 +40,40 @@ def train_mend(
     *,
     steps: int | None = None,
     checkpoint_every: int = 500,
-    progress: Callable[[int, int, str], None] = lambda done, total, note: None,
-    warn: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> MendNetwork:
     """Train a network and write it to ``out``; a training that was interrupted goes on from its last checkpoint.
 
     steps: instead of those of the settings. checkpoint_every: steps that an interrupt can lose; the checkpoint lies
-    beside ``out`` until the training is done. progress: told (steps done, of how many, the last losses).
+    beside ``out`` until the training is done. callbacks: told the steps done, of how many, the last losses, and warned.
 
     On one machine the file has the same bytes whether interrupted or not. What is there already must be of the same
     model, tokenizer, examples and settings: else `ConfigError` says what differs, also while another process trains
     into the same file. Raises `DataError` for examples that cannot be trained on and for a loss that is not a number.
     """
     settings = settings if steps is None else replace(settings, steps=steps)
-    target = Path(out)
+    target, callbacks = Path(out), callbacks or Callbacks()
     if checkpoint_every < 1:
         raise ConfigError(f"checkpoint_every {checkpoint_every} must be at least 1 step")
     if lm.edit_of is not None:
         raise ModelError(f"an edit of {lm.name} is in force; train on the model without it")
-    with locked(_beside(target, "lock"), f"{target} is being trained by another process; wait for it", remove=True):
+    with locked(_beside(target, "lock"), target, remove=True):
         identity = _identity(lm, examples, settings)
-        checkpoint = _beside(target, "checkpoint")
-        if checkpoint.exists():
-            _check(checkpoint, identity)
+        checkpoint = Checkpoint(_beside(target, "checkpoint"))
+        checkpoint.check(identity)
         if target.exists():
             network = _finished(target, identity, lm)
         else:
-            training = _Training(lm, prepared(lm, examples, settings, warn), settings, sites)
-            if checkpoint.exists():
-                training.restore(checkpoint)
-            training.run(lambda: training.save(checkpoint, identity), checkpoint_every, progress)
-            network = training.finished(identity, len(examples), warn)
+            training = _Training(lm, prepared(lm, examples, settings, callbacks.warn), settings, sites)
+            if (saved := checkpoint.load(identity)) is not None:
+                training.restore(saved[0])
+            training.run(
+                lambda: checkpoint.save(identity, training.tensors(), {"versions": versions()}),
+                checkpoint_every, callbacks.progress,
+            )  # fmt: skip
+            network = training.finished(identity, len(examples), callbacks.warn)
             network.save(target)
-        checkpoint.unlink(missing_ok=True)
+        checkpoint.discard()
     return network
 
 
@@ -92,23 +93,10 @@ def _identity(lm: LanguageModel, examples: Sequence[MendExample], settings: Mend
     return dict(sorted(found.items()))  # as it comes back out of a file
 
 
-def _refuse(path: Path, old: Json, new: Json) -> None:
-    found = differences(old, new)
-    if found:
-        raise ConfigError(f"{path} is of another training ({'; '.join(found)}); choose another --out, or delete it")
-
-
-def _check(checkpoint: Path, identity: Json) -> None:
-    about = read_manifest(checkpoint)
-    if about.get("format") != CHECKPOINT:
-        raise DataError(f"{checkpoint} is no checkpoint of this version ({CHECKPOINT}); {DELETE}")
-    _refuse(checkpoint, about["identity"], identity)
-
-
 def _finished(target: Path, identity: Json, lm: LanguageModel) -> MendNetwork:
-    tensors, about = read_tensors(target, "choose another --out")
+    tensors, about = read_tensors(target, ELSEWHERE)
     network = MendNetwork.of(tensors, about, target)
-    _refuse(target, network.about.get("inputs", {}), identity)
+    refuse_others(target, network.about.get("inputs", {}), identity, "a network")
     if not Path(f"{target}.manifest.json").exists():  # killed between the two
         network.save(target)
     return network.to(lm.device)
@@ -179,7 +167,7 @@ class _Training:
         self.parameters = [*shared, *rates]
         self.losses: list[list[float]] = []
 
-    def run(self, save: Callable[[], None], every: int, progress: Callable[[int, int, str], None]) -> None:
+    def run(self, save: Callable[[], None], every: int, progress: Callable[..., None]) -> None:
         total = self.settings.steps
         while len(self.losses) < total:
             with torch.enable_grad():
@@ -207,17 +195,15 @@ class _Training:
         self.optimiser.step()
         self.losses.append([edit.item(), kl.item()])
 
-    def save(self, path: Path, identity: Json) -> None:
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All that a training needs to go on from here."""
         tensors = {f"network/{name}": t for name, t in self.network.state_dict().items()}
         for number, state in self.optimiser.state_dict()["state"].items():
             tensors |= {f"adam/{number}/{name}": t for name, t in state.items()}
-        tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
-        about = {"format": CHECKPOINT, "identity": identity, "versions": versions()}
-        write_tensors(path, {name: t.detach().cpu() for name, t in tensors.items()}, about)
+        return tensors | {"losses": torch.tensor(self.losses, dtype=torch.float64)}
 
-    def restore(self, path: Path) -> None:
-        """Go on where a checkpoint stopped."""
-        tensors, _ = read_tensors(path)
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Go on from what `tensors` gave."""
         parts: dict[str, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():
             kind, _, rest = name.partition("/")
@@ -230,7 +216,7 @@ class _Training:
         self.optimiser.load_state_dict({"state": states, "param_groups": self.optimiser.state_dict()["param_groups"]})
         self.losses = tensors["losses"].tolist()
 
-    def finished(self, identity: Json, examples: int, warn: Callable[[str], None]) -> MendNetwork:
+    def finished(self, identity: Json, examples: int, warn: Warn) -> MendNetwork:
         """The network with the course of its training in it; a training that brought nothing is warned of."""
         parts = torch.tensor(self.losses, dtype=torch.float64).tensor_split(WINDOWS)
         course = [[float(value) for value in part.mean(0)] for part in parts if len(part)]

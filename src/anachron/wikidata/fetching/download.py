@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from anachron.errors import AnachronError, BackendError, ConfigError, DataError
-from anachron.io import Json, locked, read_json, versions, write_json
+from anachron.io import Json, read_json, versions, write_json
+from anachron.jobs import locked
 from anachron.servers import retry_after
 from anachron.wikidata.fetching.sources import Source
 from anachron.wikidata.fetching.web import MISSING, PASSING, Manners, Patience, failure, refused
@@ -52,9 +53,7 @@ def fetch_all(
     and `DataError` for a file whose checksum or size is wrong.
     """
     folder, sources, manners = Path(folder), list(sources), manners or Manners()
-    with locked(
-        folder / ".download.lock", f"{folder}: another download writes there; wait for it or choose another --out"
-    ):
+    with locked(folder / ".download.lock", folder):
         check_space(sources, folder)
         return [_fetch(web, source, folder, manners, progress) for source in sources]
 

@@ -4,10 +4,8 @@ Nothing in the snapshot depends on who worked on what, or how often it was begun
 and are joined in its order.
 """
 
-import datetime
 import hashlib
 import os
-import shutil
 import threading
 import time
 from collections import defaultdict
@@ -25,7 +23,8 @@ import pyarrow.parquet as pq
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
-from anachron.io import locked, read_json, versions, write_json
+from anachron.io import Json, read_json, versions, write_json
+from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.reading.parse import Parser
@@ -34,7 +33,7 @@ from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name
 from anachron.wikidata.reading.whole import check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
-Progress = Callable[[int, int, str], None]
+Progress = Callable[..., None]
 MOST_BUCKETS = 1000
 NAMED = 5  # ids of --entities that are named where the dump lacks them
 ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
@@ -113,78 +112,77 @@ def ingest(
     workers: int | None = None,
     ray: str | None = None,
     range_bytes: int | None = None,
-    progress: Progress = lambda done, total, note: None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Write the snapshot of a dump and return its manifest. A complete snapshot of the same dump is left as it is.
 
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
 
-    ``progress`` is told (bytes of the file done, all, words). Repeating an interrupted call goes on with the ranges
-    that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
+    ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
+    with the ranges that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
 
     Raises `DataError`, with the position, for a dump that is cut off or damaged or no dump; `ConfigError` where ``out``
     holds something else; `BackendError` where a worker died or the disk is full.
     """
-    started, clock = _now(), time.monotonic()
+    clock, callbacks = time.monotonic(), callbacks or Callbacks()
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
     dump = open_dump(Path(path).absolute(), range_bytes)  # workers may have other working directories
     out = Path(out).absolute()
-    identity = {
+    about = {
         "format": FORMAT,
         "dump": {"name": dump.path.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
         "date": settings.date,
         "options": settings.options(),
     }
+    identity = _identity(about)
     if (manifest := _finished(out, identity)) is not None:
         return manifest
     work = out / "work"
-    busy = f"{out} is in use by another ingest; wait for it or choose another --out"
-    with locked(out / ".lock", busy, remove=True), _without_useless_work(work), connected(ray, workers):
+    with locked(out / ".lock", out, remove=True), _without_useless_work(work), connected(ray, workers):
         _discard_shorter(dump, work, identity)
-        begun = _begin(out, identity | {"range_bytes": dump.range_bytes}, started)
-        ranges = _read_ranges(dump, work, settings, workers, ray, progress)
+        _refuse_strangers(out)
+        started = begin(work, identity | {"range_bytes": dump.range_bytes})["started"]
+        ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
-        manifest = identity | {
+        manifest = about | {
             "command": "wikidata ingest",
             "counts": counts,
             "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1),
-            "started": begun,
-            "finished": _now(),
+            "started": started,
+            "finished": now(),
         }
         write_json(out / "manifest.json", manifest)
-        shutil.rmtree(work)
+        discard(work)
     return manifest
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def _identity(about: Json) -> Json:
+    """What a snapshot depends on, from its manifest, whose options get the names that they have in the command."""
+    return {name: about.get(name) for name in ("format", "dump", "date")} | about.get("options", {})
 
 
-def _finished(out: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
+def _finished(out: Path, identity: Json) -> Json | None:
     """The manifest of a complete snapshot in ``out``; `ConfigError` for one of another dump or other options."""
     if not (out / "manifest.json").is_file():
         return None
-    manifest: dict[str, Any] = read_json(out / "manifest.json")
-    _refuse_other(out, manifest, identity, "holds another snapshot")
-    if (out / "work").is_dir():  # the last step did not come to its end
-        shutil.rmtree(out / "work")
+    manifest: Json = read_json(out / "manifest.json")
+    refuse_others(out, _identity(manifest), identity, "a snapshot")
+    discard(out / "work")  # where the last step did not come to its end
     return manifest
 
 
-def _discard_shorter(dump: Dump, work: Path, identity: dict[str, Any]) -> None:
+def _discard_shorter(dump: Dump, work: Path, identity: Json) -> None:
     """Remove the work on a begin of this dump, which was cut off then: its last lines and ranges were other ones."""
-    if not (work / "options.json").is_file():
+    if (record := begun(work)) is None:
         return
-    found = read_json(work / "options.json")
-    known = found.get("dump", {})
-    same = found | {"dump": known | {"size": dump.size, "sample": dump.sample}}
-    if all(same.get(key) == value for key, value in identity.items()) and continues(
-        dump, known["size"], known["sample"]
-    ):
-        shutil.rmtree(work)
+    known = record["identity"]
+    grown = known | {"dump": known["dump"] | {"size": dump.size, "sample": dump.sample}}
+    others = differences(grown, identity | {"range_bytes": known["range_bytes"]})
+    if not others and continues(dump, known["dump"]["size"], known["dump"]["sample"]):
+        discard(work)
 
 
 @contextmanager
@@ -193,40 +191,15 @@ def _without_useless_work(work: Path) -> Iterator[None]:
     try:
         yield
     except NoDump:
-        (work / "options.json").unlink()  # without it nothing here counts, should a dying worker still write
-        shutil.rmtree(work, ignore_errors=True)
+        discard(work)
         raise
 
 
-def _begin(out: Path, identity: dict[str, Any], started: str) -> str:
-    """Make the work folder, or check that the one there belongs to this call. Returns when it was first begun."""
-    options = out / "work" / "options.json"
-    if options.is_file():
-        found = read_json(options)
-        _refuse_other(out, found, identity, "holds the unfinished work of another ingest")
-        return str(found["started"])
-    strangers = sorted(p.name for p in out.iterdir() if p.name not in ("work", ".lock") and not p.name.startswith("."))
-    if strangers:
+def _refuse_strangers(out: Path) -> None:
+    """Raise `ConfigError` where the folder of a snapshot to begin holds other files."""
+    strangers = sorted(path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith("."))
+    if strangers and begun(out / "work") is None:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
-    if options.parent.is_dir():  # what was being removed when its process was killed
-        shutil.rmtree(options.parent)
-    write_json(options, identity | {"started": started})
-    return started
-
-
-def _refuse_other(out: Path, found: dict[str, Any], expected: dict[str, Any], what: str) -> None:
-    there, here = _flat(found), _flat(expected)
-    differences = [f"{key} {there.get(key)!r} there, {here[key]!r} now" for key in here if there.get(key) != here[key]]
-    if differences:
-        raise ConfigError(f"{out} {what}: {'; '.join(differences)}; choose another --out, or remove the folder")
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        name = f"{prefix}{key}"
-        found |= _flat(inner, f"{name}.") if isinstance(inner, dict) else {name: inner}
-    return found
 
 
 def _done(work: Path) -> dict[int, dict[str, Any]]:

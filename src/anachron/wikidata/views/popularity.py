@@ -17,7 +17,8 @@ import polars as pl
 
 from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import Json, atomic, file_fingerprint, locked, read_json, versions, write_json, write_manifest
+from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
+from anachron.jobs import locked
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
@@ -67,7 +68,7 @@ def compute_popularity(
     folder = opened.folder
     months = months_of(parse_name(file) for file in files)
     project, warnings = choose_project(opened.manifest, project)
-    with locked(folder / "pageviews" / ".lock", f"{folder}: another process adds page views to it; wait for it"):
+    with locked(folder / "pageviews" / ".lock", folder, elsewhere="give another snapshot"):
         given = [file for month in months.values() for file in month]
         read = list(zip(given, _sum_files(folder, given, project, workers, ray, progress), strict=True))
         counts: Json = {"files": len(read)}

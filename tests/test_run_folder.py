@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anachron.errors import ConfigError, DataError
-from anachron.folders import FORMAT, RunFolder
-from anachron.io import differences, read_json, write_json
+from anachron.errors import BackendError, ConfigError, DataError
+from anachron.io import read_json, write_json
+from anachron.jobs import FORMAT, RunFolder, differences, locked
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
 TABLE = pl.DataFrame({"name": ["a", "b", "c"], "logp": [-1.0, -2.5, -0.25]})
@@ -53,6 +53,16 @@ def test_differences_shorten_long_values():
     assert line.startswith("prefix_text: '' -> 'word word")
     assert line.endswith("...")
     assert len(line) < 100
+
+
+def test_a_folder_that_cannot_be_locked_says_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("I am no folder")
+    lock = tmp_path / "file" / "cache" / ".lock"
+    with (
+        pytest.raises(BackendError, match=r"cannot write to .*; choose another cache$"),
+        locked(lock, lock.parent, elsewhere="choose another cache"),
+    ):
+        pass
 
 
 def test_new_run_in_a_missing_an_empty_or_a_locked_folder(tmp_path):

@@ -1,34 +1,46 @@
-"""The folder of a computation that survives being killed: its record, and the SHA-256 of every finished file in it.
+"""Jobs that survive being killed: their lock, their identity, and what is finished of them.
 
-``run.json`` holds the record: the status, the settings, and the checksums under ``files``, by path below the folder. It
-is written after each file, and holds a checksum of itself. Nothing is read out of such a folder that is not as it was
-written: a reader refuses it, and whoever opens the folder to go on makes it again.
+The identity of a job is all that its result depends on, as ``name: value``, under the names that its user gives it. It
+is kept with the unfinished work, and whoever goes on has the same one; another is refused with the difference, in one
+wording for all jobs (`refuse_others`). What is finished lies in files that appear whole or not at all (`anachron.io`):
+
+* in a `RunFolder`, written by one process and kept: ``run.json`` holds the SHA-256 of every finished file and of
+  itself. Nothing is read out of such a folder that is not as it was written: a reader refuses it, and whoever opens the
+  folder to go on makes it again;
+* in a work folder (`begin`, `discard`), whose parts any number of processes write, and which goes with the job's end;
+* in one file of tensors: `anachron.edit.tensors.Checkpoint`.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import filelock
 import polars as pl
 
-from anachron.errors import ConfigError, DataError
+from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     Json,
-    differences,
     file_fingerprint,
     parse_json,
     parse_table,
     read_bytes,
     read_json,
+    remove_file,
     remove_leftovers,
     table_bytes,
     write_bytes,
     write_json,
 )
 
+ELSEWHERE = "choose another --out"
+WORK_FILE = "job.json"  # of a work folder: the identity, and when it was begun
 RUN_FILE = "run.json"
 FORMAT = 2
 NAMES = frozenset({"dataset", "updates"})  # where it was read from; its fingerprint says what it is
@@ -39,18 +51,138 @@ REPAIR = "repeat the command that made the folder: it makes again what is damage
 Warn = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Callbacks:
+    """How a job tells the outside: warnings, and how much is done out of all (and perhaps of what)."""
+
+    warn: Warn = lambda message: None
+    progress: Callable[..., None] = lambda done, total, note="": None
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def is_run(path: Path) -> bool:
-    return (path / RUN_FILE).is_file()
+# The lock
+
+
+@contextmanager
+def locked(lock: Path, held: Path, *, elsewhere: str = ELSEWHERE, remove: bool = False) -> Iterator[None]:
+    """Keep a second process out of ``held``, by a lock file; the lock goes with the process, however it ends.
+
+    elsewhere: how to make the job write to another place, for the message. remove: leave no lock file behind. Raises
+    `ConfigError` while another process holds the lock, `BackendError` where its folder cannot be written.
+    """
+    file_lock = filelock.FileLock(lock)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file_lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ConfigError(f"{held} is in use by another process; wait for it or {elsewhere}") from error
+    except OSError as error:
+        raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
+    try:
+        yield
+    finally:
+        file_lock.release()
+        if remove:
+            remove_file(lock)
+
+
+# The identity
+
+
+def refuse_others(path: Path, known: Json, identity: Json, what: str = "a run", *, elsewhere: str = ELSEWHERE) -> None:
+    """Raise `ConfigError` with the differences unless what ``path`` holds was made with the same identity.
+
+    known: the identity of what is there, as it was read from JSON.
+    """
+    if apart := differences(known, json.loads(json.dumps(identity))):
+        raise ConfigError(
+            f"{path} holds {what} with other settings ({'; '.join(apart)}); {elsewhere} or the same settings"
+        )
+
+
+def differences(old: Json, new: Json) -> list[str]:
+    """Lines ``name: old -> new`` for every setting that differs; one inside another is named ``outer.inner``.
+
+    In lists of one length only what differs is named, by its place: ``layers[2]: 7 -> 8``. What is not there differs
+    from what is None.
+    """
+    names = dict.fromkeys([*old, *new])
+    return [line for name in names for line in _apart(name, old.get(name, _Absent), new.get(name, _Absent))]
+
+
+class _Absent:
+    """In the place of a setting that is not there."""
+
+
+def _apart(name: str, old: Any, new: Any) -> list[str]:
+    if old == new:
+        return []
+    if isinstance(old, dict) and isinstance(new, dict):
+        return differences(*({f"{name}.{key}": value for key, value in d.items()} for d in (old, new)))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [line for place, pair in pairs for line in _apart(f"{name}[{place}]", *pair)]
+    return [f"{name}: {_short(old)} -> {_short(new)}"]
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is _Absent else repr(value)
+    return text if len(text) <= 70 else text[:67] + "..."
+
+
+# Work folders
+
+
+def begin(work: Path, identity: Json) -> Json:
+    """A new work folder, or the one that a killed call with the same identity left; returns its record.
+
+    The record is ``{"started": when it was first begun, "identity": identity}``. The job's lock is held. Raises
+    `ConfigError` with the differences for the unfinished work of another identity, `DataError` for a broken record.
+    """
+    if (record := begun(work)) is not None:
+        refuse_others(work, record["identity"], identity, "unfinished work")
+        return record
+    if work.is_dir():  # what was being removed when its process was killed
+        shutil.rmtree(work)
+    record = {"started": now(), "identity": identity}
+    write_json(work / WORK_FILE, record)
+    return record
+
+
+def begun(work: Path) -> Json | None:
+    """The record of a work folder; None where there is no folder, or one that counts for nothing."""
+    file = work / WORK_FILE
+    if not file.is_file():
+        return None
+    record = read_json(file)
+    if not isinstance(record, dict) or not isinstance(record.get("identity"), dict) or "started" not in record:
+        raise DataError(f"{file} is not the record of unfinished work; remove {work} and repeat the command")
+    return record
+
+
+def discard(work: Path) -> None:
+    """Remove a work folder; without its record, which goes first, nothing in it counts."""
+    (work / WORK_FILE).unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)  # a dying worker may still write into it
+
+
+# Run folders
+
+
+@contextmanager
+def open_run(path: Path, settings: Json) -> Iterator["RunFolder"]:
+    """A run folder to go on in, which is locked meanwhile. Raises as `locked` and `RunFolder.open`."""
+    with locked(path / ".lock", path):
+        yield RunFolder.open(path, settings)
 
 
 class RunFolder:
     """A folder and its record. Files are named by their path below it, with ``/``: ``scores/part-00000.parquet``.
 
-    Whoever changes it holds its lock (`anachron.io.locked`).
+    Whoever changes it holds its lock (`open_run`).
     """
 
     def __init__(self, path: Path, record: Json) -> None:
@@ -87,12 +219,11 @@ class RunFolder:
         """
         if (path / RUN_FILE).exists():
             run = cls.read(path)
-            known = ({k: v for k, v in one.items() if k not in NAMES} for one in (run.record["settings"], settings))
-            if found := differences(*known):
-                raise ConfigError(
-                    f"{path} holds a run with other settings ({'; '.join(found)}); "
-                    "choose another --out or the same settings"
-                )
+            stored, wanted = (
+                {name: value for name, value in one.items() if name not in NAMES}
+                for one in (run.record["settings"], settings)
+            )
+            refuse_others(path, stored, wanted)
             return run
         if path.is_file() or (path.is_dir() and any(not p.name.startswith(".") for p in path.iterdir())):
             raise ConfigError(f"{path} is not empty and holds no {RUN_FILE}; choose a new or empty folder")
@@ -106,6 +237,11 @@ class RunFolder:
     def save(self) -> None:
         """Write the record."""
         write_json(self.path / RUN_FILE, self.record | {"sha256": _fingerprint(self.record)})
+
+    def finish(self) -> None:
+        """Write the record of a run that is done."""
+        self.record |= {"status": "done", "finished": now()}
+        self.save()
 
     def remove_leftovers(self, *names: str) -> None:
         """Remove what killed writers left in the folder itself and anywhere in the folders of these names."""
@@ -124,6 +260,8 @@ class RunFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, and then the record with its checksum."""
+        if not (self.path / RUN_FILE).exists():  # a folder with files and no record is a stranger's
+            self.save()
         write_bytes(self.path / name, content)
         self.record["files"][name] = hashlib.sha256(content).hexdigest()
         self.save()
