@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from anachron.errors import ConfigError, DataError
-from anachron.probe.metrics import fact_metrics
+from anachron.metrics import fact_metrics
 from anachron.probe.models import MODEL_SCHEMA, describe_models, merge_models, read_models, recorded_models
 from anachron.probe.study import make_study
 from studies import about_facts, synthetic_models, synthetic_scores, synthetic_study

@@ -16,11 +16,11 @@ from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 
 from anachron.errors import ConfigError, DataError
+from anachron.plots.marks import short_count
+from anachron.plots.style import folded, look
 from anachron.probe.catalogue import ANALYSES, make_tables
 from anachron.report.figures import FIGURES, WITHOUT_FIGURE, write_figure
 from anachron.report.figures.distance import compact
-from anachron.report.figures.marks import short_count
-from anachron.report.figures.style import folded, look
 from studies import synthetic_study
 
 LONG = tuple(f"some-organisation/A-rather-long-name-{n}B{'-Instruct' if n % 2 else ''}" for n in range(10, 28))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
+from anachron.plots.traces import Looks
 from anachron.probe.catalogue import ANALYSES, make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes, write_tables
@@ -26,7 +27,6 @@ from anachron.report.page.charts_of_runs import round_sizes, short
 from anachron.report.page.data import in_words, page_data, position, title_of
 from anachron.report.page.pack import LARGEST, pack
 from anachron.report.page.render import content_policy, json_for_html, manifest_parts, page_script, percent, render
-from anachron.report.page.traces import Looks
 from studies import RUNS, synthetic_scores, synthetic_study
 
 EVIL = '</script><img src=x onerror="window.hacked=1"> & "quoted" \'single\' أهلا 東京'

@@ -15,14 +15,7 @@ from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.data.columns import finite_numbers
 from anachron.errors import ConfigError, DataError
-from anachron.probe.analyses.agreement import aligned
-from anachron.probe.analyses.anachronisms import anachronism_summary, anachronisms
-from anachron.probe.analyses.believed import believed_periods
-from anachron.probe.analyses.contexts import all_contexts, timelines
-from anachron.probe.analyses.factors import factors, sizes
-from anachron.probe.analyses.far_errors import lost_matches
-from anachron.probe.analyses.transfer import transfer
-from anachron.probe.metrics import (
+from anachron.metrics import (
     GLOBAL,
     RUN_KEYS,
     SCORE_COLUMNS,
@@ -31,8 +24,15 @@ from anachron.probe.metrics import (
     summarise,
     with_noise,
 )
+from anachron.probe.analyses.agreement import aligned
+from anachron.probe.analyses.anachronisms import anachronism_summary, anachronisms
+from anachron.probe.analyses.believed import believed_periods
+from anachron.probe.analyses.contexts import all_contexts, timelines
+from anachron.probe.analyses.factors import factors, sizes
+from anachron.probe.analyses.far_errors import lost_matches
+from anachron.probe.analyses.transfer import transfer
 from anachron.probe.models import describe_models
-from anachron.probe.statistics import RESAMPLES
+from anachron.statistics import RESAMPLES
 
 TOP = 5
 ANACHRONISMS_KEPT = 200
@@ -51,7 +51,7 @@ class Study:
     runs: one checked score table a run, with the columns of `SCORE_COLUMNS` and ``noise``.
     about: one row a fact: ``fact_id`` and the columns of `ABOUT`, null where unknown.
     models: one row a model: ``model, family, parameters, instruct, base``; see `anachron.probe.models`.
-    facts: W and R, from `anachron.probe.metrics.fact_metrics`.
+    facts: W and R, from `anachron.metrics.fact_metrics`.
     shares_contexts: whether every run was asked the same contexts of the same facts.
     top: how many of the most robust models the pooled rows are taken over.
     present: the year that distances from the present are counted from (2021 in paper 002).
@@ -101,7 +101,7 @@ class Study:
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """Means over facts; see `anachron.probe.metrics.summarise`."""
+        """Means over facts; see `anachron.metrics.summarise`."""
         return summarise(self.facts, resamples=self.resamples, seed=self.seed)
 
     @cached_property
@@ -188,7 +188,7 @@ def make_study(
 ) -> Study:
     """Check score tables and put them together.
 
-    noise: see `anachron.probe.metrics.fact_metrics`.
+    noise: see `anachron.metrics.fact_metrics`.
     sharing: what to do with runs that were not asked the same contexts of the same facts: ``refuse`` them, compare
         on the ``common`` facts, or ``keep`` all (each paired analysis then takes the facts that its two runs have).
     models: what is known of the models, by `anachron.probe.models.read_models` or from the runs' records.

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from anachron.io import Json, versions, write_bytes, write_json, write_table
+from anachron.metrics import GLOBAL, RUN_KEYS, without_matches
 from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
-from anachron.probe.metrics import GLOBAL, RUN_KEYS, without_matches
 from anachron.probe.study import Study
 from anachron.text.markdown import markdown_table
 from anachron.text.spreadsheets import harmless

@@ -12,7 +12,7 @@ from anachron.updates.card import PUBLISHED as PUBLISHED_UPDATES
 
 
 def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
-    """Rows of `anachron.probe.metrics.summarise` with 95 % intervals, in per cent.
+    """Rows of `anachron.metrics.summarise` with 95 % intervals, in per cent.
 
     Format and prefix have columns only where they differ between rows; otherwise the title says them.
     """

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from rich.text import Text
 
-from anachron.report.words import year_name
+from anachron.plots.words import year_name
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 100

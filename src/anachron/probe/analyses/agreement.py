@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS, with_weakest
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, matthews
+from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
+from anachron.statistics import RESAMPLES, bootstrap_ratio, matthews
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))

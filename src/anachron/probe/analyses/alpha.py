@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import POOLED, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio
+from anachron.metrics import POOLED, RUN_KEYS
+from anachron.statistics import RESAMPLES, bootstrap_ratio
 
 EDGES = (-5.0, -3.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 3.0, 5.0)
 COARSE = (

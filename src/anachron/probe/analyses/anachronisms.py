@@ -6,9 +6,9 @@ None of the papers lists them; their far errors (paper 002, figure 4) count the 
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.far_errors import FAR
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean
+from anachron.statistics import RESAMPLES, bootstrap_mean
 
 BEFORE_SUBJECT, BEFORE_OBJECT, FAR_AWAY = "before the subject", "before the object", "far from the period"
 
@@ -37,13 +37,13 @@ SUMMARY_SCHEMA: dict[str, type[pl.DataType]] = {
 def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Every plain anachronism of every run, the most absurd first.
 
-    scores: a score table as `anachron.probe.metrics.check_scores` returns it.
+    scores: a score table as `anachron.metrics.check_scores` returns it.
     about: one row a fact, with ``fact_id``, labels, ``start, end`` and, where the data set knows them,
         ``subject_from, object_from``: the first date on which the subject or the object exists.
-    facts: the table of `anachron.probe.metrics.fact_metrics`.
+    facts: the table of `anachron.metrics.fact_metrics`.
 
     An anachronism is an incorrect context that is at least as likely as some correct context of the same fact, run and
-    granularity (a match lost, see `anachron.probe.metrics`), and that is absurd, for one of these reasons, the first
+    granularity (a match lost, see `anachron.metrics`), and that is absurd, for one of these reasons, the first
     that applies:
 
     * ``before the subject``: all its days lie before the first day of ``subject_from``;

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import Date
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean
+from anachron.metrics import FACT_KEYS, RUN_KEYS
+from anachron.statistics import RESAMPLES, bootstrap_mean
 
 MIN_CONTEXTS = 6  # one more than a step has parameters; fewer are not fitted
 RESOLUTION = 1e-6  # nats; no residual standard deviation is taken to be smaller, for scores mean nothing below it
@@ -56,7 +56,7 @@ SUMMARY_SCHEMA: dict[str, type[pl.DataType]] = {
 def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """The believed period of every fact in every run, and how far it is from the true one.
 
-    scores: a score table as `anachron.probe.metrics.check_scores` returns it.
+    scores: a score table as `anachron.metrics.check_scores` returns it.
     about: one row a fact, with ``fact_id, start, end``; unknown or missing dates give no errors.
 
     One row per run and fact that has a dated year context, runs as they appear, facts by their id:

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import GLOBAL, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, mcnemar, paired_bootstrap
+from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.statistics import RESAMPLES, bootstrap_ratio, mcnemar, paired_bootstrap
 
 RunKey = tuple[str, str, str]
 

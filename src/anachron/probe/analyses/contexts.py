@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
+from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.far_errors import FAR, worst_errors
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
 
 DATED = ("correct", "incorrect", "transitional", "discarded")
 

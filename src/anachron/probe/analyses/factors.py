@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import DAYS_A_YEAR, Date
-from anachron.probe.metrics import RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, pearson
+from anachron.metrics import RUN_KEYS
+from anachron.statistics import RESAMPLES, bootstrap_ratio, pearson
 
 BINS = 10
 FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
@@ -141,7 +141,7 @@ def relations(
 def sizes(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
     """Global W and R with intervals beside the number of parameters, for models whose size is known.
 
-    summary: from `anachron.probe.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
+    summary: from `anachron.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
     """
     known = models.filter(pl.col("parameters").is_not_null()).select("model", "family", "parameters", "instruct")
     columns = ["win_rate", "win_rate_low", "win_rate_high", "robustness", "robustness_low", "robustness_high"]

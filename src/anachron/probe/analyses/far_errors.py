@@ -6,9 +6,9 @@ from math import nan
 import numpy as np
 import polars as pl
 
+from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.transfer import as_pooled
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, wilson
+from anachron.statistics import RESAMPLES, bootstrap_ratio, wilson
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
 DISTANCES = (1.0, 2.0, 3.0, 4.0)

@@ -3,8 +3,8 @@
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import FACT_KEYS, POOLED, RUN_KEYS
-from anachron.probe.statistics import wilson
+from anachron.metrics import FACT_KEYS, POOLED, RUN_KEYS
+from anachron.statistics import wilson
 
 
 def transfer(facts: pl.DataFrame, pool: pl.DataFrame | None = None) -> pl.DataFrame:

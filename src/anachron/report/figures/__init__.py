@@ -13,7 +13,8 @@ import polars as pl
 
 from anachron.errors import DataError
 from anachron.io import write_bytes
-from anachron.report.figures import comparison, distance, factors, style, summary, timelines, transfer
+from anachron.plots import style
+from anachron.report.figures import comparison, distance, factors, summary, timelines, transfer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

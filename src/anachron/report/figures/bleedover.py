@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import COLUMN, PAGE, PALE
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, PAGE, PALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

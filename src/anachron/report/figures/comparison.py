@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import COLUMN, FORMATS, GRANULARITIES, GRANULARITY_NAMES, PAGE, Look
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, FORMATS, GRANULARITIES, GRANULARITY_NAMES, PAGE, Look
 from anachron.report.figures.summary import SCORES, one_granularity
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, FORMATS, GRANULARITIES, PAGE, STATUSES
+from anachron.plots.words import prefix_name
 from anachron.probe.analyses.transfer import POOLED
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import COLUMN, FORMATS, GRANULARITIES, PAGE, STATUSES
-from anachron.report.words import prefix_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

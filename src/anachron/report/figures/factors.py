@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import COLUMN, FORMATS, PAGE, Look
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, FORMATS, PAGE, Look
 from anachron.report.figures.summary import SCORES
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.probe.metrics import GLOBAL
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import GRANULARITIES, GRANULARITY_NAMES, PAGE
+from anachron.metrics import GLOBAL
+from anachron.plots import marks, style
+from anachron.plots.style import GRANULARITIES, GRANULARITY_NAMES, PAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import Date
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import PAGE, Look
-from anachron.report.words import year_name
+from anachron.plots import marks, style
+from anachron.plots.style import PAGE, Look
+from anachron.plots.words import year_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

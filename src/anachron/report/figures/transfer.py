@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
+from anachron.plots import marks, style
+from anachron.plots.style import PAGE
+from anachron.plots.words import prefix_name
 from anachron.probe.analyses.transfer import POOLED
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import PAGE
-from anachron.report.words import prefix_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.io import Json
+from anachron.plots.traces import Looks
 from anachron.report.page import charts_of_facts as of_facts
 from anachron.report.page import charts_of_runs as of_runs
-from anachron.report.page.traces import Looks
 
 
 @dataclass(frozen=True)

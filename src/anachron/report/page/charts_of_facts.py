@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from anachron.io import Json
-from anachron.probe.analyses.alpha import COARSE
-from anachron.report.page.traces import (
+from anachron.plots.traces import (
     COLOURS,
     DASHES,
     NAMES,
@@ -21,7 +20,8 @@ from anachron.report.page.traces import (
     texts,
     view,
 )  # fmt: skip
-from anachron.report.words import prefix_name, year_name
+from anachron.plots.words import prefix_name, year_name
+from anachron.probe.analyses.alpha import COARSE
 
 
 def _used(order: Sequence[str], found: pl.Series) -> list[str]:

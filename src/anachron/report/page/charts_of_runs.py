@@ -8,9 +8,8 @@ import polars as pl
 
 from anachron.core.dates import GRANULARITIES
 from anachron.io import Json
-from anachron.probe.analyses.transfer import POOLED
-from anachron.probe.metrics import RUN_KEYS
-from anachron.report.page.traces import (
+from anachron.metrics import RUN_KEYS
+from anachron.plots.traces import (
     COLOURS,
     LEVELS,
     NAMES,
@@ -25,7 +24,8 @@ from anachron.report.page.traces import (
     texts,
     view,
 )  # fmt: skip
-from anachron.report.words import prefix_name
+from anachron.plots.words import prefix_name
+from anachron.probe.analyses.transfer import POOLED
 
 
 def summary(table: pl.DataFrame, looks: Looks) -> list[Json]:

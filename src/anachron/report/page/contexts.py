@@ -10,8 +10,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
 from anachron.io import Json
+from anachron.metrics import with_weakest
 from anachron.probe.analyses.far_errors import FAR
-from anachron.probe.metrics import with_weakest
 from anachron.probe.study import Study
 from anachron.report.page.pack import pack
 

@@ -9,14 +9,14 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.evaluate.results import UNEDITED
 from anachron.io import Json, versions
+from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.plots.traces import LEVELS, Looks, numbers
 from anachron.probe.catalogue import ANALYSES
-from anachron.probe.metrics import GLOBAL, RUN_KEYS
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
 from anachron.report.page.charts import CHARTS, views_of
 from anachron.report.page.contexts import pack_contexts
 from anachron.report.page.pack import deflate
-from anachron.report.page.traces import LEVELS, Looks, numbers
 from anachron.text.spreadsheets import harmless
 
 SHOWN_APART = frozenset({"facts", "timelines"})  # the page has a table of facts and timelines of its own

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anachron.report.figures.style import GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.plots.style import GREY, LETTER, PALE, SMALL, Look, folded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ import polars as pl
 
 from anachron.core.dates import GRANULARITIES
 from anachron.io import Json
-from anachron.probe.metrics import GLOBAL, RUN_KEYS
-from anachron.report.words import prefix_name
+from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.plots.words import prefix_name
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")

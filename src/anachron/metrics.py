@@ -15,7 +15,7 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean, random_robustness
+from anachron.statistics import RESAMPLES, bootstrap_mean, random_robustness
 
 RUN_KEYS = ["model", "format", "prefix"]
 FACT_KEYS = [*RUN_KEYS, "fact_id"]

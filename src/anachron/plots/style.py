@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.report.words import prefix_name
+from anachron.plots.words import prefix_name
 
 COLUMN, PAGE = 3.3, 6.9  # widths of a column and of a page, inches
 SMALL = 7.0  # the smallest text, points
