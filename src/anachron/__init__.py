@@ -60,8 +60,8 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "Format": "lm.formats",
     "LanguageModel": "lm.model",
     "load_model": "lm.loading",
-    "fact_metrics": "probe.metrics",
-    "summarise": "probe.metrics",
+    "fact_metrics": "metrics",
+    "summarise": "metrics",
     "ProbeSettings": "probe.run",
     "run_probe": "probe.run",
 }

@@ -244,6 +244,16 @@ def with_weakest(run: pl.DataFrame) -> pl.DataFrame:
     return run.join(weakest, on=group, how="left", maintain_order="left")
 
 
+def as_pooled(table: pl.DataFrame) -> pl.DataFrame:
+    """The same rows under the one name of all models together."""
+    return table.with_columns(pl.lit(POOLED).alias("model"))
+
+
+def pooled_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows over all models that were pooled."""
+    return table.filter(pl.col("model") == POOLED)
+
+
 def without_matches(scores: pl.DataFrame) -> pl.DataFrame:
     """How many facts of each run and granularity have no W and R, for want of correct or incorrect contexts.
 

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from anachron.plots.style import GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.plots.words import year_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,6 +126,14 @@ def at_least(axes: "Axes", span: float, which: str = "x", *, within: tuple[float
     if within is not None:
         low, high = max(low - max(0.0, high - within[1]), within[0]), min(high + max(0.0, within[0] - low), within[1])
     (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
+
+
+def name_years(panel: "Axes") -> None:
+    """Years below the panel in words, so that -44 reads 44 BCE."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda year, _: year_name(int(year)) if year else "BCE | CE"))
 
 
 def in_counts(axes: "Axes") -> None:

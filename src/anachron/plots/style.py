@@ -60,6 +60,7 @@ GRANULARITIES = {
     "global": Look(BLACK, "D", ":", hollow=True),
 }
 GRANULARITY_NAMES = {"global": "all three"}
+SCORES = {"win_rate": "win rate W", "robustness": "robustness R"}
 FORMATS = {
     "raw": Look(BLUE, "o", "-"),
     "chat": Look(VERMILLION, "s", "--", hollow=True),
@@ -129,6 +130,15 @@ def sections(table: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         title = f"{format_name(form)}, {prefix_name(prefix)}" if prefixes else format_name(form)
         found.append((title, table.filter(pl.col("format") == form, pl.col("prefix") == prefix)))
     return found
+
+
+def one_granularity(table: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows over all granularities, or else of the coarsest that there is, and how to call them."""
+    for granularity in ("global", *(g for g in GRANULARITIES if g != "global")):
+        rows = table.filter(pl.col("granularity") == granularity)
+        if rows.height:
+            return rows, "all granularities" if granularity == "global" else granularity
+    return table, "granularity unknown"
 
 
 def format_name(form: str) -> str:

@@ -1,4 +1,9 @@
-"""What charts share: views, traces, intervals, and the look of a run."""
+"""What the page's charts are made of: views, traces and layouts of Plotly as plain records, without Plotly.
+
+A chart has one view or more, of which the page shows one at a time. Colours are names such as ``@0`` or ``@ink``,
+which the page turns into those of its light or dark theme; texts that come from data are escaped, for Plotly reads
+a little HTML.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +24,7 @@ COLOURS = 8
 LEVELS = (*GRANULARITIES, GLOBAL)
 PERCENT = {"tickformat": ".0%", "rangemode": "tozero"}
 NAMES = {"win_rate": "W", "robustness": "R"}
+INTERVALS = "Bars are 95 % intervals over facts."
 
 
 @dataclass(frozen=True)
@@ -80,3 +86,38 @@ def rows(table: pl.DataFrame, *columns: str) -> list[list[Any]]:
         [(numbers([v])[0] if isinstance(v, float) else escape(v, quote=False) if isinstance(v, str) else v) for v in r]
         for r in table.select(columns).iter_rows()
     ]
+
+
+def by_granularity(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, label: str, title: str) -> Json:
+    """A value with its interval at each granularity, the runs side by side."""
+    traces = []
+    for key, group in by_run(table):
+        ends = [list(pair) for pair in zip(numbers(group[low]), numbers(group[high]), group["facts"], strict=True)]
+        traces.append(
+            looks.trace(
+                key, mode="markers", x=group["granularity"].to_list(), y=numbers(group[value]), customdata=ends,
+                error_y=bars(group, value, low, high),
+                hovertemplate="%{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts",
+            )
+        )  # fmt: skip
+    order = [level for level in LEVELS if level in table["granularity"]]
+    return view(
+        label, traces, scattermode="group", scattergap=0.6, yaxis={"title": {"text": title}, **PERCENT},
+        xaxis={"type": "category", "categoryorder": "array", "categoryarray": order, "title": {"text": "dates"}},
+    )  # fmt: skip
+
+
+def row_a_run(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, title: str, **axis: Any) -> Json:
+    """One value a run with its range, one below the other."""
+    traces = []
+    for key, group in by_run(table):
+        traces.append(
+            looks.trace(
+                key, mode="markers", x=numbers(group[value]), y=texts([looks.name(key)]),
+                error_x=bars(group, value, low, high), customdata=rows(group, low, high),
+                hovertemplate="%{x:.3f} (%{customdata[0]:.3f} to %{customdata[1]:.3f})",
+            )
+        )  # fmt: skip
+    scale = axis or PERCENT
+    return view("all", traces, showlegend=False, xaxis={"title": {"text": title}, **scale}, rows=len(traces),
+                yaxis={"type": "category", "autorange": "reversed", "automargin": True})  # fmt: skip

@@ -1,13 +1,26 @@
 """Whether granularities agree on a date: local robustness of aligned contexts (paper 002, appendix C.1, figure 8)."""
 
 from math import isnan
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
+from anachron.io import Json
 from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, FORMATS
+from anachron.plots.traces import COLOURS, DASHES, SYMBOLS, Looks, bars, numbers, parts, rows, texts, view
+from anachron.plots.words import DISTANCE, prefix_name
+from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.columns import INTERVAL, OF_FORMAT
+from anachron.probe.analyses.needs import ALL_GRANULARITIES
+from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, matthews
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))
@@ -38,6 +51,13 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     for name in ("month", "day"):
         table = table.join(sides[name].select(*keys, pl.col("held").alias(name)), on=keys, maintain_order="left")
     return table.drop("of_year")
+
+
+def aligned_of_most_robust(study: Study) -> pl.DataFrame:
+    """`aligned` contexts of the most robust models, one model below the other."""
+    top = set(study.most_robust.iter_rows())
+    chosen = [run for run in study.runs if tuple(run.select(RUN_KEYS).row(0)) in top]
+    return pl.concat([aligned(run, study.facts) for run in chosen])
 
 
 def in_bins(table: pl.DataFrame) -> pl.DataFrame:
@@ -91,3 +111,83 @@ def _mean_matthews(cell: pl.DataFrame) -> float | None:
         x, y = cell[a].to_numpy(), cell[b].to_numpy()
         found.append(matthews(int((x & y).sum()), int((x & ~y).sum()), int((~x & y).sum()), int((~x & ~y).sum())))
     return None if any(map(isnan, found)) else float(np.mean(found))
+
+
+def draw(table: pl.DataFrame) -> "Figure":
+    """How often two granularities agree on an incorrect context, by alpha, raw text and chat, with bands.
+
+    A panel a prefix. Source: paper 002, figure 8.
+    """
+    rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
+    prefixes = style.in_order(rows["prefix"], ["none"])
+    with style.sheet(COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (figure, axes):
+        for panel, prefix in zip(axes.flat, prefixes, strict=True):
+            if len(prefixes) > 1:
+                panel.set_title(prefix_name(prefix))
+            panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
+            part = rows.filter(pl.col("prefix") == prefix)
+            for form in style.in_order(part["format"], list(FORMATS)):
+                own = part.filter(pl.col("format") == form).sort("alpha_low")
+                marks.line(
+                    panel, (own["alpha_low"] + own["alpha_high"]) / 2, own["accuracy"], FORMATS[form],
+                    low=own["low"], high=own["high"], label=style.format_name(form), step=0.75,
+                )  # fmt: skip
+            panel.set_xlim(-5, 5)
+            panel.set_ylabel("agreement")
+            marks.in_percent(panel, "y")
+        axes[-1, 0].set_xlabel(DISTANCE)
+        marks.legend(figure)
+    return figure
+
+
+def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+    views = []
+    for value, label in (("accuracy", "share judged alike"), ("matthews", "Matthews correlation")):
+        traces = []
+        for number, ((form, prefix), group) in enumerate(parts(table, "format", "prefix")):
+            middle = ((group["alpha_low"] + group["alpha_high"]) / 2).to_list()
+            ends = {"error_y": bars(group, "accuracy")} if value == "accuracy" else {}
+            traces.append(
+                {
+                    "type": "scatter", "mode": "lines+markers", "name": texts([f"{form}, {prefix_name(prefix)}"])[0],
+                    "x": numbers(middle), "y": numbers(group[value]), "customdata": rows(group, "contexts", "facts"),
+                    "line": {"color": f"@{number % COLOURS}", "dash": DASHES[number % len(DASHES)]},
+                    "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8}, **ends,
+                    "hovertemplate": "alpha %{x}: %{y:.3f}; %{customdata[0]:,} contexts of %{customdata[1]:,} facts",
+                }
+            )  # fmt: skip
+        views.append(view(label, traces, xaxis={"title": {"text": "alpha of the year"}},
+                          yaxis={"title": {"text": label}}))  # fmt: skip
+    return views
+
+
+def _any_aligned(study: Study) -> str | None:
+    contexts = study.once(aligned_of_most_robust)
+    if not contexts.height:
+        return "no fact of the most robust models is known at any granularity"
+    return None if in_bins(contexts).height else "no date of a known fact lies within five periods of it"
+
+
+AGREEMENT = Analysis(
+    name="agreement",
+    title="How often two granularities agree on a wrong date, by distance",
+    source="002, figure 8",
+    compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
+    needs=(
+        ALL_GRANULARITIES,
+        Need("a fact known at some granularity to one of the most robust models", _any_aligned),
+    ),
+    figure=draw,
+    chart=Chart(views, "Of wrong dates, how often year, month and day are judged alike."),
+    columns={
+        **OF_FORMAT,
+        "alpha_low": "lower end of the bin of the year context's alpha, itself outside",
+        "alpha_high": "upper end, inside",
+        "facts": "pairs of model and fact",
+        "contexts": "incorrect contexts, aligned by year",
+        "accuracy": "mean over model, fact and pair of granularities of the share judged alike (the paper's)",
+        **INTERVAL,
+        "accuracy_pooled": "share of all pairs of judgements that are alike",
+        "matthews": "mean Matthews correlation of the three pairs; empty where a granularity never varies",
+    },
+)

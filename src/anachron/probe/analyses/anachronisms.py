@@ -7,12 +7,15 @@ import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
+from anachron.probe.analyses.analysis import Analysis, Need
+from anachron.probe.analyses.columns import FACT, GRANULARITY, INTERVAL, LABELS, RUN
 from anachron.probe.analyses.far_errors import FAR
+from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
 
 BEFORE_SUBJECT, BEFORE_OBJECT, FAR_AWAY = "before the subject", "before the object", "far from the period"
 
-LABELS = ["subject_label", "relation_label", "object_label", "start", "end"]
+KEPT = 200  # of each run; all are too many to keep
 BIRTHS = ["subject_from", "object_from"]
 ANACHRONISM_SCHEMA: dict[str, type[pl.DataType]] = {
     "rank": pl.Int64,
@@ -177,3 +180,74 @@ def anachronism_summary(
             }
         )
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
+
+
+def most_absurd_and_summary(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The `KEPT` most absurd anachronisms of each run, and the summary of all."""
+    kept, summaries = [], []
+    for run in study.runs:
+        ranked = anachronisms(run, study.about, study.facts)
+        rated = study.facts.join(run.select(RUN_KEYS).unique(), on=RUN_KEYS, how="semi", maintain_order="left")
+        summaries.append(anachronism_summary(ranked, rated, resamples=study.resamples, seed=study.seed))
+        kept.append(ranked.filter(pl.col("rank") <= KEPT))
+    return pl.concat(kept), pl.concat(summaries)
+
+
+def _readable_dates(study: Study) -> str | None:
+    known = study.about.select(pl.col("subject_from", "object_from").is_not_null().any()).row(0)
+    broken = next(iter(study.undatable.values()), None)
+    if broken is None or not any(known):
+        return None
+    return f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+
+
+def _any_anachronism(study: Study) -> str | None:
+    return None if study.once(most_absurd_and_summary)[0].height else "no impossible or far date beat a true one"
+
+
+READABLE_DATES = Need(
+    "dates that can be read, where the data set knows from when on a subject or object exists", _readable_dates
+)
+
+ANACHRONISMS = Analysis(
+    name="anachronisms",
+    title="Impossible or far dates preferred to true ones: the 200 most absurd of each run",
+    source="beyond the papers",
+    compute=lambda study: study.once(most_absurd_and_summary)[0],
+    needs=(READABLE_DATES, Need("an impossible or far date that beat a true one", _any_anachronism)),
+    large=True,
+    columns={
+        "rank": "in its run, by falling absurdity",
+        **RUN,
+        **FACT,
+        **LABELS,
+        **GRANULARITY,
+        "time": "the date preferred",
+        "alpha": "its relative position",
+        "logp": "log-probability of the answer, nats",
+        "lead": "logp minus that of the best correct context; negative where it beats only some",
+        "beaten": "share of the correct contexts that it beats",
+        "win_rate": "W of the fact at this granularity",
+        "reason": "`before the subject`, `before the object` or `far from the period`",
+        "absurdity": "abs(alpha), at least 1, times beaten",
+    },
+)
+
+ANACHRONISM_SUMMARY = Analysis(
+    name="anachronism_summary",
+    title="How many facts are placed at absurd dates",
+    source="beyond the papers",
+    compute=lambda study: study.once(most_absurd_and_summary)[1],
+    needs=(READABLE_DATES,),
+    columns={
+        **RUN,
+        "facts": "with matches",
+        "facts_with": "facts that have an anachronism",
+        "share": "facts_with over facts",
+        **INTERVAL,
+        "anachronisms": "in all",
+        "impossible": "those before the subject or the object existed",
+        "most_absurd_alpha": "alpha of rank 1",
+        "farthest_alpha": "alpha of the farthest",
+    },
+)

@@ -17,6 +17,10 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
+from anachron.probe.analyses.analysis import Analysis
+from anachron.probe.analyses.columns import FACT, RUN
+from anachron.probe.analyses.needs import YEAR_CONTEXTS
+from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
 
 MIN_CONTEXTS = 6  # one more than a step has parameters; fewer are not fitted
@@ -277,3 +281,57 @@ def believed_summary(believed: pl.DataFrame, *, resamples: int = RESAMPLES, seed
             }
         )
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
+
+
+def believed_of(study: Study) -> pl.DataFrame:
+    """`believed_periods` of every run."""
+    return study.map(lambda run: believed_periods(run, study.about))
+
+
+BELIEVED = Analysis(
+    name="believed",
+    title="When a model believes that each fact holds, and how far off that is",
+    source="beyond the papers",
+    compute=lambda study: study.once(believed_of),
+    needs=(YEAR_CONTEXTS,),
+    large=True,
+    columns={
+        **RUN,
+        **FACT,
+        "believed": "whether the best step beats a constant by BIC",
+        "believed_start": "first year inside; empty where that end is open or nothing is believed",
+        "believed_end": "last year inside; likewise",
+        "inside": "mean log-probability inside, nats",
+        "outside": "outside",
+        "bic_gain": "BIC of the constant minus that of the step",
+        "contexts": "years asked about",
+        "resolution_days": "median distance of neighbouring years asked about: no boundary is known more finely",
+        "start_error_days": "believed minus true start, days; negative: too early",
+        "end_error_days": "believed minus true end, days",
+        "overlap": "days in both periods over days in either, where all ends are known",
+    },
+)
+
+BELIEVED_SUMMARY = Analysis(
+    name="believed_summary",
+    title="How well believed periods fit the true ones",
+    source="beyond the papers",
+    compute=lambda study: believed_summary(study.once(believed_of), resamples=study.resamples, seed=study.seed),
+    needs=(YEAR_CONTEXTS,),
+    columns={
+        **RUN,
+        "facts": "with years asked about",
+        "believed": "share of them with a believed period",
+        "believed_low": "lower end of its 95 % interval",
+        "believed_high": "upper end",
+        "resolution_days": "median over the believed ones",
+        "starts": "believed starts that can be compared",
+        "start_error_days": "median of their absolute errors",
+        "ends": "believed ends that can be compared",
+        "end_error_days": "median of their absolute errors",
+        "closed": "believed periods with all ends known",
+        "overlap": "mean of their overlap",
+        "overlap_low": "lower end of its 95 % interval",
+        "overlap_high": "upper end",
+    },
+)

@@ -2,13 +2,25 @@
 
 from collections.abc import Sequence
 from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from anachron.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.analyses.transfer import as_pooled
+from anachron.io import Json
+from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, pooled_rows
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, PAGE
+from anachron.plots.traces import PERCENT, Looks, bars, by_run, numbers, parts, rows, view
+from anachron.plots.words import AT_LEAST, DISTANCE
+from anachron.probe.analyses.analysis import Analysis, Chart
+from anachron.probe.analyses.columns import POOLED_RUN
+from anachron.probe.analyses.needs import YEARS
+from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, wilson
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
 DISTANCES = (1.0, 2.0, 3.0, 4.0)
@@ -34,21 +46,9 @@ def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def worst_errors(lost: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The most absurd errors on facts that a run seems to know, at most one a fact and run: FACT_KEYS, rank, win_rate.
-
-    lost: from `lost_matches`. Of facts with 0.9 <= W < 1 at year granularity, those with the farthest lost match
-    (abs(alpha) >= 1), the farthest first, ``rank`` from 1.
-    """
-    return (
-        lost.filter((pl.col("win_rate") >= THRESHOLDS[0]) & (pl.col("win_rate") < 1) & (pl.col("alpha").abs() >= FAR))
-        .with_columns(pl.col("alpha").abs().alias("distance"))
-        .sort(["distance", *FACT_KEYS], descending=[True, *[False] * len(FACT_KEYS)])
-        .unique(FACT_KEYS, keep="first", maintain_order=True)
-        .head(count)
-        .with_row_index("rank", offset=1)
-        .select(*FACT_KEYS, "rank", "win_rate")
-    )
+def all_lost_matches(study: Study) -> pl.DataFrame:
+    """`lost_matches` of every run."""
+    return study.map(lambda run: lost_matches(run, study.facts))
 
 
 def far_errors(
@@ -121,3 +121,98 @@ def _both_averages(
         {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1]},
         {**base, "average": "matches", "facts": facts, "share": far / lost, "low": low, "high": high},
     ]
+
+
+def draw(table: pl.DataFrame) -> "Figure":
+    """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
+
+    A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
+    facts is that of pairs of model and fact. Source: paper 002, figures 4 and 7.
+    """
+    chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
+    panels = style.sections(chosen)
+    columns = min(2, len(panels))
+    down = -(-len(panels) // columns)
+    thresholds = sorted(chosen["threshold"].unique())
+    distances = sorted(chosen["alpha"].unique())
+    offsets = dict(zip(thresholds, marks.spread(len(thresholds), 0.5), strict=True))
+    size = (COLUMN if columns == 1 else PAGE, 2.6 * down)
+    with style.sheet(*size, down, columns, sharex=True, sharey=True) as (_, axes):
+        for panel, (title, part) in zip(axes.flat, panels, strict=False):
+            panel.set_title(title)
+            for threshold in thresholds:
+                own = part.filter(pl.col("threshold") == threshold).sort("alpha")
+                if own.height:
+                    seen = style.look(thresholds.index(threshold))
+                    marks.dots(
+                        panel, own["alpha"] + offsets[threshold], own["share"], seen, low=own["low"], high=own["high"],
+                        label=f"{AT_LEAST} {100 * threshold:g} % ({own['facts'][0]:,})",
+                        upright=True, joined=True,
+                    )  # fmt: skip
+            panel.set_xticks(distances, [f"{AT_LEAST} {d:g}" for d in distances])
+            panel.xaxis.set_tick_params(labelbottom=True)
+            panel.set_xlabel(f"|{DISTANCE[-1]}| of the incorrect year")
+            panel.legend(
+                loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, borderpad=0,
+                title="win rate W, below 100 % (number of facts)", title_fontsize=style.SMALL,
+            )  # fmt: skip
+        marks.blank(axes.flat[len(panels) :])
+        for panel in axes[:, 0]:
+            panel.set_ylabel("share of lost matches")
+            marks.in_percent(panel, "y")
+        axes[0, 0].set_ylim(bottom=0)
+    return axes[0, 0].figure
+
+
+def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+    names = {"facts": "mean over facts", "matches": "of all lost matches"}
+    views = []
+    for (average, threshold), cell in parts(table.drop_nulls("share").sort("average", "threshold", maintain_order=True),
+                                            "average", "threshold"):  # fmt: skip
+        traces = [
+            looks.trace(
+                key, mode="lines+markers", x=numbers(group["alpha"]), y=numbers(group["share"]),
+                error_y=bars(group, "share"), customdata=rows(group, "low", "high", "facts"),
+                hovertemplate="alpha from %{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), "
+                "%{customdata[2]:,} facts",
+            )
+            for key, group in by_run(cell)
+        ]  # fmt: skip
+        views.append(
+            view(
+                f"facts with W from {threshold:.0%}, {names[average]}", traces,
+                xaxis={"title": {"text": "at least this many periods away (alpha)"}, "dtick": 1},
+                yaxis={"title": {"text": "share of lost matches"}, **PERCENT},
+            )
+        )  # fmt: skip
+    return views
+
+
+def _compute(study: Study) -> pl.DataFrame:
+    lost = study.once(all_lost_matches)
+    return far_errors(lost, study.facts, study.most_robust, resamples=study.resamples, seed=study.seed)
+
+
+FAR_ERRORS = Analysis(
+    name="far_errors",
+    title="Share of lost matches far from the period, on facts that seem known",
+    source="002, figures 4 and 7",
+    compute=_compute,
+    needs=(YEARS,),
+    figure=draw,
+    chart=Chart(
+        views,
+        "Of the matches that a fact lost although it seems known, the share that went to a date so far away. One "
+        "length of the period away is alpha 1.",
+    ),
+    columns={
+        **POOLED_RUN,
+        "threshold": "facts with at least this W and less than 1, by year",
+        "alpha": "share of errors at this distance or farther",
+        "average": "`facts`: mean of each fact's share (the papers'); `matches`: share of all lost matches",
+        "facts": "that qualify; pairs of model and fact where pooled",
+        "share": "of lost matches whose incorrect context is that far; empty where no fact qualifies",
+        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson's for `matches`",
+        "high": "its upper end",
+    },
+)

@@ -22,7 +22,7 @@ FAR_BIT, GRANULARITY_SHIFT = 8, 4  # a context's kind: its status (index into ST
 LOST, MISSING = 1, 2
 
 
-def pack_contexts(study: Study, ids: list[str]) -> Json:
+def pack_scores(study: Study, ids: list[str]) -> Json:
     """Contexts of the facts ``ids``, in this order, and the scores of every run.
 
     ``counts`` says how many contexts each fact has; ``year`` (historical, negative before the common era), ``month``

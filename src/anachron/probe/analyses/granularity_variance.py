@@ -1,0 +1,108 @@
+"""Whether a prefix makes granularities more alike (paper 001, section 4.6 and figure 6)."""
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from anachron.core.dates import GRANULARITIES
+from anachron.io import Json
+from anachron.metrics import RUN_KEYS
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, PAGE
+from anachron.plots.traces import Looks, row_a_run
+from anachron.probe.analyses.analysis import Analysis, Chart
+from anachron.probe.analyses.columns import INTERVAL, RUN
+from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs, run_keys
+from anachron.statistics import RESAMPLES, bootstrap_ratio
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+    """Mean variance of R between the granularities of a fact, with a prefix over without it (below 1: reduced).
+
+    The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
+    interval resamples facts. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
+    null where there is no variance without the prefix. Source: paper 001, section 4.6 and figure 6.
+    """
+    wide = (
+        facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
+        .group_by([*RUN_KEYS, "fact_id"], maintain_order=True)
+        .agg(pl.col("robustness").var(ddof=0).alias("variance"), pl.len().alias("n"))
+        .filter(pl.col("n") == len(GRANULARITIES))
+    )
+    rows: list[dict[str, Any]] = []
+    for (model, form, _), (_, _, prefix) in prefix_pairs(run_keys(facts)):
+        one, two = (
+            wide.filter(pl.col("model") == model, pl.col("format") == form, pl.col("prefix") == p).select(
+                "fact_id", "variance"
+            )
+            for p in ("none", prefix)
+        )
+        both = one.join(two, on="fact_id", suffix="_with", maintain_order="left")
+        without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
+        if not both.height:
+            continue
+        row: dict[str, Any] = {"model": model, "format": form, "prefix": prefix, "facts": both.height}
+        row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
+        row |= {"ratio": None, "low": None, "high": None}
+        if without.sum() > 0:
+            low, high = bootstrap_ratio(having[:, None], without[:, None], resamples=resamples, seed=seed)
+            row |= {"ratio": float(having.sum() / without.sum()), "low": float(low[0]), "high": float(high[0])}
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def draw(table: pl.DataFrame) -> "Figure":
+    """Variance of R between granularities with a prefix over that without, with intervals; left of 1 it is reduced.
+
+    Source: paper 001, figure 6.
+    """
+    rows = style.check("granularity_variance", table, "ratio")
+    labels = style.run_labels(rows, "format")
+    order = list(dict.fromkeys(labels))
+    named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
+    found = list(dict.fromkeys(rows["prefix"]))
+    width = COLUMN if max(map(len, order)) <= 20 else PAGE
+    height = marks.rows_height(order, least=0.1 + 0.1 * len(found)) + 0.55 + marks.legend_height(found, width)
+    with style.sheet(width, height) as (figure, axes):
+        panel = axes[0, 0]
+        marks.name_rows(panel, order)
+        marks.reference(panel, 1)
+        for number, (prefix, offset) in enumerate(zip(found, marks.spread(len(found)), strict=True)):
+            own = named.filter(pl.col("prefix") == prefix)
+            marks.dots(
+                panel, own["row"] + offset, own["ratio"], style.look(number), low=own["low"], high=own["high"],
+                label=f"prefix {prefix}",
+            )  # fmt: skip
+        marks.at_least(panel, 0.5)
+        panel.set_xlabel("variance of R between granularities,\nwith the prefix / without")
+        marks.legend(figure)
+    return figure
+
+
+def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+    shown = table.drop_nulls("ratio")
+    title = "variance of R between granularities, with the prefix over without"
+    return [row_a_run(shown, looks, "ratio", "low", "high", title, rangemode="tozero")] if shown.height else []
+
+
+GRANULARITY_VARIANCE = Analysis(
+    name="granularity_variance",
+    title="Variance of R between granularities, with a prefix over without",
+    source="001, figure 6",
+    compute=lambda study: granularity_variance(study.facts, resamples=study.resamples, seed=study.seed),
+    needs=(WITH_AND_WITHOUT_PREFIX,),
+    empty="no fact has matches at year, month and day both with a prefix and without",
+    figure=draw,
+    chart=Chart(views, "Below 1, the prefix makes granularities more alike."),
+    columns={
+        **RUN,
+        "facts": "with all three granularities in both runs",
+        "variance": "mean over facts of the variance of R between granularities, with the prefix",
+        "variance_without": "the same without it",
+        "ratio": "with over without; below 1 the prefix reduced it; empty where there is none without",
+        **INTERVAL,
+    },
+)
