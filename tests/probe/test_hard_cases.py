@@ -6,7 +6,7 @@ import pytest
 
 from anachron.errors import DataError
 from anachron.metrics import check_scores, fact_metrics
-from anachron.probe.analyses.factors import size_to_perfection
+from anachron.probe.analyses.sizes import size_to_perfection
 from anachron.probe.catalogue import make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import study_notes

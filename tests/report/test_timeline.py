@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from anachron.plots.words import year_name
-from anachron.probe.analyses.far_errors import worst_errors
+from anachron.probe.analyses.timelines import worst_errors
 from anachron.report.timeline import BARS, columns_of, timeline
 
 RUN = {"model": "m", "format": "raw", "prefix": "none"}
