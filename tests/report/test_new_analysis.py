@@ -7,7 +7,7 @@ import pytest
 
 from anachron.metrics import RUN_KEYS
 from anachron.plots import marks, style
-from anachron.plots.traces import by_run, numbers, view
+from anachron.plots.charts import by_run, numbers, view
 from anachron.probe import catalogue
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.report.figures import write_figures

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
-from anachron.plots.traces import Looks
+from anachron.plots.charts import Looks
 from anachron.probe.analyses.dataset import round_years
 from anachron.probe.analyses.sizes import round_sizes, short
 from anachron.probe.catalogue import ANALYSES, make_tables

@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
 from anachron.plots.words import prefix_name
+
+if TYPE_CHECKING:  # named here for all that draw
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
 
 COLUMN, PAGE = 3.3, 6.9  # widths of a column and of a page, inches
 SMALL = 7.0  # the smallest text, points

@@ -1,26 +1,18 @@
 """Whether granularities agree on a date: local robustness of aligned contexts (paper 002, appendix C.1, figure 8)."""
 
 from math import isnan
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
 from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, FORMATS
-from anachron.plots.traces import COLOURS, DASHES, SYMBOLS, Looks, bars, numbers, parts, rows, texts, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import DISTANCE, prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import INTERVAL, OF_FORMAT
-from anachron.probe.analyses.needs import ALL_GRANULARITIES
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, matthews
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))
@@ -113,23 +105,26 @@ def _mean_matthews(cell: pl.DataFrame) -> float | None:
     return None if any(map(isnan, found)) else float(np.mean(found))
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """How often two granularities agree on an incorrect context, by alpha, raw text and chat, with bands.
 
     A panel a prefix. Source: paper 002, figure 8.
     """
     rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
     prefixes = style.in_order(rows["prefix"], ["none"])
-    with style.sheet(COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (figure, axes):
+    with style.sheet(style.COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (
+        figure,
+        axes,
+    ):
         for panel, prefix in zip(axes.flat, prefixes, strict=True):
             if len(prefixes) > 1:
                 panel.set_title(prefix_name(prefix))
             panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
             part = rows.filter(pl.col("prefix") == prefix)
-            for form in style.in_order(part["format"], list(FORMATS)):
+            for form in style.in_order(part["format"], list(style.FORMATS)):
                 own = part.filter(pl.col("format") == form).sort("alpha_low")
                 marks.line(
-                    panel, (own["alpha_low"] + own["alpha_high"]) / 2, own["accuracy"], FORMATS[form],
+                    panel, (own["alpha_low"] + own["alpha_high"]) / 2, own["accuracy"], style.FORMATS[form],
                     low=own["low"], high=own["high"], label=style.format_name(form), step=0.75,
                 )  # fmt: skip
             panel.set_xlim(-5, 5)
@@ -140,24 +135,23 @@ def draw(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
     for value, label in (("accuracy", "share judged alike"), ("matthews", "Matthews correlation")):
         traces = []
-        for number, ((form, prefix), group) in enumerate(parts(table, "format", "prefix")):
+        for number, ((form, prefix), group) in enumerate(charts.groups(table, "format", "prefix")):
             middle = ((group["alpha_low"] + group["alpha_high"]) / 2).to_list()
-            ends = {"error_y": bars(group, "accuracy")} if value == "accuracy" else {}
+            ends = {"error_y": charts.bars(group, "accuracy")} if value == "accuracy" else {}
             traces.append(
                 {
-                    "type": "scatter", "mode": "lines+markers", "name": texts([f"{form}, {prefix_name(prefix)}"])[0],
-                    "x": numbers(middle), "y": numbers(group[value]), "customdata": rows(group, "contexts", "facts"),
-                    "line": {"color": f"@{number % COLOURS}", "dash": DASHES[number % len(DASHES)]},
-                    "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8}, **ends,
+                    "type": "scatter", "mode": "lines+markers",
+                    "name": charts.texts([f"{form}, {prefix_name(prefix)}"])[0],
+                    "x": charts.numbers(middle), "y": charts.numbers(group[value]),
+                    "customdata": charts.rows(group, "contexts", "facts"), **charts.numbered(number), **ends,
                     "hovertemplate": "alpha %{x}: %{y:.3f}; %{customdata[0]:,} contexts of %{customdata[1]:,} facts",
                 }
             )  # fmt: skip
-        views.append(view(label, traces, xaxis={"title": {"text": "alpha of the year"}},
-                          yaxis={"title": {"text": label}}))  # fmt: skip
+        views.append(charts.view(label, traces, xaxis=charts.axis("alpha of the year"), yaxis=charts.axis(label)))
     return views
 
 
@@ -178,7 +172,7 @@ AGREEMENT = Analysis(
         Need("a fact known at some granularity to one of the most robust models", _any_aligned),
     ),
     figure=draw,
-    chart=Chart(views, "Of wrong dates, how often year, month and day are judged alike."),
+    chart=Chart(page_views, "Of wrong dates, how often year, month and day are judged alike."),
     columns={
         **OF_FORMAT,
         "alpha_low": "lower end of the bin of the year context's alpha, itself outside",

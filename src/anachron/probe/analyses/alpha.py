@@ -2,26 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
 from anachron.metrics import POOLED, RUN_KEYS, pooled_rows
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE
-from anachron.plots.traces import INTERVALS, Looks, bars, by_run, numbers, parts, rows, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_MOST, DISTANCE, prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.columns import GRANULARITY, INTERVAL, POOLED_RUN
-from anachron.probe.analyses.needs import YEARS
+from anachron.probe.analyses.common import GRANULARITY, INTERVAL, POOLED_RUN, YEARS
 from anachron.statistics import RESAMPLES, bootstrap_ratio
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EDGES = (-5.0, -3.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 3.0, 5.0)
 COARSE = (
@@ -151,7 +142,7 @@ def _profile(key: tuple[str, ...], columns: pl.DataFrame, sums: Sums, resamples:
     )
 
 
-def draw_coarse(table: pl.DataFrame) -> "Figure":
+def draw_coarse(table: pl.DataFrame) -> "style.Figure":
     """Mean log-probability of the answer in each bin of alpha, over all models, by the status of the year.
 
     A panel a format and prefix; the number above a mark is that of its statements; the bins of the period are shaded.
@@ -160,7 +151,7 @@ def draw_coarse(table: pl.DataFrame) -> "Figure":
     rows = style.check("alpha", pooled_rows(table), "logp")
     bins = rows.select("bin", "alpha").unique().sort("alpha")["bin"].to_list()
     panels = style.sections(rows)
-    with style.sheet(PAGE, 1.9 * len(panels) + 0.6, len(panels), 1, sharex=True) as (figure, axes):
+    with style.sheet(style.PAGE, 1.9 * len(panels) + 0.6, len(panels), 1, sharex=True) as (figure, axes):
         for panel, (title, part) in zip(axes.flat, panels, strict=True):
             panel.set_title(title)
             _shade(panel, bins, part)
@@ -195,7 +186,7 @@ def draw_coarse(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def _shade(panel: "Axes", bins: list[str], part: pl.DataFrame) -> None:
+def _shade(panel: "style.Axes", bins: list[str], part: pl.DataFrame) -> None:
     """The bins from -0.5 to 0.5, which is the period."""
     inside = part.filter(pl.col("alpha").abs() <= 0.5)["bin"].unique()
     places = [bins.index(b) for b in inside]
@@ -210,14 +201,14 @@ def compact(count: int) -> str:
     return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1e6:.1f}M"
 
 
-def draw_fine(table: pl.DataFrame) -> "Figure":
+def draw_fine(table: pl.DataFrame) -> "style.Figure":
     """Mean log-probability of the answer in fine bins of alpha at each granularity, over all models, with bands.
 
     A panel a format and prefix; the line is broken where a bin has no contexts. Source: paper 002, figure 15.
     """
     rows = style.check("alpha_fine", pooled_rows(table), "logp", "alpha")
     panels = style.sections(rows)
-    with style.sheet(PAGE, 1.9 * len(panels) + 0.45, len(panels), 1, sharex=True) as (figure, axes):
+    with style.sheet(style.PAGE, 1.9 * len(panels) + 0.45, len(panels), 1, sharex=True) as (figure, axes):
         for panel, (title, part) in zip(axes.flat, panels, strict=True):
             panel.set_title(title)
             panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
@@ -234,15 +225,16 @@ def draw_fine(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def coarse_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def coarse_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     symbols = {"correct": "circle", "incorrect": "circle-open", "transitional": "diamond-open"}
     views = []
-    for (form, prefix), cell in parts(table, "format", "prefix"):
+    for (form, prefix), cell in charts.groups(table, "format", "prefix"):
         traces = []
-        for key, group in by_run(cell.sort("alpha", maintain_order=True)):
+        for key, group in charts.by_run(cell.sort("alpha", maintain_order=True)):
             trace = looks.trace(
-                key, mode="lines+markers", x=group["bin"].to_list(), y=numbers(group["logp"]),
-                error_y=bars(group, "logp"), customdata=rows(group, "status", "statements", "facts", "lift"),
+                key, mode="lines+markers", x=group["bin"].to_list(), y=charts.numbers(group["logp"]),
+                error_y=charts.bars(group, "logp"),
+                customdata=charts.rows(group, "status", "statements", "facts", "lift"),
                 hovertemplate="%{x}, %{customdata[0]}: %{y:.2f} nats; %{customdata[3]:+.2f} over the prior; "
                 "%{customdata[1]:,} statements of %{customdata[2]:,} facts",
             )  # fmt: skip
@@ -250,8 +242,8 @@ def coarse_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
             traces.append(trace)
         order = [name for name in COARSE if name in cell["bin"]]
         views.append(
-            view(
-                f"{form}, {prefix_name(prefix)}", traces, yaxis={"title": {"text": "mean log-probability (nats)"}},
+            charts.view(
+                f"{form}, {prefix_name(prefix)}", traces, yaxis=charts.axis("mean log-probability (nats)"),
                 xaxis={"type": "category", "categoryorder": "array", "categoryarray": order,
                        "title": {"text": "relative distance alpha from the middle of the period"}},
             )
@@ -259,25 +251,25 @@ def coarse_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
     return views
 
 
-def fine_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def fine_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (granularity, form, prefix), cell in parts(table, "granularity", "format", "prefix"):
+    for (granularity, form, prefix), cell in charts.groups(table, "granularity", "format", "prefix"):
         traces = [
             looks.trace(
-                key, mode="lines", x=numbers(group["alpha"]), y=numbers(group["logp"], 4),
-                customdata=rows(group, "low", "high", "statements"),
+                key, mode="lines", x=charts.numbers(group["alpha"]), y=charts.numbers(group["logp"], 4),
+                customdata=charts.rows(group, "low", "high", "statements"),
                 hovertemplate="%{x}: %{y:.2f} nats (%{customdata[0]:.2f} to %{customdata[1]:.2f}), "
                 "%{customdata[2]:,} statements",
             )
-            for key, group in by_run(cell.sort("alpha", maintain_order=True))
+            for key, group in charts.by_run(cell.sort("alpha", maintain_order=True))
         ]  # fmt: skip
         held = {"type": "rect", "x0": -0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
                 "fillcolor": "@held", "line": {"width": 0}}  # fmt: skip
         views.append(
-            view(
+            charts.view(
                 f"{granularity}; {form}, {prefix_name(prefix)}", traces, shapes=[held],
-                xaxis={"title": {"text": "relative distance alpha"}},
-                yaxis={"title": {"text": "mean log-probability (nats)"}},
+                xaxis=charts.axis("relative distance alpha"),
+                yaxis=charts.axis("mean log-probability (nats)"),
             )
         )  # fmt: skip
     return views
@@ -307,7 +299,7 @@ ALPHA = Analysis(
     chart=Chart(
         coarse_views,
         "Filled: dates when the fact held; open: dates when it did not; diamonds: undecided ones. A model that knows "
-        f"peaks in the middle. {INTERVALS}",
+        f"peaks in the middle. {charts.INTERVALS}",
     ),
 )
 

@@ -8,7 +8,7 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.analysis import Analysis, Need
-from anachron.probe.analyses.columns import FACT, GRANULARITY, INTERVAL, LABELS, RUN
+from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN
 from anachron.probe.analyses.far_errors import FAR
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean

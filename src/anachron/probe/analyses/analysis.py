@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.io import Json
-from anachron.plots.traces import Looks
+from anachron.plots import charts
 from anachron.probe.study import Study
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ class Need:
 class Chart:
     """How the page draws a table, and how that is read, in a sentence.
 
-    draw: from the table and the looks of the runs to views (see `anachron.plots.traces`), shown one at a time.
+    draw: from the table and the looks of the runs to views (see there), shown one at a time.
     """
 
-    draw: Callable[[pl.DataFrame, Looks], list[Json]]
+    draw: Callable[[pl.DataFrame, charts.Looks], charts.Views]
     note: str
 
 
@@ -69,7 +68,7 @@ class Analysis:
         """Why a study does not allow this table; ``None`` when it does."""
         return next((reason for need in self.needs if (reason := need.missing(study)) is not None), None)
 
-    def views(self, table: pl.DataFrame, looks: Looks) -> list[Json]:
+    def views(self, table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         """What the page draws of the table: views with ``label, data, layout``; none where there is nothing to draw."""
         if self.chart is None or not table.height:
             return []

@@ -1,23 +1,17 @@
 """Instruct models against their base models, fact by fact (paper 001, figure 9)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from anachron.io import Json
 from anachron.metrics import GLOBAL, RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE, SCORES
-from anachron.plots.traces import NAMES, Looks, parts, texts, view
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import RUN
+from anachron.probe.analyses.common import ALL_GRANULARITIES, RUN
 from anachron.probe.analyses.comparison import paired, run_keys
-from anachron.probe.analyses.needs import ALL_GRANULARITIES
 from anachron.probe.study import Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 OUTCOMES = {  # colour, hatching and the colour of the number on it
     "win": (style.BLUE, "", "white"),
     "tie": ("white", "", "black"),
@@ -49,7 +43,7 @@ def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """Shares of facts that an instruct model wins, ties and loses against its base, by W and by R.
 
     Source: paper 001, figure 9.
@@ -58,8 +52,8 @@ def draw(table: pl.DataFrame) -> "Figure":
     rows = rows.with_columns(pl.Series("row", style.run_labels(rows, "format", "prefix")))
     order = list(dict.fromkeys(rows["row"]))
     height = marks.rows_height(order, least=0.24) + 0.95
-    with style.sheet(PAGE, height, 1, 2, sharey=True) as (figure, axes):
-        for panel, (score, said) in zip(axes.flat, SCORES.items(), strict=True):
+    with style.sheet(style.PAGE, height, 1, 2, sharey=True) as (figure, axes):
+        for panel, (score, said) in zip(axes.flat, style.SCORES.items(), strict=True):
             own = rows.filter(pl.col("score") == score)
             places = [order.index(row) for row in own["row"]]
             panel.set_title(f"by {said}")
@@ -89,17 +83,19 @@ def _paper(hatch: str) -> dict[str, object] | None:
     return {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"} if hatch else None
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (score,), group in parts(table, "score"):
-        labels = texts(f"{looks.name(row[:3])} against {row[3]}" for row in group.select(*RUN_KEYS, "base").iter_rows())
+    for (score,), group in charts.groups(table, "score"):
+        labels = charts.texts(
+            f"{looks.name(row[:3])} against {row[3]}" for row in group.select(*RUN_KEYS, "base").iter_rows()
+        )
         traces = [
             {"type": "bar", "orientation": "h", "name": name, "y": labels, "x": group[name].to_list(),
              "marker": {"color": colour, "pattern": {"shape": shape}}, "hovertemplate": "%{x:,} facts"}
             for name, colour, shape in (("win", "@0", ""), ("tie", "@muted", "."), ("loss", "@1", "/"))
         ]  # fmt: skip
-        views.append(view(NAMES[score], traces, barmode="stack", rows=group.height, xaxis={"title": {"text": "facts"}},
-                          yaxis={"type": "category", "autorange": "reversed", "automargin": True}))  # fmt: skip
+        layout = {"rows": group.height, "xaxis": charts.axis("facts"), "yaxis": charts.NAMED_ROWS}
+        views.append(charts.view(charts.NAMES[score], traces, barmode="stack", **layout))
     return views
 
 
@@ -118,7 +114,7 @@ BASE_AND_INSTRUCT = Analysis(
         Need("an instruct model and its base, raw (told by their names, or `--models`)", _pairs),
     ),
     figure=draw,
-    chart=Chart(views, "A win is a fact that the instruct model holds better."),
+    chart=Chart(page_views, "A win is a fact that the instruct model holds better."),
     columns={
         **RUN,
         "base": "its pretrained model, always raw",

@@ -18,8 +18,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.analysis import Analysis
-from anachron.probe.analyses.columns import FACT, RUN
-from anachron.probe.analyses.needs import YEAR_CONTEXTS
+from anachron.probe.analyses.common import FACT, RUN, YEAR_CONTEXTS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
 

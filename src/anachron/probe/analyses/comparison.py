@@ -2,24 +2,18 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
 from anachron.metrics import GLOBAL, RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import FORMATS, GRANULARITY_NAMES, PAGE, SCORES, Look
-from anachron.plots.traces import INTERVALS, NAMES, Looks, by_granularity, by_run
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import LEVEL, RUN
+from anachron.probe.analyses.common import LEVEL, RUN
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, mcnemar, paired_bootstrap
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RunKey = tuple[str, str, str]
 
@@ -91,29 +85,32 @@ def baseline_pairs(keys: Sequence[RunKey], baseline: str | None) -> list[tuple[R
     return [(one, two) for one, two in pairs if one != two and one in keys]
 
 
-def draw_formats(table: pl.DataFrame) -> "Figure":
+def draw_formats(table: pl.DataFrame) -> "style.Figure":
     """W and R of each model in raw text and in chat, over all granularities, and the paired differences.
 
     The intervals are those of the differences: both formats are asked about the same facts. Rows by R in raw text.
     Source: paper 002, figure 5; 001, figure 5.
     """
-    rows, said = style.one_granularity(style.check("formats", table, *SCORES))
+    rows, said = style.one_granularity(style.check("formats", table, *style.SCORES))
     rows = rows.sort("against_robustness", descending=True, maintain_order=True)
     labels = style.run_labels(rows, "prefix")
     places = np.arange(len(labels))
     height = marks.rows_height(labels, least=0.22) + 0.95
-    with style.sheet(PAGE, height, 1, 4, sharey=True, gridspec_kw={"width_ratios": [1.2, 1, 1.2, 1]}) as (figure, axes):
-        for (score, name), (panel, beside) in zip(SCORES.items(), (axes[0, :2], axes[0, 2:]), strict=True):
+    with style.sheet(style.PAGE, height, 1, 4, sharey=True, gridspec_kw={"width_ratios": [1.2, 1, 1.2, 1]}) as (
+        figure,
+        axes,
+    ):
+        for (score, name), (panel, beside) in zip(style.SCORES.items(), (axes[0, :2], axes[0, 2:]), strict=True):
             for between in (panel, beside):
                 marks.name_rows(between, labels)
-            marks.dots(panel, places - 0.15, rows[f"against_{score}"], FORMATS["raw"], label="raw text")
-            marks.dots(panel, places + 0.15, rows[score], FORMATS["chat"], label="chat")
+            marks.dots(panel, places - 0.15, rows[f"against_{score}"], style.FORMATS["raw"], label="raw text")
+            marks.dots(panel, places + 0.15, rows[score], style.FORMATS["chat"], label="chat")
             panel.set_xlabel(name)
             marks.at_least(panel, 0.1, within=(-0.02, 1.02))
             marks.in_percent(panel)
             marks.reference(beside, 0)
             marks.dots(
-                beside, places, rows[f"{score}_difference"], Look(style.BLACK, "D"),
+                beside, places, rows[f"{score}_difference"], style.Look(style.BLACK, "D"),
                 low=rows[f"{score}_difference_low"], high=rows[f"{score}_difference_high"], label="chat minus raw text",
             )  # fmt: skip
             beside.set_xlabel("difference (points)")
@@ -124,7 +121,7 @@ def draw_formats(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def draw_prefixes(table: pl.DataFrame) -> "Figure":
+def draw_prefixes(table: pl.DataFrame) -> "style.Figure":
     """Differences in W and R that a prefix makes, with intervals, at each granularity.
 
     Source: paper 002, figure 10; 001, section 4.6.
@@ -133,25 +130,25 @@ def draw_prefixes(table: pl.DataFrame) -> "Figure":
 
 
 def _with_prefix(table: pl.DataFrame) -> list[tuple[str, str]]:
-    rows = style.check("prefixes", table, *(f"{score}_difference" for score in SCORES))
+    rows = style.check("prefixes", table, *(f"{score}_difference" for score in style.SCORES))
     return list(zip(style.run_labels(rows, "format"), rows["prefix"], strict=True))
 
 
-def draw_comparison(table: pl.DataFrame) -> "Figure":
+def draw_comparison(table: pl.DataFrame) -> "style.Figure":
     """Differences in W and R of every model from the baseline, with intervals, at each granularity."""
-    rows = style.check("comparison", table, *(f"{score}_difference" for score in SCORES))
+    rows = style.check("comparison", table, *(f"{score}_difference" for score in style.SCORES))
     return _differences("comparison", table, style.run_labels(rows, "format", "prefix"), rows["against_model"][0])
 
 
-def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str) -> "Figure":
+def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str) -> "style.Figure":
     """labels: of the rows that have both differences."""
-    rows = style.check(name, table, *(f"{score}_difference" for score in SCORES))
+    rows = style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
     order = list(dict.fromkeys(labels))
     named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
     found = style.in_order(rows["granularity"], list(style.GRANULARITIES))
     height = marks.rows_height(order, least=0.09 * len(found) + 0.06) + 0.95
-    with style.sheet(PAGE, height, 1, 2, sharey=True) as (figure, axes):
-        for panel, (score, said) in zip(axes.flat, SCORES.items(), strict=True):
+    with style.sheet(style.PAGE, height, 1, 2, sharey=True) as (figure, axes):
+        for panel, (score, said) in zip(axes.flat, style.SCORES.items(), strict=True):
             marks.name_rows(panel, order)
             marks.reference(panel, 0)
             for granularity, offset in zip(found, marks.spread(len(found)), strict=True):
@@ -159,7 +156,7 @@ def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str
                 marks.dots(
                     panel, own["row"] + offset, own[f"{score}_difference"], style.GRANULARITIES[granularity],
                     low=own[f"{score}_difference_low"], high=own[f"{score}_difference_high"],
-                    label=GRANULARITY_NAMES.get(granularity, granularity),
+                    label=style.GRANULARITY_NAMES.get(granularity, granularity),
                 )  # fmt: skip
             panel.set_xlabel(f"difference in {said} (points)")
             marks.in_percent(panel, points=True)
@@ -169,20 +166,20 @@ def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str
     return figure
 
 
-def difference_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     """Differences of two runs, as points of a share, with a line where there is none."""
     zero = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 0, "y1": 0, "line": {"color": "@ink", "width": 1}}
     views = []
-    for score, name in NAMES.items():
+    for score, name in charts.NAMES.items():
         shown = table.rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
-        found = by_granularity(shown, looks, f"{score}_difference", "low", "high", name, f"difference of {name}")
-        for trace, (key, group) in zip(found["data"], by_run(shown), strict=True):
+        found = charts.by_granularity(shown, looks, f"{score}_difference", "low", "high", name, f"difference of {name}")
+        for trace, (key, group) in zip(found["data"], charts.by_run(shown), strict=True):
             against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
             trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)
         found["layout"] |= {
             "shapes": [zero],
             "showlegend": True,
-            "yaxis": {"title": {"text": f"difference of {name}"}, "tickformat": "+.0%"},
+            "yaxis": charts.axis(f"difference of {name}", tickformat="+.0%"),
         }
         views.append(found)
     return views
@@ -246,7 +243,7 @@ RAW_AND_CHAT = Analysis(
     needs=(Need("raw and chat scores of one model", _both_formats),),
     empty="no fact has scores both raw and in chat",
     figure=draw_formats,
-    chart=Chart(difference_views, f"Chat minus raw: above the line, chat is better. {INTERVALS}"),
+    chart=Chart(difference_views, f"Chat minus raw: above the line, chat is better. {charts.INTERVALS}"),
 )
 
 PREFIXES = Analysis(
@@ -258,7 +255,7 @@ PREFIXES = Analysis(
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has scores both with a prefix and without",
     figure=draw_prefixes,
-    chart=Chart(difference_views, f"With the prefix minus without: above the line, it helps. {INTERVALS}"),
+    chart=Chart(difference_views, f"With the prefix minus without: above the line, it helps. {charts.INTERVALS}"),
 )
 
 COMPARISON = Analysis(
@@ -270,5 +267,5 @@ COMPARISON = Analysis(
     needs=(Need("two models in the same format and prefix, one of them the baseline", _against_baseline),),
     empty="no model has a fact in common with the baseline",
     figure=draw_comparison,
-    chart=Chart(difference_views, f"Each model minus the baseline, on the same facts. {INTERVALS}"),
+    chart=Chart(difference_views, f"Each model minus the baseline, on the same facts. {charts.INTERVALS}"),
 )

@@ -1,22 +1,14 @@
 """What was asked: the data set in numbers, and its years (paper 002, section 3.2, figure 14; paper 001, table 2)."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE
-from anachron.plots.traces import Looks, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import year_name
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.needs import YEAR_CONTEXTS
+from anachron.probe.analyses.common import YEAR_CONTEXTS
 from anachron.probe.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STATUSES = ("correct", "incorrect", "transitional", "discarded")
 SPAN = 10  # years
@@ -78,13 +70,13 @@ def years(contexts: pl.DataFrame, width: int = SPAN) -> pl.DataFrame:
     return span.group_by("first_year").agg(*kinds).sort("first_year")
 
 
-def draw_years(table: pl.DataFrame) -> "Figure":
+def draw_years(table: pl.DataFrame) -> "style.Figure":
     """How many year contexts of each status lie in each span of years. Source: paper 002, figure 14."""
     rows = style.check("years", table, "first_year", *style.STATUSES).sort("first_year")
     starts = rows["first_year"].to_numpy()
     width = int(np.diff(starts).min()) if len(starts) > 1 else SPAN
     edges = np.arange(starts[0], starts[-1] + 2 * width, width)  # spans without contexts are not in the table
-    with style.sheet(PAGE, 2.2) as (figure, axes):
+    with style.sheet(style.PAGE, 2.2) as (figure, axes):
         panel = axes[0, 0]
         below = np.zeros(len(edges) - 1)
         for status in ("correct", "transitional", "incorrect"):
@@ -102,7 +94,7 @@ def draw_years(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def year_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def year_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     kinds = (("correct", "@0"), ("transitional", "@5"), ("incorrect", "@muted"))
     spans = [f"{year_name(first)} to {year_name(first + 9)}" for first in table["first_year"]]
     traces = [
@@ -111,9 +103,9 @@ def year_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
          "hovertemplate": "%{text}: %{y:,} contexts"}
         for name, colour in kinds
     ]  # fmt: skip
-    marks = round_years(table["first_year"].min(), table["first_year"].max())  # type: ignore[arg-type]
-    axis = {"title": {"text": "year"}, "tickvals": marks, "ticktext": [year_name(year) for year in marks]}
-    return [view("all", traces, barmode="stack", bargap=0, xaxis=axis, yaxis={"title": {"text": "year contexts"}})]
+    ticks = round_years(table["first_year"].min(), table["first_year"].max())  # type: ignore[arg-type]
+    axis = charts.axis("year", tickvals=ticks, ticktext=[year_name(year) for year in ticks])
+    return [charts.view("all", traces, barmode="stack", bargap=0, xaxis=axis, yaxis=charts.axis("year contexts"))]
 
 
 def round_years(low: int, high: int, most: int = 9) -> list[int]:

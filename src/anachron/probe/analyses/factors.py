@@ -4,38 +4,18 @@ Sources: paper 002, figures 13 and 18 and section 4.2; paper 001, figure 8.
 """
 
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import DAYS_A_YEAR, Date
-from anachron.io import Json
 from anachron.metrics import RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import FORMATS, PAGE, SCORES, Look
-from anachron.plots.traces import (
-    COLOURS,
-    DASHES,
-    INTERVALS,
-    NAMES,
-    PERCENT,
-    SYMBOLS,
-    Looks,
-    bars,
-    numbers,
-    parts,
-    rows,
-    view,
-)
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import INTERVAL
-from anachron.probe.analyses.needs import ALL_GRANULARITIES
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, pearson
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BINS = 10
 CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (paper 002, figure 18)
@@ -89,7 +69,9 @@ def factors_of(study: Study) -> pl.DataFrame:
 
 def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
     """One row per run, fact, factor and score (global W or R)."""
-    long = together.unpivot(list(SCORES), index=[*RUN_KEYS, "fact_id"], variable_name="score", value_name="of_score")
+    long = together.unpivot(
+        list(style.SCORES), index=[*RUN_KEYS, "fact_id"], variable_name="score", value_name="of_score"
+    )
     joined = values.join(long, on="fact_id", maintain_order="left_right")
     confounded = [(pl.col("factor") == f) & (pl.col("score") == s) for f, s in CONFOUNDED]
     return joined.filter(~pl.any_horizontal(confounded))
@@ -152,7 +134,7 @@ def factor_bins(
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def draw_correlations(table: pl.DataFrame) -> "Figure":
+def draw_correlations(table: pl.DataFrame) -> "style.Figure":
     """Pearson's r of each factor with W and with R; filled where p, clustered by fact, is below 0.05.
 
     Above over all models, below over the most robust. Source: paper 002, section 4.2, figures 13 and 18.
@@ -165,11 +147,11 @@ def draw_correlations(table: pl.DataFrame) -> "Figure":
         forms = forms[1:]
     labels = [FACTORS.get(name, name) for name in order]
     tall = marks.rows_height(labels, least=0.12 + 0.07 * len(forms))
-    size = (PAGE, (tall + 0.25) * len(groups) + 0.65)
+    size = (style.PAGE, (tall + 0.25) * len(groups) + 0.65)
     with style.sheet(*size, len(groups), 2, sharex=True, sharey=True) as (figure, axes):
         for across, group in zip(axes, groups, strict=True):
             of_models = {"all": "all models", "top": "the most robust models"}.get(group, group)
-            for panel, (score, said) in zip(across, SCORES.items(), strict=True):
+            for panel, (score, said) in zip(across, style.SCORES.items(), strict=True):
                 panel.set_title(f"{said}, {of_models}")
                 marks.name_rows(panel, labels)
                 marks.reference(panel, 0)
@@ -177,7 +159,7 @@ def draw_correlations(table: pl.DataFrame) -> "Figure":
                     own = rows.filter(pl.col("models") == group, pl.col("score") == score, pl.col("format") == form)
                     sure = (pl.col("p_clustered") < SIGNIFICANT).fill_null(False)
                     for hollow, some in ((False, own.filter(sure)), (True, own.filter(~sure))):
-                        seen = Look(FORMATS[form].colour, FORMATS[form].marker, hollow=hollow)
+                        seen = style.Look(style.FORMATS[form].colour, style.FORMATS[form].marker, hollow=hollow)
                         sign = "\N{GREATER-THAN OR EQUAL TO}" if hollow else "<"
                         marks.dots(
                             panel, [order.index(f) + offset for f in some["factor"]], some["r"], seen,
@@ -191,7 +173,7 @@ def draw_correlations(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def draw_bins(table: pl.DataFrame) -> "Figure":
+def draw_bins(table: pl.DataFrame) -> "style.Figure":
     """Mean W and R of facts of like popularity, distance, duration and number of other objects, with intervals.
 
     Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models.
@@ -201,16 +183,16 @@ def draw_bins(table: pl.DataFrame) -> "Figure":
     shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
     rows = style.check("factor_bins", shown, "value_mean", "mean")
     found = style.in_order(rows["factor"], drawn)
-    forms = style.in_order(rows["format"], list(FORMATS))
-    with style.sheet(PAGE, 1.45 * len(found) + 0.35, len(found), 2, sharex="row", sharey="col") as (figure, axes):
+    forms = style.in_order(rows["format"], list(style.FORMATS))
+    with style.sheet(style.PAGE, 1.45 * len(found) + 0.35, len(found), 2, sharex="row", sharey="col") as (figure, axes):
         for across, factor in zip(axes, found, strict=True):
-            for panel, (score, said) in zip(across, SCORES.items(), strict=True):
+            for panel, (score, said) in zip(across, style.SCORES.items(), strict=True):
                 part = rows.filter(pl.col("factor") == factor, pl.col("score") == score)
                 if not part.height:
                     marks.blank([panel], NOT_SHOWN if score == "robustness" and factor == "log_duration" else "")
                     continue
                 for form in forms:
-                    own, seen = part.filter(pl.col("format") == form), FORMATS[form]
+                    own, seen = part.filter(pl.col("format") == form), style.FORMATS[form]
                     marks.dots(
                         panel, own["value_mean"], own["mean"], seen, low=own["low"], high=own["high"],
                         label=style.format_name(form), upright=True, joined=True, shift=3.0 * forms.index(form),
@@ -224,25 +206,25 @@ def draw_bins(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def correlation_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (models, form), cell in parts(table, "models", "format"):
+    for (models, form), cell in charts.groups(table, "models", "format"):
         traces = [
-            {"type": "scatter", "mode": "markers", "name": NAMES[score], "y": [_factor(f) for f in group["factor"]],
-             "x": numbers(group["r"]), "customdata": rows(group, "p", "p_clustered", "n", "facts"),
+            {"type": "scatter", "mode": "markers", "name": charts.NAMES[score],
+             "y": [_factor(f) for f in group["factor"]], "x": charts.numbers(group["r"]),
+             "customdata": charts.rows(group, "p", "p_clustered", "n", "facts"),
              "marker": {"color": colour, "symbol": symbol, "size": 10},
              "hovertemplate": "r = %{x:+.3f}; p = %{customdata[0]:.2g}, clustered by fact %{customdata[1]:.2g}; "
              "%{customdata[2]:,} pairs, %{customdata[3]:,} facts"}
             for ((score,), group), colour, symbol in zip(
-                parts(cell, "score"), ("@0", "@1"), ("circle", "diamond"), strict=False
+                charts.groups(cell, "score"), ("@0", "@1"), ("circle", "diamond"), strict=False
             )
         ]  # fmt: skip
         of = "all models" if models == "all" else "the most robust models"
         views.append(
-            view(
+            charts.view(
                 f"{of}; {'all formats' if form == 'all' else form}", traces, rows=cell["factor"].n_unique(),
-                xaxis={"title": {"text": "Pearson's r"}, "zeroline": True},
-                yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+                xaxis=charts.axis("Pearson's r", zeroline=True), yaxis=charts.NAMED_ROWS,
             )
         )  # fmt: skip
     return views
@@ -253,21 +235,20 @@ def _factor(name: str) -> str:
     return f"ln {words[4:]}" if words.startswith("log ") else words
 
 
-def bin_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def bin_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (factor, score), cell in parts(table.sort("factor", "score", maintain_order=True), "factor", "score"):
+    for (factor, score), cell in charts.groups(table.sort("factor", "score", maintain_order=True), "factor", "score"):
         traces = [
             {"type": "scatter", "mode": "lines+markers", "name": f"{form}, {GROUPS[models]}",
-             "x": numbers(group["value_mean"]),
-             "y": numbers(group["mean"]), "error_y": bars(group, "mean"),
-             "customdata": rows(group, "value_low", "value_high", "facts"),
-             "line": {"color": f"@{number % COLOURS}", "dash": DASHES[number % len(DASHES)]},
-             "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8},
+             "x": charts.numbers(group["value_mean"]), "y": charts.numbers(group["mean"]),
+             "error_y": charts.bars(group, "mean"),
+             "customdata": charts.rows(group, "value_low", "value_high", "facts"), **charts.numbered(number),
              "hovertemplate": "%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:.1%}, %{customdata[2]:,} facts"}
-            for number, ((models, form), group) in enumerate(parts(cell, "models", "format"))
+            for number, ((models, form), group) in enumerate(charts.groups(cell, "models", "format"))
         ]  # fmt: skip
-        views.append(view(f"{_factor(factor)}: {NAMES[score]}", traces, xaxis={"title": {"text": _factor(factor)}},
-                          yaxis={"title": {"text": f"global {NAMES[score]}"}, **PERCENT}))  # fmt: skip
+        name, factor_name = charts.NAMES[score], _factor(factor)
+        upright = charts.axis(f"global {name}", **charts.PERCENT)
+        views.append(charts.view(f"{factor_name}: {name}", traces, xaxis=charts.axis(factor_name), yaxis=upright))
     return views
 
 
@@ -330,7 +311,7 @@ FACTOR_BINS = Analysis(
     compute=_compute_bins,
     needs=NEEDS,
     figure=draw_bins,
-    chart=Chart(bin_views, f"Facts in up to ten groups of like value. {INTERVALS}"),
+    chart=Chart(bin_views, f"Facts in up to ten groups of like value. {charts.INTERVALS}"),
     columns={
         "models": "`all` or `top`, the most robust",
         "format": "`raw` or `chat`; their runs together",

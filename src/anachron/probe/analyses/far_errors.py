@@ -2,25 +2,17 @@
 
 from collections.abc import Sequence
 from math import nan
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from anachron.io import Json
 from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, pooled_rows
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, PAGE
-from anachron.plots.traces import PERCENT, Looks, bars, by_run, numbers, parts, rows, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_LEAST, DISTANCE
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.columns import POOLED_RUN
-from anachron.probe.analyses.needs import YEARS
+from anachron.probe.analyses.common import POOLED_RUN, YEARS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, wilson
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
 DISTANCES = (1.0, 2.0, 3.0, 4.0)
@@ -123,7 +115,7 @@ def _both_averages(
     ]
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
 
     A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
@@ -136,7 +128,7 @@ def draw(table: pl.DataFrame) -> "Figure":
     thresholds = sorted(chosen["threshold"].unique())
     distances = sorted(chosen["alpha"].unique())
     offsets = dict(zip(thresholds, marks.spread(len(thresholds), 0.5), strict=True))
-    size = (COLUMN if columns == 1 else PAGE, 2.6 * down)
+    size = (style.COLUMN if columns == 1 else style.PAGE, 2.6 * down)
     with style.sheet(*size, down, columns, sharex=True, sharey=True) as (_, axes):
         for panel, (title, part) in zip(axes.flat, panels, strict=False):
             panel.set_title(title)
@@ -164,25 +156,25 @@ def draw(table: pl.DataFrame) -> "Figure":
     return axes[0, 0].figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     names = {"facts": "mean over facts", "matches": "of all lost matches"}
     views = []
-    for (average, threshold), cell in parts(table.drop_nulls("share").sort("average", "threshold", maintain_order=True),
-                                            "average", "threshold"):  # fmt: skip
+    known = table.drop_nulls("share").sort("average", "threshold", maintain_order=True)
+    for (average, threshold), cell in charts.groups(known, "average", "threshold"):
         traces = [
             looks.trace(
-                key, mode="lines+markers", x=numbers(group["alpha"]), y=numbers(group["share"]),
-                error_y=bars(group, "share"), customdata=rows(group, "low", "high", "facts"),
+                key, mode="lines+markers", x=charts.numbers(group["alpha"]), y=charts.numbers(group["share"]),
+                error_y=charts.bars(group, "share"), customdata=charts.rows(group, "low", "high", "facts"),
                 hovertemplate="alpha from %{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), "
                 "%{customdata[2]:,} facts",
             )
-            for key, group in by_run(cell)
+            for key, group in charts.by_run(cell)
         ]  # fmt: skip
         views.append(
-            view(
+            charts.view(
                 f"facts with W from {threshold:.0%}, {names[average]}", traces,
-                xaxis={"title": {"text": "at least this many periods away (alpha)"}, "dtick": 1},
-                yaxis={"title": {"text": "share of lost matches"}, **PERCENT},
+                xaxis=charts.axis("at least this many periods away (alpha)", dtick=1),
+                yaxis=charts.axis("share of lost matches", **charts.PERCENT),
             )
         )  # fmt: skip
     return views
@@ -201,7 +193,7 @@ FAR_ERRORS = Analysis(
     needs=(YEARS,),
     figure=draw,
     chart=Chart(
-        views,
+        page_views,
         "Of the matches that a fact lost although it seems known, the share that went to a date so far away. One "
         "length of the period away is alpha 1.",
     ),

@@ -1,22 +1,16 @@
 """Whether a prefix makes granularities more alike (paper 001, section 4.6 and figure 6)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
 from anachron.metrics import RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, PAGE
-from anachron.plots.traces import Looks, row_a_run
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.columns import INTERVAL, RUN
+from anachron.probe.analyses.common import INTERVAL, RUN
 from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs, run_keys
 from anachron.statistics import RESAMPLES, bootstrap_ratio
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -54,7 +48,7 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """Variance of R between granularities with a prefix over that without, with intervals; left of 1 it is reduced.
 
     Source: paper 001, figure 6.
@@ -64,7 +58,7 @@ def draw(table: pl.DataFrame) -> "Figure":
     order = list(dict.fromkeys(labels))
     named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
     found = list(dict.fromkeys(rows["prefix"]))
-    width = COLUMN if max(map(len, order)) <= 20 else PAGE
+    width = style.COLUMN if max(map(len, order)) <= 20 else style.PAGE
     height = marks.rows_height(order, least=0.1 + 0.1 * len(found)) + 0.55 + marks.legend_height(found, width)
     with style.sheet(width, height) as (figure, axes):
         panel = axes[0, 0]
@@ -82,10 +76,10 @@ def draw(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     shown = table.drop_nulls("ratio")
     title = "variance of R between granularities, with the prefix over without"
-    return [row_a_run(shown, looks, "ratio", "low", "high", title, rangemode="tozero")] if shown.height else []
+    return [charts.row_a_run(shown, looks, "ratio", "low", "high", title, rangemode="tozero")] if shown.height else []
 
 
 GRANULARITY_VARIANCE = Analysis(
@@ -96,7 +90,7 @@ GRANULARITY_VARIANCE = Analysis(
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has matches at year, month and day both with a prefix and without",
     figure=draw,
-    chart=Chart(views, "Below 1, the prefix makes granularities more alike."),
+    chart=Chart(page_views, "Below 1, the prefix makes granularities more alike."),
     columns={
         **RUN,
         "facts": "with all three granularities in both runs",

@@ -1,20 +1,14 @@
 """By how much matches are won: robustness when every match must be won by more than a margin."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
 from anachron.metrics import FACT_KEYS, RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE
-from anachron.plots.traces import PERCENT, Looks, by_run, numbers, parts, view
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.columns import LEVEL, RUN
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from anachron.probe.analyses.common import LEVEL, RUN
 
 MANY = 8  # models that have a look of their own
 
@@ -49,7 +43,7 @@ def robust_with_margin(table: pl.DataFrame, levels: tuple[float, ...] = (0.0, 0.
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """R against the margin (nats) that every match of a fact has to be won by, over all granularities.
 
     A panel a format and prefix; the eight most robust models have a look each, the others are thin grey lines. Where no
@@ -61,7 +55,7 @@ def draw(table: pl.DataFrame) -> "Figure":
     down = -(-len(panels) // columns)
     leaders = [_by_first(part)[:MANY] for _, part in panels]
     models = list(dict.fromkeys(model for group in leaders for model in group))
-    width = style.COLUMN if columns == 1 else PAGE
+    width = style.COLUMN if columns == 1 else style.PAGE
     height = 2.2 * down + marks.legend_height([*models, "other models"], width)
     with style.sheet(width, height, down, columns, sharex=True, sharey=True) as (figure, axes):
         for panel, (title, part), leading in zip(axes.flat, panels, leaders, strict=False):
@@ -91,16 +85,18 @@ def _by_first(part: pl.DataFrame) -> list[str]:
     return first.sort(["robustness", "model"], descending=[True, False])["model"].to_list()
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (granularity,), cell in parts(table, "granularity"):
+    for (granularity,), cell in charts.groups(table, "granularity"):
         traces = [
-            looks.trace(key, mode="lines+markers", x=numbers(group["margin"]), y=numbers(group["robustness"]),
-                        hovertemplate="won by more than %{x} nats: %{y:.1%}")
-            for key, group in by_run(cell)
+            looks.trace(
+                key, mode="lines+markers", x=charts.numbers(group["margin"]), y=charts.numbers(group["robustness"]),
+                hovertemplate="won by more than %{x} nats: %{y:.1%}",
+            )
+            for key, group in charts.by_run(cell)
         ]  # fmt: skip
-        views.append(view(granularity, traces, xaxis={"title": {"text": "margin (nats)"}},
-                          yaxis={"title": {"text": "share of facts"}, **PERCENT}))  # fmt: skip
+        upright = charts.axis("share of facts", **charts.PERCENT)
+        views.append(charts.view(granularity, traces, xaxis=charts.axis("margin (nats)"), yaxis=upright))
     return views
 
 
@@ -110,7 +106,7 @@ MARGINS = Analysis(
     source="beyond the papers",
     compute=lambda study: robust_with_margin(study.map(margins)),
     figure=draw,
-    chart=Chart(views, "At 0 this is R; further right, every match must be won more clearly."),
+    chart=Chart(page_views, "At 0 this is R; further right, every match must be won more clearly."),
     columns={
         **RUN,
         **LEVEL,

@@ -1,25 +1,18 @@
 """Whether models know the same facts (paper 002, section 4.2)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from anachron.io import Json
 from anachron.metrics import GLOBAL, RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE
-from anachron.plots.traces import Looks, numbers, parts, texts, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import OF_FORMAT
+from anachron.probe.analyses.common import ALL_GRANULARITIES, OF_FORMAT
 from anachron.probe.analyses.comparison import RunKey, run_keys
-from anachron.probe.analyses.needs import ALL_GRANULARITIES
 from anachron.probe.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NARROW = 6  # models whose overlaps fit a column
 
@@ -81,7 +74,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """Jaccard index, in per cent, of the globally robust facts of every two models of a format and prefix.
 
     Source: paper 002, section 4.2.
@@ -91,7 +84,7 @@ def draw(table: pl.DataFrame) -> "Figure":
     orders = [list(dict.fromkeys([*part["model"], *part["other"]])) for _, part in panels]
     most = max(map(len, orders))
     heights = [marks.rows_height(order, least=0.24) for order in orders]
-    size = (style.COLUMN if most <= NARROW else PAGE, sum(heights) + 0.45 * len(panels))
+    size = (style.COLUMN if most <= NARROW else style.PAGE, sum(heights) + 0.45 * len(panels))
     with style.sheet(*size, len(panels), 1, gridspec_kw={"height_ratios": heights}) as (figure, axes):
         for panel, (title, part), order in zip(axes.flat, panels, orders, strict=True):
             values = np.full((len(order), len(order)), np.nan)
@@ -110,22 +103,23 @@ def draw(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (form, prefix), group in parts(table, "format", "prefix"):
+    for (form, prefix), group in charts.groups(table, "format", "prefix"):
         models = list(dict.fromkeys([*group["model"], *group["other"]]))
-        found = {(m, o): (j, b) for m, o, j, b in group.select("model", "other", "jaccard", "robust_both").iter_rows()}
-        grid = [[found.get((a, b)) or found.get((b, a)) or (None, None) for b in models] for a in models]
+        pairs = {(m, o): (j, b) for m, o, j, b in group.select("model", "other", "jaccard", "robust_both").iter_rows()}
+        grid = [[pairs.get((a, b)) or pairs.get((b, a)) or (None, None) for b in models] for a in models]
         trace = {
-            "type": "heatmap", "x": texts(models), "y": texts(models), "zmin": 0, "zmax": 1, "colorscale": "Cividis",
-            "z": [numbers(cell[0] for cell in line) for line in grid],
+            "type": "heatmap", "x": charts.texts(models), "y": charts.texts(models),
+            "zmin": 0, "zmax": 1, "colorscale": "Cividis",
+            "z": [charts.numbers(cell[0] for cell in line) for line in grid],
             "text": [["" if cell[0] is None else f"{cell[0]:.2f}" for cell in line] for line in grid],
             "customdata": [[cell[1] for cell in line] for line in grid], "texttemplate": "%{text}",
             "hovertemplate": "%{y} and %{x}: %{z:.2f}, %{customdata} facts in common<extra></extra>",
         }  # fmt: skip
         axis = {"type": "category", "automargin": True}
-        views.append(view(f"{form}, {prefix_name(prefix)}", [trace], rows=len(models), xaxis=axis,
-                          yaxis=axis | {"autorange": "reversed"}))  # fmt: skip
+        layout = {"rows": len(models), "xaxis": axis, "yaxis": axis | {"autorange": "reversed"}}
+        views.append(charts.view(f"{form}, {prefix_name(prefix)}", [trace], **layout))
     return views
 
 
@@ -144,7 +138,7 @@ OVERLAP = Analysis(
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     empty="no two models have a fact in common",
     figure=draw,
-    chart=Chart(views, "Jaccard index of the robust facts: 1 where two models know the same ones."),
+    chart=Chart(page_views, "Jaccard index of the robust facts: 1 where two models know the same ones."),
     columns={
         **OF_FORMAT,
         "model": "one of the two",

@@ -1,21 +1,14 @@
 """R of each relation (paper 002, figure 16)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from anachron.io import Json
-from anachron.plots import marks, style
-from anachron.plots.style import COLUMN, FORMATS, PAGE
-from anachron.plots.traces import PERCENT, Looks, bars, numbers, parts, rows, texts, view
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import INTERVAL
-from anachron.probe.analyses.needs import ALL_GRANULARITIES
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HIGHEST = 10  # relations that are drawn
 WIDE = 32  # letters a line of a relation
@@ -50,14 +43,14 @@ def relations(
     return ranked.select("format", "rank", "relation", "facts", "win_rate", "robustness", "low", "high")
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """R of the ten relations that are highest in it, a panel a format, with intervals and the number of facts.
 
     Source: paper 002, figure 16.
     """
     rows = style.check("relations", table, "robustness").filter(pl.col("rank") <= HIGHEST)
-    forms = style.in_order(rows["format"], list(FORMATS))
-    width = COLUMN if len(forms) == 1 else PAGE
+    forms = style.in_order(rows["format"], list(style.FORMATS))
+    width = style.COLUMN if len(forms) == 1 else style.PAGE
     parts = [rows.filter(pl.col("format") == form).sort("rank") for form in forms]
     labels = [[f"{r} ({n:,})" for r, n in part.select("relation", "facts").iter_rows()] for part in parts]
     height = max(marks.rows_height(names, 0.2, WIDE) for names in labels) + 0.65
@@ -65,28 +58,30 @@ def draw(table: pl.DataFrame) -> "Figure":
         for panel, form, part, names in zip(axes.flat, forms, parts, labels, strict=True):
             panel.set_title(style.format_name(form))
             marks.name_rows(panel, names, WIDE)
-            marks.dots(panel, range(part.height), part["robustness"], FORMATS[form], low=part["low"], high=part["high"])
+            marks.dots(
+                panel, range(part.height), part["robustness"], style.FORMATS[form], low=part["low"], high=part["high"]
+            )
             marks.in_percent(panel)
             panel.set_xlabel("robustness R (number of facts)")
         axes[0, 0].set_xlim(left=0)
     return figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for (form,), group in parts(table, "format"):
+    for (form,), group in charts.groups(table, "format"):
         top = group.head(HIGHEST)
-        names = texts(top["relation"])
-        hover = rows(top, "low", "high", "facts", "win_rate")
-        traces: list[Json] = [
-            {"type": "bar", "orientation": "h", "name": "R", "y": names, "x": numbers(top["robustness"]),
-             "marker": {"color": "@0"}, "customdata": hover, "error_x": bars(top, "robustness"),
+        names = charts.texts(top["relation"])
+        hover = charts.rows(top, "low", "high", "facts", "win_rate")
+        traces: charts.Traces = [
+            {"type": "bar", "orientation": "h", "name": "R", "y": names, "x": charts.numbers(top["robustness"]),
+             "marker": {"color": "@0"}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
              "hovertemplate": "R %{x:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts"},
-            {"type": "scatter", "mode": "markers", "name": "W", "y": names, "x": numbers(top["win_rate"]),
+            {"type": "scatter", "mode": "markers", "name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
              "marker": {"color": "@1", "symbol": "diamond", "size": 10}, "hovertemplate": "W %{x:.1%}"},
         ]  # fmt: skip
-        views.append(view(form, traces, rows=top.height, xaxis={"title": {"text": "share"}, **PERCENT},
-                          yaxis={"type": "category", "autorange": "reversed", "automargin": True}))  # fmt: skip
+        views.append(charts.view(form, traces, rows=top.height, xaxis=charts.axis("share", **charts.PERCENT),
+                          yaxis=charts.NAMED_ROWS))  # fmt: skip
     return views
 
 
@@ -114,7 +109,7 @@ RELATIONS = Analysis(
         Need("relation labels of facts with matches at year, month and day, in a run without a prefix", _labelled),
     ),
     figure=draw,
-    chart=Chart(views, "The ten relations with the highest R; few facts make wide bars."),
+    chart=Chart(page_views, "The ten relations with the highest R; few facts make wide bars."),
     columns={
         "format": "`raw` or `chat`; all models together",
         "rank": "by R, then W",

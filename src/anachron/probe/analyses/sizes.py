@@ -2,24 +2,17 @@
 
 from html import escape
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from anachron.io import Json
 from anachron.metrics import RUN_KEYS
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE, SCORES, Look
-from anachron.plots.traces import COLOURS, INTERVALS, NAMES, PERCENT, SYMBOLS, Looks, bars, numbers, parts, texts, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import MEANS, OF_FORMAT, RUN
-from anachron.probe.analyses.needs import ALL_GRANULARITIES
+from anachron.probe.analyses.common import ALL_GRANULARITIES, MEANS, OF_FORMAT, RUN
 from anachron.probe.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
 UNKNOWN = "family unknown"
@@ -60,25 +53,25 @@ def size_to_perfection(table: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """W and R over all granularities against the number of parameters, a line a family.
 
     Base models: filled marks and a solid line; instruct models: hollow marks and a dotted line. Models of no known
     family have no line. A row of panels a format and prefix. Source: paper 002, figure 11; 001, figure 7.
     """
-    rows = style.check("sizes", table, "parameters", *SCORES)
+    rows = style.check("sizes", table, "parameters", *style.SCORES)
     families = list(dict.fromkeys(rows["family"].fill_null(UNKNOWN)))
     panels = style.sections(rows.with_columns(pl.col("family").fill_null(UNKNOWN)))
     labels = [f"{f}, {kind}" for f in families for kind in ("base", "instruct")]
-    height = 1.75 * len(panels) + 0.3 + marks.legend_height(labels, PAGE)
-    with style.sheet(PAGE, height, len(panels), 2, sharex=True, sharey="col") as (figure, axes):
+    height = 1.75 * len(panels) + 0.3 + marks.legend_height(labels, style.PAGE)
+    with style.sheet(style.PAGE, height, len(panels), 2, sharex=True, sharey="col") as (figure, axes):
         for across, (title, part) in zip(axes, panels, strict=True):
             across[0].set_title(title)
-            for panel, (score, said) in zip(across, SCORES.items(), strict=True):
+            for panel, (score, said) in zip(across, style.SCORES.items(), strict=True):
                 panel.set_xscale("log")
                 for (family, instruct), own in part.group_by("family", "instruct", maintain_order=True):
                     seen = style.look(families.index(str(family)))
-                    seen = Look(seen.colour, seen.marker, ":" if instruct else "-", hollow=bool(instruct))
+                    seen = style.Look(seen.colour, seen.marker, ":" if instruct else "-", hollow=bool(instruct))
                     own = own.sort("parameters")
                     marks.dots(
                         panel, own["parameters"], own[score], seen, low=own[f"{score}_low"], upright=True,
@@ -97,28 +90,31 @@ def draw(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    marks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
-    axis = {"type": "log", "title": {"text": "parameters"}, "tickvals": marks, "ticktext": [short(m) for m in marks]}
-    for score, name in NAMES.items():
+    ticks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
+    axis = {"type": "log", "title": {"text": "parameters"}, "tickvals": ticks, "ticktext": [short(n) for n in ticks]}
+    for score, name in charts.NAMES.items():
         traces = []
-        groups = parts(table, "family", "instruct", "format", "prefix")
+        groups = charts.groups(table, "family", "instruct", "format", "prefix")
         for number, ((family, instruct, form, prefix), group) in enumerate(groups):
             label = f"{family or 'unknown family'}, {'instruct' if instruct else 'base'}, {form}, {prefix_name(prefix)}"
             traces.append(
                 {
                     "type": "scatter", "mode": "lines+markers" if family else "markers",
                     "name": escape(label, quote=False),
-                    "x": group["parameters"].to_list(), "y": numbers(group[score]),
-                    "text": texts(f"{m}: {short(n)}" for m, n in group.select("model", "parameters").iter_rows()),
-                    "error_y": bars(group, score, f"{score}_low", f"{score}_high"),
+                    "x": group["parameters"].to_list(), "y": charts.numbers(group[score]),
+                    "text": charts.texts(
+                        f"{model}: {short(n)}" for model, n in group.select("model", "parameters").iter_rows()
+                    ),
+                    "error_y": charts.bars(group, score, f"{score}_low", f"{score}_high"),
                     "hovertemplate": "%{text} parameters, %{y:.1%}",
-                    "line": {"color": f"@{number % COLOURS}", "dash": "dash" if instruct else "solid"},
-                    "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9},
+                    "line": {"color": f"@{number % charts.COLOURS}", "dash": "dash" if instruct else "solid"},
+                    "marker": {"symbol": charts.SYMBOLS[number % len(charts.SYMBOLS)], "size": 9},
                 }
             )  # fmt: skip
-        views.append(view(name, traces, xaxis=axis, yaxis={"title": {"text": f"global {name}"}, **PERCENT}))
+        upright = charts.axis(f"global {name}", **charts.PERCENT)
+        views.append(charts.view(name, traces, xaxis=axis, yaxis=upright))
     return views
 
 
@@ -163,7 +159,7 @@ SIZES = Analysis(
     needs=(ALL_GRANULARITIES, KNOWN_SIZES),
     empty="no model of known size has facts with matches at year, month and day",
     figure=draw,
-    chart=Chart(views, f"Each line is a family; dashed: base models. {INTERVALS}"),
+    chart=Chart(page_views, f"Each line is a family; dashed: base models. {charts.INTERVALS}"),
     columns={
         "family": "from the model's configuration, or `--models`",
         **RUN,

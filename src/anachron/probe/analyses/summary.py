@@ -1,30 +1,22 @@
 """W and R: of every fact, and their means of each model by granularity (paper 002, figures 2 and 12)."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
-from anachron.io import Json
 from anachron.metrics import GLOBAL
-from anachron.plots import marks, style
-from anachron.plots.style import GRANULARITIES, GRANULARITY_NAMES, PAGE, SCORES
-from anachron.plots.traces import INTERVALS, NAMES, Looks, by_granularity
+from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.columns import FACT, LEVEL, MEANS, RUN
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from anachron.probe.analyses.common import FACT, LEVEL, MEANS, RUN
 
 MANY, TOP = 8, 5  # with more models than MANY, the TOP most robust have a block of their own
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """W and R of each model at each granularity with intervals, the most robust model first.
 
     One block of rows a format and prefix; where there are more than eight models, the five most robust have a block of
     their own before it. Source: paper 002, figures 2 and 12.
     """
-    rows = style.check("summary", table, *SCORES)
+    rows = style.check("summary", table, *style.SCORES)
     blocks = []
     for title, part in style.sections(rows):
         models = by_robustness(part)
@@ -32,27 +24,27 @@ def draw(table: pl.DataFrame) -> "Figure":
             blocks.append((f"{title}: the {TOP} most robust models", part, models[:TOP]))
             title = f"{title}: all models"
         blocks.append((title, part, models))
-    found = style.in_order(rows["granularity"], list(GRANULARITIES))
+    found = style.in_order(rows["granularity"], list(style.GRANULARITIES))
     heights = [
         marks.rows_height(models, least=(0.09 if len(models) <= MANY else 0.07) * len(found)) for _, _, models in blocks
     ]
     height = sum(heights) + 0.26 * len(blocks) + 0.65
     with style.sheet(
-        PAGE, height, len(blocks), 2, sharex="col", sharey="row", gridspec_kw={"height_ratios": heights}
+        style.PAGE, height, len(blocks), 2, sharex="col", sharey="row", gridspec_kw={"height_ratios": heights}
     ) as (figure, axes):
         for across, (title, part, models) in zip(axes, blocks, strict=True):
             across[0].set_title(title)
-            for panel, score in zip(across, SCORES, strict=True):
+            for panel, score in zip(across, style.SCORES, strict=True):
                 marks.name_rows(panel, models)
                 for granularity, offset in zip(found, marks.spread(len(found)), strict=True):
                     own = part.filter(pl.col("granularity") == granularity, pl.col("model").is_in(models))
                     marks.dots(
                         panel, [models.index(m) + offset for m in own["model"]], own[score],
-                        GRANULARITIES[granularity], low=own[f"{score}_low"], high=own[f"{score}_high"],
-                        label=GRANULARITY_NAMES.get(granularity, granularity),
+                        style.GRANULARITIES[granularity], low=own[f"{score}_low"], high=own[f"{score}_high"],
+                        label=style.GRANULARITY_NAMES.get(granularity, granularity),
                     )  # fmt: skip
             marks.reference(across[0], 0.5, label="random scorer")
-        for panel, name in zip(axes[-1], SCORES.values(), strict=True):
+        for panel, name in zip(axes[-1], style.SCORES.values(), strict=True):
             panel.set_xlabel(name)
             marks.in_percent(panel)
         axes[-1, 1].set_xlim(left=0)
@@ -67,8 +59,11 @@ def by_robustness(part: pl.DataFrame) -> list[str]:
     return ranked.sort(["robustness", "win_rate", "model"], descending=[True, True, False])["model"].to_list()
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
-    return [by_granularity(table, looks, s, f"{s}_low", f"{s}_high", NAMES[s], NAMES[s]) for s in NAMES]
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    return [
+        charts.by_granularity(table, looks, s, f"{s}_low", f"{s}_high", charts.NAMES[s], charts.NAMES[s])
+        for s in charts.NAMES
+    ]
 
 
 FACTS = Analysis(
@@ -98,7 +93,7 @@ SUMMARY = Analysis(
     source="002, figures 2 and 12; 001, figures 2 and 4",
     compute=lambda study: study.summary,
     figure=draw,
-    chart=Chart(views, f"A random scorer has W 50 % and R near 0. {INTERVALS}"),
+    chart=Chart(page_views, f"A random scorer has W 50 % and R near 0. {charts.INTERVALS}"),
     columns={
         **RUN,
         **LEVEL,

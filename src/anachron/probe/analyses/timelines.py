@@ -1,32 +1,24 @@
 """Single facts year by year: those that a model seems to know and yet places far from their period (002, figure 17)."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS
 from anachron.plots import marks, style
-from anachron.plots.style import PAGE, Look
 from anachron.probe.analyses.analysis import Analysis, Need
-from anachron.probe.analyses.columns import FACT, LABELS, RUN
+from anachron.probe.analyses.common import FACT, LABELS, RUN, YEAR_CONTEXTS, YEARS
 from anachron.probe.analyses.far_errors import FAR, THRESHOLDS, all_lost_matches
-from anachron.probe.analyses.needs import YEAR_CONTEXTS, YEARS
 from anachron.probe.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SHOWN = 6  # facts in the figure
 FAR_ERROR = "far error: beats one from |\N{GREEK SMALL LETTER ALPHA}| \N{GREATER-THAN OR EQUAL TO} 1"
 KINDS = {  # in the order that they are drawn: the errors last, on top of all
-    "discarded": (Look(style.GREY, "|"), 3.0),
-    "incorrect, beats no correct year": (Look(style.GREY, "."), 3.0),
-    "transitional": (Look(style.PURPLE, "D", hollow=True), 3.2),
-    "correct": (Look(style.BLUE, "o"), 3.2),
-    "incorrect, beats a correct year": (Look(style.ORANGE, "s"), 3.2),
-    FAR_ERROR: (Look(style.VERMILLION, "X"), 5.5),
+    "discarded": (style.Look(style.GREY, "|"), 3.0),
+    "incorrect, beats no correct year": (style.Look(style.GREY, "."), 3.0),
+    "transitional": (style.Look(style.PURPLE, "D", hollow=True), 3.2),
+    "correct": (style.Look(style.BLUE, "o"), 3.2),
+    "incorrect, beats a correct year": (style.Look(style.ORANGE, "s"), 3.2),
+    FAR_ERROR: (style.Look(style.VERMILLION, "X"), 5.5),
 }
 
 
@@ -80,7 +72,7 @@ def timelines_of(study: Study) -> pl.DataFrame:
     return timelines(study.runs, study.about, study.once(all_lost_matches))
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """Log-probability of the answer year by year, of the six facts with the most absurd far errors.
 
     The period is shaded, the prior (the statement without a date) is a line, years that beat a correct one are marked,
@@ -93,7 +85,7 @@ def draw(table: pl.DataFrame) -> "Figure":
     down = -(-len(facts) // columns)
     titles = [_title(part.row(0, named=True)) for part in facts]
     height = down * (1.6 + 0.13 * max(title.count("\n") for title in titles)) + 0.6
-    with style.sheet(PAGE, height, down, columns) as (figure, axes):
+    with style.sheet(style.PAGE, height, down, columns) as (figure, axes):
         for panel, part, title in zip(axes.flat, facts, titles, strict=False):
             panel.set_title(title)
             _timeline(panel, part)
@@ -103,7 +95,7 @@ def draw(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def _timeline(panel: "Axes", part: pl.DataFrame) -> None:
+def _timeline(panel: "style.Axes", part: pl.DataFrame) -> None:
     first, last = period(part)
     panel.axvspan(first - 0.5, last + 0.5, color=style.PALE, lw=0, zorder=0, label="period")
     prior = part["prior"][0]

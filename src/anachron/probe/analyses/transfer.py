@@ -1,26 +1,18 @@
 """Transfer of knowledge between granularities (paper 002, figures 6, 9 and 10)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.io import Json
 from anachron.metrics import FACT_KEYS, POOLED, RUN_KEYS, as_pooled
-from anachron.plots import marks, style
-from anachron.plots.style import PAGE
-from anachron.plots.traces import Looks, by_run, numbers, row_a_run, view
+from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.columns import POOLED_RUN
+from anachron.probe.analyses.common import POOLED_RUN
 from anachron.probe.study import Study
 from anachron.statistics import wilson
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ACROSS = 4  # heat maps side by side
 TITLE = 19  # letters a line above a map
@@ -85,7 +77,7 @@ def mean_transfer(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def draw(table: pl.DataFrame) -> "Figure":
+def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of the facts known at one granularity that are known at another, with intervals, in per cent.
 
     Per format and prefix a 3 x 3 map of the pooled models, then of the seven models with the most known facts at
@@ -104,9 +96,9 @@ def draw(table: pl.DataFrame) -> "Figure":
     return _grid(lines)
 
 
-def _grid(lines: Sequence[Sequence[tuple[str, str, pl.DataFrame]]]) -> "Figure":
+def _grid(lines: Sequence[Sequence[tuple[str, str, pl.DataFrame]]]) -> "style.Figure":
     tallest = [max(marks.lines_of([name], TITLE) + head.count("\n") for head, name, _ in line) for line in lines]
-    with style.sheet(PAGE, sum(1.65 + 0.13 * n for n in tallest), len(lines), ACROSS) as (figure, axes):
+    with style.sheet(style.PAGE, sum(1.65 + 0.13 * n for n in tallest), len(lines), ACROSS) as (figure, axes):
         for across, line in zip(axes, lines, strict=True):
             for panel, (head, name, part) in zip(across, line, strict=False):
                 panel.set_title(head + style.folded(name, TITLE))
@@ -117,7 +109,7 @@ def _grid(lines: Sequence[Sequence[tuple[str, str, pl.DataFrame]]]) -> "Figure":
     return figure
 
 
-def _three_by_three(panel: "Axes", part: pl.DataFrame) -> None:
+def _three_by_three(panel: "style.Axes", part: pl.DataFrame) -> None:
     """Rows are the granularity at which facts are known (b), columns the one at which they are too (a)."""
     rates = np.full((3, 3), np.nan)
     texts = [["\N{EN DASH}"] * 3 for _ in GRANULARITIES]
@@ -140,7 +132,7 @@ def _most_known(part: pl.DataFrame) -> list[str]:
     return known.sort(["known_b", "model"], descending=[True, False])["model"].to_list()
 
 
-def draw_mean(table: pl.DataFrame) -> "Figure":
+def draw_mean(table: pl.DataFrame) -> "style.Figure":
     """Mean transfer between two different granularities with each prefix, and the lowest and highest of the six.
 
     The pooled models first. Rows of a model without a mean are left out. Source: paper 002, figures 6 and 10.
@@ -150,7 +142,7 @@ def draw_mean(table: pl.DataFrame) -> "Figure":
     order = style.in_order(named["row"], [r for r in named["row"] if r.split(",")[0] == POOLED])
     prefixes = style.in_order(named["prefix"], ["none"])
     height = marks.rows_height(order, least=0.1 + 0.1 * len(prefixes)) + 0.6
-    width = style.COLUMN if max(map(len, order)) <= 20 else PAGE
+    width = style.COLUMN if max(map(len, order)) <= 20 else style.PAGE
     with style.sheet(width, height) as (figure, axes):
         panel = axes[0, 0]
         marks.name_rows(panel, order)
@@ -168,9 +160,9 @@ def draw_mean(table: pl.DataFrame) -> "Figure":
     return figure
 
 
-def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
-    for key, group in by_run(table):
+    for key, group in charts.by_run(table):
         cells = {(row["a"], row["b"]): row for row in group.iter_rows(named=True)}
         grid = [[cells[a, b] for a in GRANULARITIES] for b in GRANULARITIES]
         said = [["-" if c["rate"] is None else f"{c['rate']:.0%}" for c in line] for line in grid]
@@ -184,24 +176,24 @@ def views(table: pl.DataFrame, looks: Looks) -> list[Json]:
         ]  # fmt: skip
         trace = {
             "type": "heatmap", "x": list(GRANULARITIES), "y": list(GRANULARITIES),
-            "z": [numbers(c["rate"] for c in line) for line in grid], "text": inside, "texttemplate": "%{text}",
+            "z": [charts.numbers(c["rate"] for c in line) for line in grid], "text": inside, "texttemplate": "%{text}",
             "customdata": hover, "zmin": 0, "zmax": 1, "colorscale": "Cividis", "colorbar": {"tickformat": ".0%"},
             "hovertemplate": "known at %{customdata[1]}, also known at %{customdata[0]}: %{customdata[2]}, "
             "%{customdata[3]:,} of %{customdata[4]:,} facts<extra></extra>",
         }  # fmt: skip
         views.append(
-            view(
+            charts.view(
                 looks.name(key), [trace],
                 xaxis={"type": "category", "title": {"text": "also known at"}},
                 yaxis={"type": "category", "title": {"text": "known at"}, "autorange": "reversed"},
             )
         )  # fmt: skip
-    pooled = [v for v, (key, _) in zip(views, by_run(table), strict=True) if key[0] == POOLED]
+    pooled = [v for v, (key, _) in zip(views, charts.by_run(table), strict=True) if key[0] == POOLED]
     return pooled + [v for v in views if v not in pooled]
 
 
-def mean_views(table: pl.DataFrame, looks: Looks) -> list[Json]:
-    return [row_a_run(table.drop_nulls("rate"), looks, "rate", "lowest", "highest", "mean of the six transfers")]
+def mean_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    return [charts.row_a_run(table.drop_nulls("rate"), looks, "rate", "lowest", "highest", "mean of the six transfers")]
 
 
 def _two_granularities(study: Study) -> str | None:
@@ -218,7 +210,7 @@ TRANSFER = Analysis(
     compute=lambda study: study.once(transfer_of_most_robust),
     needs=(TWO_GRANULARITIES,),
     figure=draw,
-    chart=Chart(views, "Of the facts known (R = 1) by the dates of a column, the share known by those of a row."),
+    chart=Chart(page_views, "Of the facts known (R = 1) by the dates of a column, the share known by those of a row."),
     columns={
         **POOLED_RUN,
         "a": "granularity that knowledge is carried to",

@@ -10,7 +10,7 @@ from anachron.core.dates import Date
 from anachron.evaluate.results import UNEDITED
 from anachron.io import Json, versions
 from anachron.metrics import GLOBAL, RUN_KEYS
-from anachron.plots.traces import LEVELS, Looks, numbers
+from anachron.plots.charts import LEVELS, Looks, numbers
 from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written

@@ -22,8 +22,11 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "trian
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 COLOURS = 8
 LEVELS = (*GRANULARITIES, GLOBAL)
+NAMED_ROWS = {"type": "category", "autorange": "reversed", "automargin": True}  # an axis of names, the first above
 PERCENT = {"tickformat": ".0%", "rangemode": "tozero"}
 NAMES = {"win_rate": "W", "robustness": "R"}
+Views = list[Json]  # each with ``label, data, layout``
+Traces = list[Json]
 INTERVALS = "Bars are 95 % intervals over facts."
 
 
@@ -51,6 +54,12 @@ class Looks:
         return {"type": "scatter", "name": escape(self.name(key), quote=False), "line": line, "marker": marker} | more
 
 
+def numbered(number: int) -> Json:
+    """Line and marker of the thing of this number, where things are not runs."""
+    line = {"color": f"@{number % COLOURS}", "dash": DASHES[number % len(DASHES)]}
+    return {"line": line, "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8}}
+
+
 def numbers(values: Iterable[Any], digits: int = 6) -> list[float | None]:
     """Numbers as JSON has them: rounded, and nothing for NaN and infinities."""
     return [None if v is None or not isfinite(v) else round(float(v), digits) for v in values]
@@ -67,6 +76,10 @@ def bars(table: pl.DataFrame, value: str, low: str = "low", high: str = "high") 
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.5, "width": 4}
 
 
+def axis(title: str, **more: Any) -> Json:
+    return {"title": {"text": title}, **more}
+
+
 def view(label: str, traces: list[Json], **layout: Any) -> Json:
     return {"label": label, "data": traces, "layout": layout}
 
@@ -76,7 +89,7 @@ def by_run(table: pl.DataFrame) -> Iterable[tuple[tuple[str, str, str], pl.DataF
         yield (str(key[0]), str(key[1]), str(key[2])), group
 
 
-def parts(table: pl.DataFrame, *columns: str) -> Iterable[tuple[tuple[Any, ...], pl.DataFrame]]:
+def groups(table: pl.DataFrame, *columns: str) -> Iterable[tuple[tuple[Any, ...], pl.DataFrame]]:
     yield from table.group_by(columns, maintain_order=True)
 
 
@@ -102,12 +115,12 @@ def by_granularity(table: pl.DataFrame, looks: Looks, value: str, low: str, high
         )  # fmt: skip
     order = [level for level in LEVELS if level in table["granularity"]]
     return view(
-        label, traces, scattermode="group", scattergap=0.6, yaxis={"title": {"text": title}, **PERCENT},
+        label, traces, scattermode="group", scattergap=0.6, yaxis=axis(title, **PERCENT),
         xaxis={"type": "category", "categoryorder": "array", "categoryarray": order, "title": {"text": "dates"}},
     )  # fmt: skip
 
 
-def row_a_run(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, title: str, **axis: Any) -> Json:
+def row_a_run(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, title: str, **scale: Any) -> Json:
     """One value a run with its range, one below the other."""
     traces = []
     for key, group in by_run(table):
@@ -118,6 +131,5 @@ def row_a_run(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str
                 hovertemplate="%{x:.3f} (%{customdata[0]:.3f} to %{customdata[1]:.3f})",
             )
         )  # fmt: skip
-    scale = axis or PERCENT
-    return view("all", traces, showlegend=False, xaxis={"title": {"text": title}, **scale}, rows=len(traces),
-                yaxis={"type": "category", "autorange": "reversed", "automargin": True})  # fmt: skip
+    across = axis(title, **(scale or PERCENT))
+    return view("all", traces, showlegend=False, xaxis=across, rows=len(traces), yaxis=NAMED_ROWS)
