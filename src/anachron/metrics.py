@@ -193,20 +193,20 @@ def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
     distinct, ranks = np.unique(
         np.concatenate([incorrect, correct, correct + noise, correct - noise]), return_inverse=True
     )
-    rivals, own, above, below = np.split(ranks, np.cumsum([incorrect.size, correct.size, correct.size]))
+    rivals, of_correct, above, below = np.split(ranks, np.cumsum([incorrect.size, correct.size, correct.size]))
     rivals = np.sort(group["incorrect"] * distinct.size + rivals)
 
     def up_to(rank: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
         return np.searchsorted(rivals, group["correct"] * distinct.size + rank, side)
 
     before = np.searchsorted(rivals, group["correct"] * distinct.size, "left")
-    found = {
-        "won": up_to(own, "left") - before,
-        "ties": up_to(own, "right") - up_to(own, "left"),
+    counted = {
+        "won": up_to(of_correct, "left") - before,
+        "ties": up_to(of_correct, "right") - up_to(of_correct, "left"),
         "within": up_to(above, "right") - up_to(below, "left"),
     }
     totals = {
-        name: np.bincount(group["correct"], values, sides.height).astype(np.int64) for name, values in found.items()
+        name: np.bincount(group["correct"], values, sides.height).astype(np.int64) for name, values in counted.items()
     }
     return {
         "won": pl.Series(totals["won"]),
@@ -220,10 +220,10 @@ def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
 def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
     """The table with a column ``noise``: the one given for all rows, else its own, else null."""
     if noise is None and "noise" in scores.columns:
-        own = scores["noise"].cast(pl.Float64, strict=False)
-        usable = own.is_finite() & (own >= 0)
+        noises = scores["noise"].cast(pl.Float64, strict=False)
+        usable = noises.is_finite() & (noises >= 0)
         _refuse(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
-        table = scores.with_columns(own)
+        table = scores.with_columns(noises)
         several = (
             table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique()).filter(pl.col("noise") > 1)
         )
@@ -265,12 +265,12 @@ def without_matches(scores: pl.DataFrame) -> pl.DataFrame:
         .unique(maintain_order=True)
         .join(runs, on=RUN_KEYS, nulls_equal=True, maintain_order="left_right")
     )
-    found = scores.group_by([*FACT_KEYS, "granularity"]).agg(
+    sides = scores.group_by([*FACT_KEYS, "granularity"]).agg(
         (pl.col("status") == "correct").any().alias("correct"),
         (pl.col("status") == "incorrect").any().alias("incorrect"),
     )
     return (
-        expected.join(found, on=[*FACT_KEYS, "granularity"], how="left", maintain_order="left")
+        expected.join(sides, on=[*FACT_KEYS, "granularity"], how="left", maintain_order="left")
         .with_columns(pl.col("correct", "incorrect").fill_null(False))
         .group_by([*RUN_KEYS, "granularity"], maintain_order=True)
         .agg(

@@ -45,9 +45,9 @@ class Looks:
 
     def trace(self, key: Sequence[str], **more: Any) -> Json:
         """A scatter trace in the look of a run; pooled models are drawn in ink, thicker, by format and prefix."""
-        own = [tuple(run) for run in self.runs]
-        pooled = tuple(key) not in own
-        index = list(dict.fromkeys(run[1:] for run in own)).index(tuple(key[1:])) if pooled else own.index(tuple(key))
+        runs = [tuple(run) for run in self.runs]
+        pooled = tuple(key) not in runs
+        index = list(dict.fromkeys(run[1:] for run in runs)).index(tuple(key[1:])) if pooled else runs.index(tuple(key))
         colour = "@ink" if pooled else f"@{index % COLOURS}"
         line = {"color": colour, "dash": DASHES[index % len(DASHES)], "width": 3 if pooled else 2}
         marker = {"color": colour, "symbol": SYMBOLS[index % len(SYMBOLS)], "size": 9}

@@ -177,13 +177,13 @@ def name_rows(axes: "Axes", labels: Sequence[str], letters: int = LETTERS) -> No
 
 def legend(figure: "Figure") -> None:
     """One legend below all axes, each label once, in as many columns as the width has room for."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    if found:
-        columns = _legend_columns(list(found), figure.get_figwidth())
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+            handles.setdefault(label, handle)
+    if handles:
+        columns = _legend_columns(list(handles), figure.get_figwidth())
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
 
 def legend_height(labels: Sequence[str], width: float) -> float:

@@ -86,8 +86,8 @@ LOOKS = (
 
 def look(number: int) -> Look:
     """The look of the thing of this number; past the eighth they come again, hollow, and past the sixteenth anew."""
-    found = LOOKS[number % len(LOOKS)]
-    return Look(found.colour, found.marker, found.line, hollow=number // len(LOOKS) % 2 == 1)
+    plain = LOOKS[number % len(LOOKS)]
+    return Look(plain.colour, plain.marker, plain.line, hollow=number // len(LOOKS) % 2 == 1)
 
 
 @contextmanager
@@ -129,11 +129,11 @@ def sections(table: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """The rows of each format and prefix with a title, raw text before chat, without a prefix before with one."""
     keys = table.select("format", "prefix").unique(maintain_order=True).rows()
     prefixes = any(prefix != "none" for _, prefix in keys)
-    found = []
+    titled = []
     for form, prefix in sorted(keys, key=lambda key: (key[0] != "raw", key[1] != "none")):
         title = f"{format_name(form)}, {prefix_name(prefix)}" if prefixes else format_name(form)
-        found.append((title, table.filter(pl.col("format") == form, pl.col("prefix") == prefix)))
-    return found
+        titled.append((title, table.filter(pl.col("format") == form, pl.col("prefix") == prefix)))
+    return titled
 
 
 def one_granularity(table: pl.DataFrame) -> tuple[pl.DataFrame, str]:

@@ -76,15 +76,15 @@ class Study:
     def undatable(self) -> dict[str, str]:
         """Per granularity a time that is no date of that kind, where there is one."""
         times = pl.concat([run.select("granularity", "time").unique() for run in self.runs]).unique(maintain_order=True)
-        found: dict[str, str] = {}
+        broken: dict[str, str] = {}
         for granularity, time in times.drop_nulls().iter_rows():
             try:
                 fits = Date.parse(time).granularity == granularity
             except DataError:
                 fits = False
             if not fits:
-                found.setdefault(granularity, time)
-        return found
+                broken.setdefault(granularity, time)
+        return broken
 
     @cached_property
     def global_facts(self) -> pl.DataFrame:
@@ -105,7 +105,7 @@ class Study:
         of these has the prefix, the most robust with it.
         """
         order = ["robustness", "win_rate", "model"]
-        found = []
+        chosen = []
         for (form,), of_format in self.facts.group_by("format", maintain_order=True):
             with_all = self.global_facts.filter(pl.col("format") == form)
             rated = with_all if with_all.height else of_format
@@ -114,8 +114,8 @@ class Study:
             plain = ranked.filter(pl.col("prefix") == "none").head(self.top)["model"].to_list()
             for _, runs in ranked.group_by("prefix", maintain_order=True):
                 same = runs.filter(pl.col("model").is_in(plain))
-                found.append((same if same.height else runs.head(self.top)).select(RUN_KEYS))
-        return pl.concat(found) if found else self.facts.select(RUN_KEYS)
+                chosen.append((same if same.height else runs.head(self.top)).select(RUN_KEYS))
+        return pl.concat(chosen) if chosen else self.facts.select(RUN_KEYS)
 
     def map(self, compute: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
         """What ``compute`` makes of each run, one below the other."""
@@ -168,8 +168,8 @@ def make_study(
         runs, remark = _on_common(runs, common, sharing)
         remarks, shares_contexts = [remark], True
     ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
-    told = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
-    about, differing = _one_row_a_fact(told, sharing == "common")
+    known_of_facts = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
+    about, differing = _one_row_a_fact(known_of_facts, sharing == "common")
     remarks += differing
     facts = pl.concat([metrics_of_checked(run) for run in runs])
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
@@ -233,8 +233,8 @@ def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Shar
     if common.height == 0:
         raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
     kept = [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
-    said = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
-    return kept, said
+    remark = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
+    return kept, remark
 
 
 def _common(runs: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, bool]:

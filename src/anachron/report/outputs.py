@@ -157,8 +157,10 @@ def study_notes(study: Study) -> list[str]:
         notes.append(f"sizes are without {', '.join(sizes)}, of unknown size (give --models)")
     if study.baseline is not None:
         keys = study.facts.select(RUN_KEYS).unique(maintain_order=True)
-        own = keys.filter(pl.col("model") == study.baseline).select("format", "prefix")
-        for model, form, prefix in keys.join(own, on=["format", "prefix"], how="anti", maintain_order="left").rows():
+        of_baseline = keys.filter(pl.col("model") == study.baseline).select("format", "prefix")
+        for model, form, prefix in keys.join(
+            of_baseline, on=["format", "prefix"], how="anti", maintain_order="left"
+        ).rows():
             notes.append(f"{model}, {form}, prefix {prefix} is not compared: {study.baseline} has no such run")
     if not study.shares_contexts:
         notes.append("the runs were not all asked the same contexts of the same facts; means of one are not of another")

@@ -72,8 +72,10 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
     for (form, prefix), group in binned.group_by("format", "prefix", maintain_order=True):
         for (upper,), cell in group.group_by("upper", maintain_order=True):
             alike = [(pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS]
-            own = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
-            shares = own.select(pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id")
+            by_model_and_fact = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
+            shares = by_model_and_fact.select(
+                pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id"
+            )
             by_fact = shares.group_by("fact_id", maintain_order=True).agg(pl.col("share").sum(), pl.len().alias("n"))
             low, high = bootstrap_ratio(
                 by_fact["share"].to_numpy()[:, None], by_fact["n"].to_numpy()[:, None], resamples=resamples, seed=seed
@@ -98,11 +100,13 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
 
 
 def _mean_matthews(cell: pl.DataFrame) -> float | None:
-    found = []
+    coefficients = []
     for a, b in PAIRS:
         x, y = cell[a].to_numpy(), cell[b].to_numpy()
-        found.append(matthews(int((x & y).sum()), int((x & ~y).sum()), int((~x & y).sum()), int((~x & ~y).sum())))
-    return None if any(map(isnan, found)) else float(np.mean(found))
+        coefficients.append(
+            matthews(int((x & y).sum()), int((x & ~y).sum()), int((~x & y).sum()), int((~x & ~y).sum()))
+        )
+    return None if any(map(isnan, coefficients)) else float(np.mean(coefficients))
 
 
 def draw(table: pl.DataFrame) -> "style.Figure":
@@ -122,10 +126,10 @@ def draw(table: pl.DataFrame) -> "style.Figure":
             panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
             part = rows.filter(pl.col("prefix") == prefix)
             for form in style.in_order(part["format"], list(style.FORMATS)):
-                own = part.filter(pl.col("format") == form).sort("alpha_low")
+                line = part.filter(pl.col("format") == form).sort("alpha_low")
                 marks.line(
-                    panel, (own["alpha_low"] + own["alpha_high"]) / 2, own["accuracy"], style.FORMATS[form],
-                    low=own["low"], high=own["high"], label=style.format_name(form), step=0.75,
+                    panel, (line["alpha_low"] + line["alpha_high"]) / 2, line["accuracy"], style.FORMATS[form],
+                    low=line["low"], high=line["high"], label=style.format_name(form), step=0.75,
                 )  # fmt: skip
             panel.set_xlim(-5, 5)
             panel.set_ylabel("agreement")

@@ -158,14 +158,14 @@ def draw_coarse(table: pl.DataFrame) -> "style.Figure":
             statuses = style.in_order(part["status"], list(style.STATUSES))
             crowded = part["bin"].is_duplicated().any()
             for status in statuses:
-                own = part.filter(pl.col("status") == status)
+                of_status = part.filter(pl.col("status") == status)
                 offset = (statuses.index(status) - 1) * 0.25 if crowded else 0.0
-                places = [bins.index(b) + offset for b in own["bin"]]
+                places = [bins.index(b) + offset for b in of_status["bin"]]
                 marks.dots(
-                    panel, places, own["logp"], style.STATUSES[status], low=own["low"], high=own["high"], label=status,
-                    upright=True,
+                    panel, places, of_status["logp"], style.STATUSES[status], label=status, upright=True,
+                    low=of_status["low"], high=of_status["high"],
                 )  # fmt: skip
-                for place, row in zip(places, own.iter_rows(named=True), strict=True):
+                for place, row in zip(places, of_status.iter_rows(named=True), strict=True):
                     panel.annotate(
                         compact(row["statements"]), (place, row["logp"] if row["high"] is None else row["high"]),
                         xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=style.SMALL,
@@ -213,10 +213,10 @@ def draw_fine(table: pl.DataFrame) -> "style.Figure":
             panel.set_title(title)
             panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
             for granularity in style.in_order(part["granularity"], list(style.GRANULARITIES)):
-                own = part.filter(pl.col("granularity") == granularity).sort("alpha")
+                line = part.filter(pl.col("granularity") == granularity).sort("alpha")
                 marks.line(
-                    panel, own["alpha"], own["logp"], style.GRANULARITIES[granularity], label=granularity,
-                    low=own["low"], high=own["high"], step=0.15, markersize=2.2,
+                    panel, line["alpha"], line["logp"], style.GRANULARITIES[granularity], label=granularity,
+                    low=line["low"], high=line["high"], step=0.15, markersize=2.2,
                 )  # fmt: skip
             panel.set_xlim(-5, 5)
             panel.set_ylabel(LOG_PROBABILITY)

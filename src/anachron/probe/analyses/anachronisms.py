@@ -69,15 +69,15 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
     needed = needed.select(*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
     tables = [pl.DataFrame(schema=ANACHRONISM_SCHEMA)]
     for key in scores.select(RUN_KEYS).unique(maintain_order=True).iter_rows():
-        own = dict(zip(RUN_KEYS, key, strict=True))
-        run = needed.filter(pl.all_horizontal(pl.col(name) == value for name, value in own.items())).collect()
+        run_key = dict(zip(RUN_KEYS, key, strict=True))
+        run = needed.filter(pl.all_horizontal(pl.col(name) == value for name, value in run_key.items())).collect()
         lost = _lost(run).join(known, on="fact_id", how="left", validate="m:1", maintain_order="left")
-        rated = facts.filter(pl.all_horizontal(pl.col(name) == value for name, value in own.items()))
+        rated = facts.filter(pl.all_horizontal(pl.col(name) == value for name, value in run_key.items()))
         win_rates = rated.select("fact_id", "granularity", "win_rate")
         tables.append(
             _absurd(lost, last_days)
             .join(win_rates, on=["fact_id", "granularity"], how="left", validate="m:1", maintain_order="left")
-            .with_columns(pl.lit(value, pl.String).alias(name) for name, value in own.items())
+            .with_columns(pl.lit(value, pl.String).alias(name) for name, value in run_key.items())
             .select(pl.col(name).cast(kind) for name, kind in ANACHRONISM_SCHEMA.items())
         )
     return pl.concat(tables)
@@ -148,7 +148,7 @@ def _absurd(lost: pl.DataFrame, last_days: dict[str, int]) -> pl.DataFrame:
 
 
 def anachronism_summary(
-    found: pl.DataFrame, facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+    ranked: pl.DataFrame, facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
     """Per run, how many facts are placed at absurd dates, from all rows of `anachronisms` and from `fact_metrics`.
 
@@ -159,11 +159,11 @@ def anachronism_summary(
     """
     rows = []
     for key, group in facts.group_by(RUN_KEYS, maintain_order=True):
-        own = found.filter(pl.all_horizontal(pl.col(name) == v for name, v in zip(RUN_KEYS, key, strict=True)))
+        of_run = ranked.filter(pl.all_horizontal(pl.col(name) == v for name, v in zip(RUN_KEYS, key, strict=True)))
         with_matches = group["fact_id"].unique(maintain_order=True)
-        struck = with_matches.is_in(own["fact_id"].unique().to_list())
+        struck = with_matches.is_in(of_run["fact_id"].unique().to_list())
         low, high = bootstrap_mean(struck.cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)
-        alphas = own.sort("rank")["alpha"]
+        alphas = of_run.sort("rank")["alpha"]
         farthest = alphas.abs().arg_max()
         rows.append(
             {
@@ -173,8 +173,8 @@ def anachronism_summary(
                 "share": struck.mean(),
                 "low": low,
                 "high": high,
-                "anachronisms": own.height,
-                "impossible": own["reason"].is_in([BEFORE_SUBJECT, BEFORE_OBJECT]).sum(),
+                "anachronisms": of_run.height,
+                "impossible": of_run["reason"].is_in([BEFORE_SUBJECT, BEFORE_OBJECT]).sum(),
                 "most_absurd_alpha": alphas.first(),
                 "farthest_alpha": None if farthest is None else alphas[farthest],
             }

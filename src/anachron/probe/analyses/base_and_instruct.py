@@ -53,14 +53,14 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     order = list(dict.fromkeys(rows["row"]))
     height = marks.rows_height(order, least=0.24) + 0.95
     with style.sheet(style.PAGE, height, 1, 2, sharey=True) as (figure, axes):
-        for panel, (score, said) in zip(axes.flat, style.SCORES.items(), strict=True):
-            own = rows.filter(pl.col("score") == score)
-            places = [order.index(row) for row in own["row"]]
-            panel.set_title(f"by {said}")
+        for panel, (score, score_name) in zip(axes.flat, style.SCORES.items(), strict=True):
+            of_score = rows.filter(pl.col("score") == score)
+            places = [order.index(row) for row in of_score["row"]]
+            panel.set_title(f"by {score_name}")
             marks.name_rows(panel, order)
-            left = np.zeros(own.height)
+            left = np.zeros(of_score.height)
             for outcome, (colour, hatch, ink) in OUTCOMES.items():
-                share = (own[outcome] / own["facts"]).to_numpy()
+                share = (of_score[outcome] / of_score["facts"]).to_numpy()
                 bars = panel.barh(
                     places, share, 0.7, left, color=colour, hatch=hatch, edgecolor="black", lw=0.5, label=outcome
                 )

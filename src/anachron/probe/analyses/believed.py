@@ -115,7 +115,7 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
     flat = facts.select("logp", "first", "last", "time").explode("logp", "first", "last", "time")
     logp, first_days, last_days = (flat[name].to_numpy() for name in ("logp", "first", "last"))
 
-    found: dict[str, np.ndarray] = {name: np.full(facts.height, np.nan) for name in ("inside", "outside", "bic_gain")}
+    levels: dict[str, np.ndarray] = {name: np.full(facts.height, np.nan) for name in ("inside", "outside", "bic_gain")}
     first, stop = np.zeros(facts.height, np.int64), np.zeros(facts.height, np.int64)
     gaps = np.full(facts.height, np.nan)
     for n in np.unique(contexts):
@@ -126,10 +126,10 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
         if n >= MIN_CONTEXTS:
             fit = fit_steps(logp[cells])
             first[rows], stop[rows] = fit["first"], fit["stop"]
-            for name in found:
-                found[name][rows] = fit[name]
+            for name in levels:
+                levels[name][rows] = fit[name]
 
-    believed = found["bic_gain"] > 0  # not so where it is NaN
+    believed = levels["bic_gain"] > 0  # not so where it is NaN
     known_start, known_end = believed & (first > 0), believed & (stop < contexts)
     start, end = offsets + first, offsets + np.maximum(stop, 1) - 1
     return facts.select(
@@ -137,7 +137,7 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
         pl.Series("believed", believed),
         _where(known_start, flat["time"].gather(start)).alias("believed_start"),
         _where(known_end, flat["time"].gather(end)).alias("believed_end"),
-        *(pl.Series(name, values, nan_to_null=True) for name, values in found.items()),
+        *(pl.Series(name, values, nan_to_null=True) for name, values in levels.items()),
         "contexts",
         pl.Series("resolution_days", gaps, nan_to_null=True),
         _where(known_start, pl.Series(first_days[start])).alias("first"),
@@ -165,13 +165,13 @@ def fit_steps(scores: np.ndarray) -> dict[str, np.ndarray]:
     """
     facts, n = scores.shape
     whole, real = ("first", "stop"), ("inside", "outside", "bic_gain")
-    found: dict[str, np.ndarray] = {name: np.empty(facts, int if name in whole else float) for name in (*whole, *real)}
+    fits: dict[str, np.ndarray] = {name: np.empty(facts, int if name in whole else float) for name in (*whole, *real)}
     size = max(1, CELLS // n**2)
     for begin in range(0, facts, size):
         chunk = slice(begin, begin + size)
         for name, values in _fit_chunk(scores[chunk]).items():
-            found[name][chunk] = values
-    return found
+            fits[name][chunk] = values
+    return fits
 
 
 def _fit_chunk(scores: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,12 +238,14 @@ def _against_truth(periods: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     joined = periods.join(truth, on="fact_id", how="left", validate="m:1", maintain_order="left")
     ends = ["first", "last", "true_first", "true_last"]
     shared = pl.min_horizontal("last", "true_last") - pl.max_horizontal("first", "true_first") + 1
-    own, true = (pl.col(last) - pl.col(first) + 1 for first, last in (ends[:2], ends[2:]))
+    believed_days, true_days = (pl.col(last) - pl.col(first) + 1 for first, last in (ends[:2], ends[2:]))
     shared = shared.clip(lower_bound=0)
     return joined.with_columns(
         (pl.col("first") - pl.col("true_first")).alias("start_error_days"),
         (pl.col("last") - pl.col("true_last")).alias("end_error_days"),
-        pl.when(pl.all_horizontal(pl.col(ends).is_not_null())).then(shared / (own + true - shared)).alias("overlap"),
+        pl.when(pl.all_horizontal(pl.col(ends).is_not_null()))
+        .then(shared / (believed_days + true_days - shared))
+        .alias("overlap"),
     )
 
 

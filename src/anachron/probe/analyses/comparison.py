@@ -53,9 +53,13 @@ def compare(
             row |= {"granularity": granularity, "facts": group.height}
             for name in ("win_rate", "robustness"):
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
-                found = paired_bootstrap(before, after, resamples=resamples, seed=seed)
-                row |= {f"against_{name}": before.mean(), name: after.mean(), f"{name}_difference": found.difference}
-                row |= {f"{name}_difference_{end}": getattr(found, end) for end in ("low", "high", "p")}
+                difference = paired_bootstrap(before, after, resamples=resamples, seed=seed)
+                row |= {
+                    f"against_{name}": before.mean(),
+                    name: after.mean(),
+                    f"{name}_difference": difference.difference,
+                }
+                row |= {f"{name}_difference_{end}": getattr(difference, end) for end in ("low", "high", "p")}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
             rows.append(row | {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)})
@@ -91,7 +95,7 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
     The intervals are those of the differences: both formats are asked about the same facts. Rows by R in raw text.
     Source: paper 002, figure 5; 001, figure 5.
     """
-    rows, said = style.one_granularity(style.check("formats", table, *style.SCORES))
+    rows, granularity_name = style.one_granularity(style.check("formats", table, *style.SCORES))
     rows = rows.sort("against_robustness", descending=True, maintain_order=True)
     labels = style.run_labels(rows, "prefix")
     places = np.arange(len(labels))
@@ -116,7 +120,7 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
             beside.set_xlabel("difference (points)")
             marks.at_least(beside, 0.1)
             marks.in_percent(beside, points=True)
-        figure.suptitle(said, x=0.01, ha="left", fontsize=7.5)
+        figure.suptitle(granularity_name, x=0.01, ha="left", fontsize=7.5)
         marks.legend(figure)
     return figure
 
@@ -145,20 +149,20 @@ def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str
     rows = style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
     order = list(dict.fromkeys(labels))
     named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
-    found = style.in_order(rows["granularity"], list(style.GRANULARITIES))
-    height = marks.rows_height(order, least=0.09 * len(found) + 0.06) + 0.95
+    granularities = style.in_order(rows["granularity"], list(style.GRANULARITIES))
+    height = marks.rows_height(order, least=0.09 * len(granularities) + 0.06) + 0.95
     with style.sheet(style.PAGE, height, 1, 2, sharey=True) as (figure, axes):
-        for panel, (score, said) in zip(axes.flat, style.SCORES.items(), strict=True):
+        for panel, (score, score_name) in zip(axes.flat, style.SCORES.items(), strict=True):
             marks.name_rows(panel, order)
             marks.reference(panel, 0)
-            for granularity, offset in zip(found, marks.spread(len(found)), strict=True):
-                own = named.filter(pl.col("granularity") == granularity)
+            for granularity, offset in zip(granularities, marks.spread(len(granularities)), strict=True):
+                chosen = named.filter(pl.col("granularity") == granularity)
                 marks.dots(
-                    panel, own["row"] + offset, own[f"{score}_difference"], style.GRANULARITIES[granularity],
-                    low=own[f"{score}_difference_low"], high=own[f"{score}_difference_high"],
+                    panel, chosen["row"] + offset, chosen[f"{score}_difference"], style.GRANULARITIES[granularity],
+                    low=chosen[f"{score}_difference_low"], high=chosen[f"{score}_difference_high"],
                     label=style.GRANULARITY_NAMES.get(granularity, granularity),
                 )  # fmt: skip
-            panel.set_xlabel(f"difference in {said} (points)")
+            panel.set_xlabel(f"difference in {score_name} (points)")
             marks.in_percent(panel, points=True)
             marks.at_least(panel, 0.1)
         figure.suptitle(f"against {style.folded(against, 110)}", x=0.01, ha="left", fontsize=7.5)
@@ -172,16 +176,16 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
     for score, name in charts.NAMES.items():
         shown = table.rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
-        found = charts.by_granularity(shown, looks, f"{score}_difference", "low", "high", name, f"difference of {name}")
-        for trace, (key, group) in zip(found["data"], charts.by_run(shown), strict=True):
+        drawn = charts.by_granularity(shown, looks, f"{score}_difference", "low", "high", name, f"difference of {name}")
+        for trace, (key, group) in zip(drawn["data"], charts.by_run(shown), strict=True):
             against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
             trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)
-        found["layout"] |= {
+        drawn["layout"] |= {
             "shapes": [zero],
             "showlegend": True,
             "yaxis": charts.axis(f"difference of {name}", tickformat="+.0%"),
         }
-        views.append(found)
+        views.append(drawn)
     return views
 
 

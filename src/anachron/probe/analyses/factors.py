@@ -45,20 +45,20 @@ def factors(about: pl.DataFrame, present: int = 2021) -> pl.DataFrame:
     """
     rows: list[tuple[str, str, float]] = []
     for row in about.iter_rows(named=True):
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name in ("popularity", "subject_popularity", "object_popularity"):
             if row[name] is not None:
-                found[name] = row[name]
+                values[name] = row[name]
                 if row[name] > 0:
-                    found[f"log_{name}"] = log(row[name])
+                    values[f"log_{name}"] = log(row[name])
         if row["start"] is not None and row["end"] is not None:
             start, end = Date.parse(row["start"]), Date.parse(row["end"])
             if present > start.year:
-                found["log_distance"] = log(present - start.year - (start.year < 0))  # there is no year 0
-            found["log_duration"] = log((end.last_day - start.first_day + 1) / DAYS_A_YEAR)
+                values["log_distance"] = log(present - start.year - (start.year < 0))  # there is no year 0
+            values["log_duration"] = log((end.last_day - start.first_day + 1) / DAYS_A_YEAR)
         if row["other_objects"] is not None:
-            found["other_objects"] = row["other_objects"]
-        rows += [(row["fact_id"], name, value) for name, value in found.items()]
+            values["other_objects"] = row["other_objects"]
+        rows += [(row["fact_id"], name, value) for name, value in values.items()]
     return pl.DataFrame(rows, schema={"fact_id": pl.String, "factor": pl.String, "value": pl.Float64}, orient="row")
 
 
@@ -92,10 +92,10 @@ def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame
             of_format = group if form == "all" else group.filter(pl.col("format") == form)
             pairs = _with_scores(values, of_format)
             for (factor, score), cell in pairs.group_by("factor", "score", maintain_order=True):
-                found = pearson(cell["value"].to_numpy(), cell["of_score"].to_numpy(), cell["fact_id"].to_numpy())
-                row = {"models": name, "format": form, "factor": factor, "score": score, "n": found.n}
-                row |= {"facts": cell["fact_id"].n_unique(), "r": found.r, "p": found.p}
-                rows.append(row | {"p_clustered": found.p_clustered})
+                correlation = pearson(cell["value"].to_numpy(), cell["of_score"].to_numpy(), cell["fact_id"].to_numpy())
+                row = {"models": name, "format": form, "factor": factor, "score": score, "n": correlation.n}
+                row |= {"facts": cell["fact_id"].n_unique(), "r": correlation.r, "p": correlation.p}
+                rows.append(row | {"p_clustered": correlation.p_clustered})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -151,14 +151,16 @@ def draw_correlations(table: pl.DataFrame) -> "style.Figure":
     with style.sheet(*size, len(groups), 2, sharex=True, sharey=True) as (figure, axes):
         for across, group in zip(axes, groups, strict=True):
             of_models = {"all": "all models", "top": "the most robust models"}.get(group, group)
-            for panel, (score, said) in zip(across, style.SCORES.items(), strict=True):
-                panel.set_title(f"{said}, {of_models}")
+            for panel, (score, score_name) in zip(across, style.SCORES.items(), strict=True):
+                panel.set_title(f"{score_name}, {of_models}")
                 marks.name_rows(panel, labels)
                 marks.reference(panel, 0)
                 for form, offset in zip(forms, marks.spread(len(forms)), strict=True):
-                    own = rows.filter(pl.col("models") == group, pl.col("score") == score, pl.col("format") == form)
+                    of_format = rows.filter(
+                        pl.col("models") == group, pl.col("score") == score, pl.col("format") == form
+                    )
                     sure = (pl.col("p_clustered") < SIGNIFICANT).fill_null(False)
-                    for hollow, some in ((False, own.filter(sure)), (True, own.filter(~sure))):
+                    for hollow, some in ((False, of_format.filter(sure)), (True, of_format.filter(~sure))):
                         seen = style.Look(style.FORMATS[form].colour, style.FORMATS[form].marker, hollow=hollow)
                         sign = "\N{GREATER-THAN OR EQUAL TO}" if hollow else "<"
                         marks.dots(
@@ -182,25 +184,26 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
     drawn = [name for name in FACTORS if f"log_{name}" not in FACTORS]
     shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
     rows = style.check("factor_bins", shown, "value_mean", "mean")
-    found = style.in_order(rows["factor"], drawn)
+    known = style.in_order(rows["factor"], drawn)
     forms = style.in_order(rows["format"], list(style.FORMATS))
-    with style.sheet(style.PAGE, 1.45 * len(found) + 0.35, len(found), 2, sharex="row", sharey="col") as (figure, axes):
-        for across, factor in zip(axes, found, strict=True):
-            for panel, (score, said) in zip(across, style.SCORES.items(), strict=True):
+    with style.sheet(style.PAGE, 1.45 * len(known) + 0.35, len(known), 2, sharex="row", sharey="col") as (figure, axes):
+        for across, factor in zip(axes, known, strict=True):
+            for panel, (score, score_name) in zip(across, style.SCORES.items(), strict=True):
                 part = rows.filter(pl.col("factor") == factor, pl.col("score") == score)
                 if not part.height:
                     marks.blank([panel], NOT_SHOWN if score == "robustness" and factor == "log_duration" else "")
                     continue
                 for form in forms:
-                    own, seen = part.filter(pl.col("format") == form), style.FORMATS[form]
+                    of_format, seen = part.filter(pl.col("format") == form), style.FORMATS[form]
                     marks.dots(
-                        panel, own["value_mean"], own["mean"], seen, low=own["low"], high=own["high"],
-                        label=style.format_name(form), upright=True, joined=True, shift=3.0 * forms.index(form),
+                        panel, of_format["value_mean"], of_format["mean"], seen, label=style.format_name(form),
+                        low=of_format["low"], high=of_format["high"], upright=True, joined=True,
+                        shift=3.0 * forms.index(form),
                     )  # fmt: skip
                 if factor == "other_objects":
                     panel.locator_params(axis="x", integer=True)
                 panel.set_xlabel(FACTORS[factor])
-                panel.set_ylabel(said)
+                panel.set_ylabel(score_name)
                 marks.in_percent(panel, "y")
         marks.legend(figure)
     return figure

@@ -65,14 +65,14 @@ def far_errors(
     runs = facts.select(RUN_KEYS).unique(maintain_order=True)
     chosen = runs if pool is None else runs.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
     far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
-    own = lost.group_by(FACT_KEYS, maintain_order=True).agg(
+    lost_by_fact = lost.group_by(FACT_KEYS, maintain_order=True).agg(
         pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
     )
-    pooled = as_pooled(own.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
-    together = as_pooled(chosen).unique(maintain_order=True)
+    pooled = as_pooled(lost_by_fact.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
+    either = pl.concat([lost_by_fact, pooled])
     rows = []
-    for key, all_shares in [*((k, own) for k in runs.iter_rows()), *((k, pooled) for k in together.iter_rows())]:
-        shares = all_shares.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
+    for key in [*runs.iter_rows(), *as_pooled(chosen).unique(maintain_order=True).iter_rows()]:
+        shares = either.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
         for threshold in THRESHOLDS:
             near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
             ends = _intervals(near, resamples, seed)
@@ -133,13 +133,13 @@ def draw(table: pl.DataFrame) -> "style.Figure":
         for panel, (title, part) in zip(axes.flat, panels, strict=False):
             panel.set_title(title)
             for threshold in thresholds:
-                own = part.filter(pl.col("threshold") == threshold).sort("alpha")
-                if own.height:
-                    seen = style.look(thresholds.index(threshold))
+                line = part.filter(pl.col("threshold") == threshold).sort("alpha")
+                if line.height:
+                    look = style.look(thresholds.index(threshold))
                     marks.dots(
-                        panel, own["alpha"] + offsets[threshold], own["share"], seen, low=own["low"], high=own["high"],
-                        label=f"{AT_LEAST} {100 * threshold:g} % ({own['facts'][0]:,})",
-                        upright=True, joined=True,
+                        panel, line["alpha"] + offsets[threshold], line["share"], look,
+                        low=line["low"], high=line["high"], upright=True, joined=True,
+                        label=f"{AT_LEAST} {100 * threshold:g} % ({line['facts'][0]:,})",
                     )  # fmt: skip
             panel.set_xticks(distances, [f"{AT_LEAST} {d:g}" for d in distances])
             panel.xaxis.set_tick_params(labelbottom=True)

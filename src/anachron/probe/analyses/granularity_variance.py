@@ -57,18 +57,18 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     labels = style.run_labels(rows, "format")
     order = list(dict.fromkeys(labels))
     named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
-    found = list(dict.fromkeys(rows["prefix"]))
+    prefixes = list(dict.fromkeys(rows["prefix"]))
     width = style.COLUMN if max(map(len, order)) <= 20 else style.PAGE
-    height = marks.rows_height(order, least=0.1 + 0.1 * len(found)) + 0.55 + marks.legend_height(found, width)
+    height = marks.rows_height(order, least=0.1 + 0.1 * len(prefixes)) + 0.55 + marks.legend_height(prefixes, width)
     with style.sheet(width, height) as (figure, axes):
         panel = axes[0, 0]
         marks.name_rows(panel, order)
         marks.reference(panel, 1)
-        for number, (prefix, offset) in enumerate(zip(found, marks.spread(len(found)), strict=True)):
-            own = named.filter(pl.col("prefix") == prefix)
+        for number, (prefix, offset) in enumerate(zip(prefixes, marks.spread(len(prefixes)), strict=True)):
+            of_prefix = named.filter(pl.col("prefix") == prefix)
             marks.dots(
-                panel, own["row"] + offset, own["ratio"], style.look(number), low=own["low"], high=own["high"],
-                label=f"prefix {prefix}",
+                panel, of_prefix["row"] + offset, of_prefix["ratio"], style.look(number), label=f"prefix {prefix}",
+                low=of_prefix["low"], high=of_prefix["high"],
             )  # fmt: skip
         marks.at_least(panel, 0.5)
         panel.set_xlabel("variance of R between granularities,\nwith the prefix / without")

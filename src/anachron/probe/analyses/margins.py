@@ -18,11 +18,13 @@ def margins(run: pl.DataFrame) -> pl.DataFrame:
 
     Negative where a match is lost. FACT_KEYS, granularity, ``margin``; the global margin is the smallest of the three.
     """
-    own = run.group_by([*FACT_KEYS, "granularity"], maintain_order=True).agg(
+    extremes = run.group_by([*FACT_KEYS, "granularity"], maintain_order=True).agg(
         pl.col("logp").filter(pl.col("status") == "correct").min().alias("correct"),
         pl.col("logp").filter(pl.col("status") == "incorrect").max().alias("incorrect"),
     )
-    each = own.drop_nulls().select(*FACT_KEYS, "granularity", (pl.col("correct") - pl.col("incorrect")).alias("margin"))
+    each = extremes.drop_nulls().select(
+        *FACT_KEYS, "granularity", (pl.col("correct") - pl.col("incorrect")).alias("margin")
+    )
     both = each.group_by(FACT_KEYS, maintain_order=True).agg(pl.len().alias("n"), pl.col("margin").min())
     together = both.filter(pl.col("n") == len(GRANULARITIES)).select(
         *FACT_KEYS, pl.lit("global").alias("granularity"), "margin"
@@ -49,7 +51,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     A panel a format and prefix; the eight most robust models have a look each, the others are thin grey lines. Where no
     fact has all three granularities, the one that is there.
     """
-    rows, said = style.one_granularity(style.check("margins", table, "robustness", "margin"))
+    rows, granularity_name = style.one_granularity(style.check("margins", table, "robustness", "margin"))
     panels = style.sections(rows)
     columns = min(2, len(panels))
     down = -(-len(panels) // columns)
@@ -61,18 +63,18 @@ def draw(table: pl.DataFrame) -> "style.Figure":
         for panel, (title, part), leading in zip(axes.flat, panels, leaders, strict=False):
             panel.set_title(title)
             for model in [*leading, *(m for m in part["model"].unique(maintain_order=True) if m not in leading)]:
-                own = part.filter(pl.col("model") == model).sort("margin")
+                line = part.filter(pl.col("model") == model).sort("margin")
                 if model in leading:
-                    seen = style.look(models.index(model))
-                    marks.dots(panel, own["margin"], own["robustness"], seen, label=model, upright=True, joined=True)
+                    look = style.look(models.index(model))
+                    marks.dots(panel, line["margin"], line["robustness"], look, label=model, upright=True, joined=True)
                 else:
-                    panel.plot(own["margin"], own["robustness"], color=style.GREY, lw=0.5, label="other models")
+                    panel.plot(line["margin"], line["robustness"], color=style.GREY, lw=0.5, label="other models")
             panel.locator_params(axis="x", nbins=5)
             panel.xaxis.set_tick_params(labelbottom=True)
             panel.set_xlabel("margin of every match (nats)")
         marks.blank(axes.flat[len(panels) :])
         for panel in axes[:, 0]:
-            panel.set_ylabel(f"robustness R\n({said})")
+            panel.set_ylabel(f"robustness R\n({granularity_name})")
             marks.in_percent(panel, "y")
         axes[0, 0].set_ylim(bottom=0)
         marks.legend(figure)

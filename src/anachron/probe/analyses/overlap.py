@@ -58,16 +58,16 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
     rows: list[dict[str, Any]] = []
     for name, keys in (("all", all_keys), ("top", top_keys)):
         for form, prefix in dict.fromkeys((f, p) for _, f, p in keys):
-            own = [key for key in keys if key[1:] == (form, prefix)]
-            if len(own) < 2:
+            member_keys = [key for key in keys if key[1:] == (form, prefix)]
+            if len(member_keys) < 2:
                 continue
-            pairs = overlap(facts, own)
+            pairs = overlap(facts, member_keys)
             if not pairs.height:
                 continue
-            members = pl.DataFrame(own, schema=RUN_KEYS, orient="row")
+            members = pl.DataFrame(member_keys, schema=RUN_KEYS, orient="row")
             times = together.join(members, on=RUN_KEYS, how="semi").group_by("fact_id").len()
-            in_all = int((times["len"] == len(own)).sum())
-            row: dict[str, Any] = {"format": form, "prefix": prefix, "group": name, "models": len(own)}
+            in_all = int((times["len"] == len(member_keys)).sum())
+            row: dict[str, Any] = {"format": form, "prefix": prefix, "group": name, "models": len(member_keys)}
             row |= {"pairs": pairs["jaccard"].count()}
             row |= {"mean_jaccard": pairs["jaccard"].mean(), "robust_in_all": in_all, "robust_in_any": times.height}
             rows.append(row | {"share": in_all / times.height if times.height else None})

@@ -67,18 +67,18 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     with style.sheet(style.PAGE, height, len(panels), 2, sharex=True, sharey="col") as (figure, axes):
         for across, (title, part) in zip(axes, panels, strict=True):
             across[0].set_title(title)
-            for panel, (score, said) in zip(across, style.SCORES.items(), strict=True):
+            for panel, (score, score_name) in zip(across, style.SCORES.items(), strict=True):
                 panel.set_xscale("log")
-                for (family, instruct), own in part.group_by("family", "instruct", maintain_order=True):
-                    seen = style.look(families.index(str(family)))
-                    seen = style.Look(seen.colour, seen.marker, ":" if instruct else "-", hollow=bool(instruct))
-                    own = own.sort("parameters")
+                for (family, instruct), line in part.group_by("family", "instruct", maintain_order=True):
+                    look = style.look(families.index(str(family)))
+                    look = style.Look(look.colour, look.marker, ":" if instruct else "-", hollow=bool(instruct))
+                    line = line.sort("parameters")
                     marks.dots(
-                        panel, own["parameters"], own[score], seen, low=own[f"{score}_low"], upright=True,
-                        high=own[f"{score}_high"], label=f"{family}, {'instruct' if instruct else 'base'}",
+                        panel, line["parameters"], line[score], look, low=line[f"{score}_low"], upright=True,
+                        high=line[f"{score}_high"], label=f"{family}, {'instruct' if instruct else 'base'}",
                         joined=family != UNKNOWN, shift=1.5 if instruct else -1.5,
                     )  # fmt: skip
-                panel.set_ylabel(said)
+                panel.set_ylabel(score_name)
                 marks.in_percent(panel, "y")
                 marks.in_counts(panel)
         axes[0, 1].set_ylim(bottom=0)

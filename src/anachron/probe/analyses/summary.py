@@ -24,9 +24,10 @@ def draw(table: pl.DataFrame) -> "style.Figure":
             blocks.append((f"{title}: the {TOP} most robust models", part, models[:TOP]))
             title = f"{title}: all models"
         blocks.append((title, part, models))
-    found = style.in_order(rows["granularity"], list(style.GRANULARITIES))
+    granularities = style.in_order(rows["granularity"], list(style.GRANULARITIES))
     heights = [
-        marks.rows_height(models, least=(0.09 if len(models) <= MANY else 0.07) * len(found)) for _, _, models in blocks
+        marks.rows_height(models, least=(0.09 if len(models) <= MANY else 0.07) * len(granularities))
+        for _, _, models in blocks
     ]
     height = sum(heights) + 0.26 * len(blocks) + 0.65
     with style.sheet(
@@ -36,11 +37,11 @@ def draw(table: pl.DataFrame) -> "style.Figure":
             across[0].set_title(title)
             for panel, score in zip(across, style.SCORES, strict=True):
                 marks.name_rows(panel, models)
-                for granularity, offset in zip(found, marks.spread(len(found)), strict=True):
-                    own = part.filter(pl.col("granularity") == granularity, pl.col("model").is_in(models))
+                for granularity, offset in zip(granularities, marks.spread(len(granularities)), strict=True):
+                    chosen = part.filter(pl.col("granularity") == granularity, pl.col("model").is_in(models))
                     marks.dots(
-                        panel, [models.index(m) + offset for m in own["model"]], own[score],
-                        style.GRANULARITIES[granularity], low=own[f"{score}_low"], high=own[f"{score}_high"],
+                        panel, [models.index(m) + offset for m in chosen["model"]], chosen[score],
+                        style.GRANULARITIES[granularity], low=chosen[f"{score}_low"], high=chosen[f"{score}_high"],
                         label=style.GRANULARITY_NAMES.get(granularity, granularity),
                     )  # fmt: skip
             marks.reference(across[0], 0.5, label="random scorer")

@@ -50,10 +50,10 @@ def timelines(runs: tuple[pl.DataFrame, ...], about: pl.DataFrame, lost: pl.Data
     errors = lost.select(*FACT_KEYS, "time", pl.lit(True).alias("lost"))
     chosen = []
     for run in runs:
-        own = run.filter(pl.col("granularity") == "year").join(worst, on=FACT_KEYS, maintain_order="left")
-        priors = own.filter(pl.col("status") == "none").select(*FACT_KEYS, pl.col("logp").alias("prior"))
+        years = run.filter(pl.col("granularity") == "year").join(worst, on=FACT_KEYS, maintain_order="left")
+        priors = years.filter(pl.col("status") == "none").select(*FACT_KEYS, pl.col("logp").alias("prior"))
         chosen.append(
-            own.filter(pl.col("status") != "none")
+            years.filter(pl.col("status") != "none")
             .join(priors, on=FACT_KEYS, how="left", maintain_order="left")
             .join(errors, on=[*FACT_KEYS, "time"], how="left", maintain_order="left")
         )
@@ -108,10 +108,10 @@ def _timeline(panel: "style.Axes", part: pl.DataFrame) -> None:
         .when(pl.col("status") == "incorrect").then(pl.lit("incorrect, beats no correct year"))
         .otherwise("status").alias("kind")
     )  # fmt: skip
-    for kind, (seen, size) in KINDS.items():
-        own = kinds.filter(pl.col("kind") == kind)
-        if own.height:
-            marks.dots(panel, own["year"], own["logp"], seen, label=kind, upright=True, size=size)
+    for kind, (look, size) in KINDS.items():
+        of_kind = kinds.filter(pl.col("kind") == kind)
+        if of_kind.height:
+            marks.dots(panel, of_kind["year"], of_kind["logp"], look, label=kind, upright=True, size=size)
     marks.name_years(panel)
 
 

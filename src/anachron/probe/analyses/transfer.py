@@ -127,8 +127,8 @@ def _three_by_three(panel: "style.Axes", part: pl.DataFrame) -> None:
 
 def _most_known(part: pl.DataFrame) -> list[str]:
     """Single models by how many facts they know at the three granularities together."""
-    own = part.filter(pl.col("model") != POOLED, pl.col("a") == pl.col("b"))
-    known = own.group_by("model").agg(pl.col("known_b").sum())
+    diagonal = part.filter(pl.col("model") != POOLED, pl.col("a") == pl.col("b"))
+    known = diagonal.group_by("model").agg(pl.col("known_b").sum())
     return known.sort(["known_b", "model"], descending=[True, False])["model"].to_list()
 
 
@@ -147,10 +147,10 @@ def draw_mean(table: pl.DataFrame) -> "style.Figure":
         panel = axes[0, 0]
         marks.name_rows(panel, order)
         for number, (prefix, offset) in enumerate(zip(prefixes, marks.spread(len(prefixes)), strict=True)):
-            own = named.filter(pl.col("prefix") == prefix)
+            of_prefix = named.filter(pl.col("prefix") == prefix)
             marks.dots(
-                panel, [order.index(name) + offset for name in own["row"]], own["rate"], style.look(number),
-                low=own["lowest"], high=own["highest"], label=prefix_name(prefix),
+                panel, [order.index(name) + offset for name in of_prefix["row"]], of_prefix["rate"], style.look(number),
+                low=of_prefix["lowest"], high=of_prefix["highest"], label=prefix_name(prefix),
             )  # fmt: skip
         panel.set_xlabel("mean transfer (line: lowest to highest of six)")
         marks.in_percent(panel)
@@ -165,14 +165,14 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     for key, group in charts.by_run(table):
         cells = {(row["a"], row["b"]): row for row in group.iter_rows(named=True)}
         grid = [[cells[a, b] for a in GRANULARITIES] for b in GRANULARITIES]
-        said = [["-" if c["rate"] is None else f"{c['rate']:.0%}" for c in line] for line in grid]
+        rates = [["-" if c["rate"] is None else f"{c['rate']:.0%}" for c in line] for line in grid]
         inside = [
             ["-" if c["rate"] is None else f"<b>{c['rate']:.0%}</b><br>{c['low']:.0%} to {c['high']:.0%}" for c in line]
             for line in grid
         ]
         hover = [
             [[a, b, text, c["known_both"], c["known_b"]] for a, c, text in zip(GRANULARITIES, line, words, strict=True)]
-            for b, line, words in zip(GRANULARITIES, grid, said, strict=True)
+            for b, line, words in zip(GRANULARITIES, grid, rates, strict=True)
         ]  # fmt: skip
         trace = {
             "type": "heatmap", "x": list(GRANULARITIES), "y": list(GRANULARITIES),

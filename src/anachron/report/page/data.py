@@ -113,13 +113,15 @@ def position(day: int) -> float:
 
 def metric_columns(facts: pl.DataFrame, run: Sequence[str], ids: Sequence[str]) -> Json:
     """Per granularity ``win_rate`` and ``robust`` (1 or 0) of one run in the order of ``ids``, null without matches."""
-    own = facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, run, strict=True)))
+    of_run = facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, run, strict=True)))
     order = pl.DataFrame({"fact_id": ids}, schema={"fact_id": pl.String})
-    found: Json = {}
+    columns: Json = {}
     for level in LEVELS:
-        rows = order.join(own.filter(pl.col("granularity") == level), on="fact_id", how="left", maintain_order="left")
-        found[level] = {"win_rate": numbers(rows["win_rate"]), "robust": rows["robustness"].cast(pl.Int64).to_list()}
-    return found
+        rows = order.join(
+            of_run.filter(pl.col("granularity") == level), on="fact_id", how="left", maintain_order="left"
+        )
+        columns[level] = {"win_rate": numbers(rows["win_rate"]), "robust": rows["robustness"].cast(pl.Int64).to_list()}
+    return columns
 
 
 def worst_errors(timelines: pl.DataFrame | None, runs: Sequence[tuple[str, ...]], ids: Sequence[str]) -> list[Json]:

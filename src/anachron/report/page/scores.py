@@ -92,10 +92,10 @@ def _index(column: str, known: tuple[str, ...]) -> pl.Expr:
 
 
 def _scores(run: pl.DataFrame, table: pl.DataFrame) -> Json:
-    own = table.select(KEYS).join(
+    scored = table.select(KEYS).join(
         with_lost(run).select(*KEYS, "logp", "lost"), on=KEYS, how="left", nulls_equal=True, maintain_order="left"
     )
-    missing = own["logp"].is_null().to_numpy()
-    steps = np.round(own["logp"].fill_null(strategy="forward").fill_null(0).to_numpy() / NATS)
-    flags = LOST * own["lost"].fill_null(False).to_numpy() + MISSING * missing
+    missing = scored["logp"].is_null().to_numpy()
+    steps = np.round(scored["logp"].fill_null(strategy="forward").fill_null(0).to_numpy() / NATS)
+    flags = LOST * scored["lost"].fill_null(False).to_numpy() + MISSING * missing
     return {"logp": pack(steps, differences=True), "flags": pack(flags)}
