@@ -18,6 +18,7 @@ from anachron.errors import DataError
 from anachron.statistics import RESAMPLES, bootstrap_mean, random_robustness
 
 RUN_KEYS = ["model", "format", "prefix"]
+RunKey = tuple[str, str, str]  # model, format, prefix
 FACT_KEYS = [*RUN_KEYS, "fact_id"]
 GLOBAL = "global"
 POOLED = "pooled"
@@ -242,6 +243,16 @@ def with_weakest(run: pl.DataFrame) -> pl.DataFrame:
     group = ["fact_id", "granularity"]
     weakest = run.filter(pl.col("status") == "correct").group_by(group).agg(pl.col("logp").min().alias("weakest"))
     return run.join(weakest, on=group, how="left", maintain_order="left")
+
+
+def run_keys(table: pl.DataFrame) -> list[RunKey]:
+    """The runs of a table, as they appear."""
+    return [(model, form, prefix) for model, form, prefix in table.select(RUN_KEYS).unique(maintain_order=True).rows()]
+
+
+def is_run(key: Sequence[object]) -> pl.Expr:
+    """Whether a row is of the run with these values of `RUN_KEYS`."""
+    return pl.all_horizontal(pl.col(name) == value for name, value in zip(RUN_KEYS, key, strict=True))
 
 
 def as_pooled(table: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ None of the papers lists them; their far errors (paper 002, figure 4) count the 
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
-from anachron.metrics import FACT_KEYS, RUN_KEYS
+from anachron.metrics import FACT_KEYS, RUN_KEYS, is_run
 from anachron.probe.analyses.analysis import Analysis, Need
 from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN
 from anachron.probe.analyses.far_errors import FAR
@@ -69,15 +69,13 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
     needed = needed.select(*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
     tables = [pl.DataFrame(schema=ANACHRONISM_SCHEMA)]
     for key in scores.select(RUN_KEYS).unique(maintain_order=True).iter_rows():
-        run_key = dict(zip(RUN_KEYS, key, strict=True))
-        run = needed.filter(pl.all_horizontal(pl.col(name) == value for name, value in run_key.items())).collect()
+        run = needed.filter(is_run(key)).collect()
         lost = _lost(run).join(known, on="fact_id", how="left", validate="m:1", maintain_order="left")
-        rated = facts.filter(pl.all_horizontal(pl.col(name) == value for name, value in run_key.items()))
-        win_rates = rated.select("fact_id", "granularity", "win_rate")
+        win_rates = facts.filter(is_run(key)).select("fact_id", "granularity", "win_rate")
         tables.append(
             _absurd(lost, last_days)
             .join(win_rates, on=["fact_id", "granularity"], how="left", validate="m:1", maintain_order="left")
-            .with_columns(pl.lit(value, pl.String).alias(name) for name, value in run_key.items())
+            .with_columns(pl.lit(value, pl.String).alias(name) for name, value in zip(RUN_KEYS, key, strict=True))
             .select(pl.col(name).cast(kind) for name, kind in ANACHRONISM_SCHEMA.items())
         )
     return pl.concat(tables)
@@ -159,7 +157,7 @@ def anachronism_summary(
     """
     rows = []
     for key, group in facts.group_by(RUN_KEYS, maintain_order=True):
-        of_run = ranked.filter(pl.all_horizontal(pl.col(name) == v for name, v in zip(RUN_KEYS, key, strict=True)))
+        of_run = ranked.filter(is_run(key))
         with_matches = group["fact_id"].unique(maintain_order=True)
         struck = with_matches.is_in(of_run["fact_id"].unique().to_list())
         low, high = bootstrap_mean(struck.cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.metrics import GLOBAL, RUN_KEYS, run_keys
 from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, RUN
-from anachron.probe.analyses.comparison import paired, run_keys
+from anachron.probe.analyses.comparison import paired
 from anachron.probe.study import Study
 
 OUTCOMES = {  # colour, hatching and the colour of the number on it

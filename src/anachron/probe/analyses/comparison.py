@@ -8,14 +8,12 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
 from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.probe.analyses.common import LEVEL, RUN
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, mcnemar, paired_bootstrap
-
-RunKey = tuple[str, str, str]
 
 
 def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
@@ -24,10 +22,7 @@ def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
     Returns ``fact_id, granularity, win_rate, robustness, win_rate_second, robustness_second``.
     """
     columns = ["fact_id", "granularity", "win_rate", "robustness"]
-    one, two = (
-        facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True))).select(columns)
-        for key in (first, second)
-    )
+    one, two = (facts.filter(is_run(key)).select(columns) for key in (first, second))
     return one.join(two, on=["fact_id", "granularity"], suffix="_second", maintain_order="left")
 
 
@@ -64,10 +59,6 @@ def compare(
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
             rows.append(row | {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)})
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def run_keys(facts: pl.DataFrame) -> list[RunKey]:
-    return [(m, f, p) for m, f, p in facts.select(RUN_KEYS).unique(maintain_order=True).iter_rows()]
 
 
 def format_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:

@@ -6,7 +6,7 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, pooled_rows
+from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
 from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_LEAST, DISTANCE
 from anachron.probe.analyses.analysis import Analysis, Chart
@@ -72,7 +72,7 @@ def far_errors(
     either = pl.concat([lost_by_fact, pooled])
     rows = []
     for key in [*runs.iter_rows(), *as_pooled(chosen).unique(maintain_order=True).iter_rows()]:
-        shares = either.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
+        shares = either.filter(is_run(key))
         for threshold in THRESHOLDS:
             near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
             ends = _intervals(near, resamples, seed)

@@ -5,11 +5,11 @@ from typing import Any
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.metrics import RUN_KEYS
+from anachron.metrics import RUN_KEYS, is_run, run_keys
 from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart
 from anachron.probe.analyses.common import INTERVAL, RUN
-from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs, run_keys
+from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
 from anachron.statistics import RESAMPLES, bootstrap_ratio
 
 
@@ -27,18 +27,13 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
         .filter(pl.col("n") == len(GRANULARITIES))
     )
     rows: list[dict[str, Any]] = []
-    for (model, form, _), (_, _, prefix) in prefix_pairs(run_keys(facts)):
-        one, two = (
-            wide.filter(pl.col("model") == model, pl.col("format") == form, pl.col("prefix") == p).select(
-                "fact_id", "variance"
-            )
-            for p in ("none", prefix)
-        )
+    for first, second in prefix_pairs(run_keys(facts)):
+        one, two = (wide.filter(is_run(key)).select("fact_id", "variance") for key in (first, second))
         both = one.join(two, on="fact_id", suffix="_with", maintain_order="left")
         without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
         if not both.height:
             continue
-        row: dict[str, Any] = {"model": model, "format": form, "prefix": prefix, "facts": both.height}
+        row: dict[str, Any] = dict(zip(RUN_KEYS, second, strict=True)) | {"facts": both.height}
         row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
         row |= {"ratio": None, "low": None, "high": None}
         if without.sum() > 0:

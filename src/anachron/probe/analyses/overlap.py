@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, run_keys
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, OF_FORMAT
-from anachron.probe.analyses.comparison import RunKey, run_keys
 from anachron.probe.study import Study
 
 NARROW = 6  # models whose overlaps fit a column

@@ -21,7 +21,7 @@ UNKNOWN = "family unknown"
 def sizes(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
     """Global W and R with intervals beside the number of parameters, for models whose size is known.
 
-    summary: from `anachron.probe.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
+    summary: from `anachron.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
     """
     known = models.filter(pl.col("parameters").is_not_null()).select("model", "family", "parameters", "instruct")
     columns = ["win_rate", "win_rate_low", "win_rate_high", "robustness", "robustness_low", "robustness_high"]

@@ -9,7 +9,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.evaluate.results import UNEDITED
 from anachron.io import Json, versions
-from anachron.metrics import GLOBAL, RUN_KEYS
+from anachron.metrics import GLOBAL, RUN_KEYS, is_run
 from anachron.plots.charts import LEVELS, Looks, numbers
 from anachron.probe import catalogue
 from anachron.probe.study import Study
@@ -113,7 +113,7 @@ def position(day: int) -> float:
 
 def metric_columns(facts: pl.DataFrame, run: Sequence[str], ids: Sequence[str]) -> Json:
     """Per granularity ``win_rate`` and ``robust`` (1 or 0) of one run in the order of ``ids``, null without matches."""
-    of_run = facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, run, strict=True)))
+    of_run = facts.filter(is_run(run))
     order = pl.DataFrame({"fact_id": ids}, schema={"fact_id": pl.String})
     columns: Json = {}
     for level in LEVELS:
