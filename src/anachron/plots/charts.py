@@ -101,7 +101,9 @@ def rows(table: pl.DataFrame, *columns: str) -> list[list[Any]]:
     ]
 
 
-def by_granularity(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, label: str, title: str) -> Json:
+def by_granularity(
+    table: pl.DataFrame, looks: Looks, *, value: str, low: str, high: str, label: str, title: str
+) -> Json:
     """A value with its interval at each granularity, the runs side by side."""
     traces = []
     for key, group in by_run(table):
@@ -120,7 +122,7 @@ def by_granularity(table: pl.DataFrame, looks: Looks, value: str, low: str, high
     )  # fmt: skip
 
 
-def row_a_run(table: pl.DataFrame, looks: Looks, value: str, low: str, high: str, title: str, **scale: Any) -> Json:
+def row_a_run(table: pl.DataFrame, looks: Looks, *, value: str, low: str, high: str, title: str, **scale: Any) -> Json:
     """One value a run with its range, one below the other."""
     traces = []
     for key, group in by_run(table):

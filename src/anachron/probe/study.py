@@ -37,7 +37,7 @@ Sharing = Literal["refuse", "common", "keep"]
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """Runs to be analysed together.
 
@@ -177,8 +177,9 @@ def make_study(
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
     described = describe_models(labels, models)
     return Study(
-        tuple(runs), about, described, facts, shares_contexts, resamples, seed, top, present, baseline, tuple(remarks)
-    )
+        runs=tuple(runs), about=about, models=described, facts=facts, shares_contexts=shares_contexts,
+        resamples=resamples, seed=seed, top=top, present=present, baseline=baseline, remarks=tuple(remarks),
+    )  # fmt: skip
 
 
 def _about(table: pl.DataFrame) -> pl.DataFrame:

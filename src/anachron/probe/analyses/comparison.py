@@ -167,7 +167,9 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
     for score, name in charts.NAMES.items():
         shown = table.rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
-        drawn = charts.by_granularity(shown, looks, f"{score}_difference", "low", "high", name, f"difference of {name}")
+        drawn = charts.by_granularity(
+            shown, looks, value=f"{score}_difference", low="low", high="high", label=name, title=f"difference of {name}"
+        )
         for trace, (key, group) in zip(drawn["data"], charts.by_run(shown), strict=True):
             against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
             trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)

@@ -73,8 +73,10 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     shown = table.drop_nulls("ratio")
+    if not shown.height:
+        return []
     title = "variance of R between granularities, with the prefix over without"
-    return [charts.row_a_run(shown, looks, "ratio", "low", "high", title, rangemode="tozero")] if shown.height else []
+    return [charts.row_a_run(shown, looks, value="ratio", low="low", high="high", title=title, rangemode="tozero")]
 
 
 GRANULARITY_VARIANCE = Analysis(

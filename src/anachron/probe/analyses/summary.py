@@ -62,8 +62,10 @@ def by_robustness(part: pl.DataFrame) -> list[str]:
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     return [
-        charts.by_granularity(table, looks, s, f"{s}_low", f"{s}_high", charts.NAMES[s], charts.NAMES[s])
-        for s in charts.NAMES
+        charts.by_granularity(
+            table, looks, value=score, low=f"{score}_low", high=f"{score}_high", label=name, title=name
+        )
+        for score, name in charts.NAMES.items()
     ]
 
 

@@ -193,7 +193,8 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 
 def mean_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
-    return [charts.row_a_run(table.drop_nulls("rate"), looks, "rate", "lowest", "highest", "mean of the six transfers")]
+    known, title = table.drop_nulls("rate"), "mean of the six transfers"
+    return [charts.row_a_run(known, looks, value="rate", low="lowest", high="highest", title=title)]
 
 
 def _two_granularities(study: Study) -> str | None:
