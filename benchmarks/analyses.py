@@ -113,7 +113,7 @@ def measure(folder: Path) -> dict[str, object]:
 
 def against_loops(file: Path) -> dict[str, object]:
     """W and R of some facts by plain loops over matches, and by `fact_metrics`: seconds, ratio, largest difference."""
-    from anachron.probe.metrics import fact_metrics
+    from anachron.metrics import fact_metrics
 
     table = pl.read_parquet(file)
     table = table.filter(

@@ -12,7 +12,7 @@ from anachron.data.loaders import Dataset
 from anachron.data.mini import mini_facts
 from anachron.data.mini_updates import known_facts, mini_replacements, mini_updates
 from anachron.lm.loading import demo_folder, taught_facts
-from anachron.probe.metrics import GLOBAL, fact_metrics, summarise
+from anachron.metrics import GLOBAL, fact_metrics, summarise
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.text.cloze import cloze_templates, fill_cloze
 from anachron.text.questions import relation_templates

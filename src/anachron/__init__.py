@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from anachron.lm.formats import Format
     from anachron.lm.loading import load_model
     from anachron.lm.model import LanguageModel
-    from anachron.probe.metrics import fact_metrics, summarise
+    from anachron.metrics import fact_metrics, summarise
     from anachron.probe.run import ProbeSettings, run_probe
 
 _HOMES = {  # name -> its module, and after a colon what it is called there
@@ -62,8 +62,8 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "Format": "lm.formats",
     "LanguageModel": "lm.model",
     "load_model": "lm.loading",
-    "fact_metrics": "probe.metrics",
-    "summarise": "probe.metrics",
+    "fact_metrics": "metrics",
+    "summarise": "metrics",
     "ProbeSettings": "probe.run",
     "run_probe": "probe.run",
 }

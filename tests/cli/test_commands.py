@@ -18,7 +18,7 @@ from anachron.cli.output import print_json
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.lm.loading import load_model
-from anachron.probe.metrics import fact_metrics
+from anachron.metrics import fact_metrics
 from anachron.probe.run import ProbeSettings
 
 

@@ -32,7 +32,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
-from anachron.probe.metrics import fact_metrics
+from anachron.metrics import fact_metrics
 from anachron.probe.study import make_study
 from edit_models import killed_after, make_edit_lm
 

@@ -16,7 +16,7 @@ from anachron.data.loaders import Dataset
 from anachron.export import harness
 from anachron.export.lm_eval import documents, export_lm_eval
 from anachron.io import read_table
-from anachron.probe.metrics import GLOBAL, check_scores, fact_metrics
+from anachron.metrics import GLOBAL, check_scores, fact_metrics
 
 GRANULARITIES = ("year", "month", "day")
 STATUSES = ("correct", "incorrect", "transitional", "discarded", "none")

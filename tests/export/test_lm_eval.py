@@ -19,7 +19,7 @@ from anachron.errors import ConfigError
 from anachron.export.lm_eval import export_lm_eval, task_config, task_name
 from anachron.io import file_fingerprint, read_json, read_table
 from anachron.lm.loading import demo_folder, load_model
-from anachron.probe.metrics import GLOBAL, fact_metrics
+from anachron.metrics import GLOBAL, fact_metrics
 from anachron.probe.run import run_probe
 from tiny import make_lm
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.errors import DataError
+from anachron.metrics import check_scores, fact_metrics
 from anachron.probe.analyses.anachronisms import (
     ANACHRONISM_SCHEMA,
     SUMMARY_SCHEMA,
     anachronism_summary,
     anachronisms,
 )
-from anachron.probe.metrics import check_scores, fact_metrics
-from anachron.probe.statistics import bootstrap_mean
+from anachron.statistics import bootstrap_mean
 
 RUNS = [("m", "raw", "none"), ("m", "chat", "none"), ("k", "raw", "few-shot"), ("perfect", "raw", "none")]
 TEXTS = ["model", "format", "prefix", "fact_id", "granularity", "time", "status"]

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anachron.metrics import fact_metrics
 from anachron.probe.analyses.far_errors import far_errors, lost_matches
 from anachron.probe.analyses.transfer import transfer
-from anachron.probe.metrics import fact_metrics
 
 GRANULARITIES = ("year", "month", "day")
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)

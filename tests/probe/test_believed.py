@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import Date
 from anachron.errors import DataError
+from anachron.metrics import check_scores
 from anachron.probe.analyses.believed import (
     BELIEVED_SCHEMA,
     MIN_CONTEXTS,
@@ -22,8 +23,7 @@ from anachron.probe.analyses.believed import (
     believed_summary,
     fit_steps,
 )
-from anachron.probe.metrics import check_scores
-from anachron.probe.statistics import bootstrap_mean
+from anachron.statistics import bootstrap_mean
 
 
 def iso(year):

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anachron.metrics import fact_metrics
 from anachron.probe.analyses.alpha import COARSE, alpha_profile
 from anachron.probe.analyses.comparison import compare, paired
 from anachron.probe.catalogue import ANALYSES, make_tables
-from anachron.probe.metrics import fact_metrics
 from anachron.probe.study import make_study
 from studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
 
@@ -580,7 +580,7 @@ def test_order_of_rows_changes_no_number(scores, tables):
 
 
 def test_matthews_is_a_correlation():
-    from anachron.probe.statistics import matthews
+    from anachron.statistics import matthews
 
     metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(0)

@@ -5,12 +5,12 @@ import polars as pl
 import pytest
 
 from anachron.errors import DataError
-from anachron.probe.analyses.factors import size_to_perfection
+from anachron.metrics import check_scores, fact_metrics
+from anachron.probe.analyses.sizes import size_to_perfection
 from anachron.probe.catalogue import make_tables
-from anachron.probe.metrics import check_scores, fact_metrics
-from anachron.probe.statistics import pearson
 from anachron.probe.study import make_study
 from anachron.report.outputs import study_notes
+from anachron.statistics import pearson
 from studies import RUNS, synthetic_models, synthetic_scores
 
 RAW = tuple(run for run in RUNS if run[1:3] == ("raw", "none"))

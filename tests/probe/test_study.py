@@ -4,10 +4,10 @@ import polars as pl
 import pytest
 
 from anachron.errors import ConfigError, DataError
-from anachron.probe.metrics import fact_metrics
+from anachron.metrics import fact_metrics
 from anachron.probe.models import MODEL_SCHEMA, describe_models, merge_models, read_models, recorded_models
 from anachron.probe.study import make_study
-from studies import about_facts, synthetic_models, synthetic_scores, synthetic_study
+from studies import RUNS, about_facts, synthetic_models, synthetic_scores, synthetic_study
 
 TWO = (("a", "raw", "none", 1.0), ("b", "raw", "none", 0.5))
 
@@ -147,3 +147,16 @@ def test_a_bad_table_of_models_is_refused(tmp_path, text, message):
     (tmp_path / "models.csv").write_text(text)
     with pytest.raises(DataError, match=message):
         read_models(tmp_path / "models.csv")
+
+
+def test_what_analyses_share_is_computed_once_a_study():
+    calls = []
+
+    def rows_of(study):
+        calls.append(study)
+        return study.facts.height
+
+    one, two = (synthetic_study(2, seed=seed, runs=RUNS[:1], resamples=10) for seed in (0, 1))
+    assert one.once(rows_of) == one.once(rows_of) == one.facts.height
+    assert two.once(rows_of) == two.facts.height
+    assert len(calls) == 2 and calls[0] is one and calls[1] is two

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from anachron.io import file_fingerprint, write_table
-from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
+from anachron.probe.analyses.analysis import Analysis
+from anachron.probe.catalogue import ANALYSES, make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import latex, markdown, study_notes, write_tables
 from anachron.text.markdown import markdown_table
@@ -21,7 +22,9 @@ SMALL = pl.DataFrame(
         "mcnemar_p": [1.0, 0.04], "parameters": [7e9, float("nan")],
     }
 )  # fmt: skip
-ENTRY = Analysis("small", "Share of facts & more", "002, figure 2", lambda study: SMALL)
+ENTRY = Analysis(
+    name="small", title="Share of facts & more", source="002, figure 2", compute=lambda study: SMALL, columns={}
+)
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from anachron.probe.analyses.far_errors import worst_errors
+from anachron.plots.words import year_name
+from anachron.probe.analyses.timelines import worst_errors
 from anachron.report.timeline import BARS, columns_of, timeline
-from anachron.report.words import year_name
 
 RUN = {"model": "m", "format": "raw", "prefix": "none"}
 LABELS = {

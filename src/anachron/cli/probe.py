@@ -114,7 +114,10 @@ def score(
         model, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
         tokenizer=tokenizer, trust_remote_code=trust_remote_code,
     ) as lm:  # fmt: skip
-        table = score_pairs(lm, pairs, input, out, style, batch_tokens, prefix_tree, native_softmax)
+        table = score_pairs(
+            lm, pairs, source=input, out=out, style=style, batch_tokens=batch_tokens, prefix_tree=prefix_tree,
+            native_softmax=native_softmax,
+        )  # fmt: skip
         used = lm.dtype
     say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
     if json_:

@@ -246,7 +246,7 @@ def _sample(questions: Path, size: int | None, sample_out: Path | None, seed: in
 
 def _judge(questions: Path, judged: Path, json_: bool) -> None:
     from anachron.io import read_table
-    from anachron.probe.statistics import wilson_finite
+    from anachron.statistics import wilson_finite
     from anachron.text.question_tables import read_judged
 
     found = read_judged(read_table(judged), _questions(questions), str(judged))

@@ -22,8 +22,8 @@ from anachron.evaluate.results import (
     check_updates,
     method_label,
 )
-from anachron.probe.metrics import GLOBAL, fact_metrics
-from anachron.probe.statistics import normal_mean
+from anachron.metrics import GLOBAL, fact_metrics
+from anachron.statistics import normal_mean
 
 MEASURES = ("present_updated", "past_kept", "win_rate", "robustness")
 WITH_GLOBAL = (*GRANULARITIES, GLOBAL)
@@ -51,7 +51,7 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
 
     ``present_updated_*`` is the share of dates after the change on which p(new) > p(old), ``past_kept_*`` that of dates
     before it on which p(old) > p(new); a tie is neither. ``win_rate_*`` and ``robustness_*`` are W and R of the past
-    fact, as `anachron.probe.metrics` has them: dates before the change are its correct contexts and dates after it the
+    fact, as `anachron.metrics` has them: dates before the change are its correct contexts and dates after it the
     incorrect ones. (They depend on the order alone, and one object has one number of tokens whatever the date before
     it, so probabilities serve as well as their logarithms.) Each is there for year, month, day, and ``global``: the
     mean of the three (R: all three), where all three were asked. All are 0 to 1.

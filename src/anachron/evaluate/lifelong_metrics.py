@@ -16,7 +16,7 @@ from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import dated_metrics
 from anachron.evaluate.metrics import METRICS, MORE_METRICS, SHARES, in_order, summarise, update_metrics
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
-from anachron.probe.statistics import normal_mean
+from anachron.statistics import normal_mean
 
 # One row per method and number of edits, 0 of the clean model. perplexity: of the held text. fluency: bits, by text.
 # undone: the case_id of the update that was taken out; undone_new, undone_old: p of its objects then, on its prompt;

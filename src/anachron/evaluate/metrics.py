@@ -28,7 +28,7 @@ from anachron.evaluate.results import (
     method_label,
 )
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
-from anachron.probe.statistics import normal_mean, wilson
+from anachron.statistics import normal_mean, wilson
 
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",

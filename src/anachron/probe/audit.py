@@ -71,12 +71,12 @@ def audited(
     context_length: int | None = None,
 ) -> tuple[Audit, list[Encoded]]:  # fmt: skip
     """`audit`, and the statements that can be scored, encoded."""
-    found = Audit(statements=table.height, facts=table["fact_id"].n_unique())
+    report = Audit(statements=table.height, facts=table["fact_id"].n_unique())
     limit = context_length or getattr(tokenizer, "model_max_length", None)
     if limit is not None and limit > 10**9:  # transformers' way to say "unknown"
         limit = None
     bos = getattr(tokenizer, "bos_token_id", None)
-    located, special, status = _locate(table, tokenizer, style, found)
+    located, special, status = _locate(table, tokenizer, style, report)
     starts: Counter[int] = Counter()
     texts: Counter[str] = Counter()
     scorable: list[Encoded] = []
@@ -86,31 +86,31 @@ def audited(
         try:
             encoded = cut(item, ids, offsets)
         except DataError as error:
-            found.note("unscorable", str(error))
+            report.note("unscorable", str(error))
             continue
         scorable.append(encoded)
         texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity
-        found.longest = max(found.longest, len(encoded.ids))
+        report.longest = max(report.longest, len(encoded.ids))
         tokens += len(encoded.targets)
         starts[sum(t == bos for t in encoded.ids) if bos is not None else 0] += 1
         if limit is not None and len(encoded.ids) > limit:
-            found.note("too_long", f"{len(encoded.ids)} tokens: {item.text}")
+            report.note("too_long", f"{len(encoded.ids)} tokens: {item.text}")
         if _straddles(item, offsets):
-            found.note("straddling", item.text)
+            report.note("straddling", item.text)
     for prompt, answer in table.select("prompt", "answer").unique(maintain_order=True).iter_rows():
         if answer.casefold() in prompt.casefold():
-            found.note("answer_in_prompt", f"{prompt} {answer}")
+            report.note("answer_in_prompt", f"{prompt} {answer}")
     for text, times in texts.items():
         if times > 1:
-            found.note("repeated", text)
-    found.bos = dict(sorted(starts.items()))
-    found.answer_tokens = tokens / len(scorable) if scorable else 0.0
-    _check_positions(found, table, boundaries)
-    return found, scorable
+            report.note("repeated", text)
+    report.bos = dict(sorted(starts.items()))
+    report.answer_tokens = tokens / len(scorable) if scorable else 0.0
+    _check_positions(report, table, boundaries)
+    return report, scorable
 
 
 def _locate(
-    table: pl.DataFrame, tokenizer: Any, style: Format | None, found: Audit
+    table: pl.DataFrame, tokenizer: Any, style: Format | None, report: Audit
 ) -> tuple[list[Located], bool, list[str]]:
     """The texts that can be built, whether they take special tokens, and their statuses; the others are noted."""
     triples: list[tuple[str, str, None]] = []
@@ -119,7 +119,7 @@ def _locate(
         try:
             check_pair(prompt, answer)
         except DataError as error:
-            found.note("unscorable", str(error))
+            report.note("unscorable", str(error))
         else:
             triples.append((prompt, answer, None))
             statuses.append(status)
@@ -133,7 +133,7 @@ def _straddles(item: Located, offsets: Sequence[tuple[int, int]]) -> bool:
     return any(first < start < last and bool(item.text[first:start].strip()) for first, last in offsets)
 
 
-def _check_positions(found: Audit, table: pl.DataFrame, boundaries: Boundaries) -> None:
+def _check_positions(report: Audit, table: pl.DataFrame, boundaries: Boundaries) -> None:
     """Status and alpha against what the dates give. A period that is open or a single day defines no alpha."""
     dated = table.filter(pl.col("status").is_in(["correct", "incorrect", "transitional"]))
     columns = ["start", "end", "time", "status", "alpha", "subject_label", "object_label"]
@@ -143,18 +143,18 @@ def _check_positions(found: Audit, table: pl.DataFrame, boundaries: Boundaries) 
         if period.has_length(boundaries):
             by_dates = period.alpha(time, boundaries)
             if abs(alpha - by_dates) > ALPHA_TOLERANCE:
-                found.note("alpha_differs", f"{named} has {alpha}, by its dates {by_dates:.3f}")
+                report.note("alpha_differs", f"{named} has {alpha}, by its dates {by_dates:.3f}")
         expected = period.status(time, boundaries)
         if expected != status:
-            found.note("status_differs", f"{named} is {status}, by its dates {expected}")
+            report.note("status_differs", f"{named} is {status}, by its dates {expected}")
 
 
-def tell(found: Audit, warn: Callable[[str], None]) -> None:
+def tell(report: Audit, warn: Callable[[str], None]) -> None:
     """Warn of what makes scores doubtful. Raises `DataError` for statements that cannot be scored."""
-    if found.unscorable:
+    if report.unscorable:
         raise DataError(
-            f"{found.unscorable} of {found.statements} statements cannot be scored, for instance: "
-            f"{found.examples['unscorable'][0]}"
+            f"{report.unscorable} of {report.statements} statements cannot be scored, for instance: "
+            f"{report.examples['unscorable'][0]}"
         )
     for name, what in (
         ("straddling", "answers start inside a token that also holds the end of the question"),
@@ -163,8 +163,8 @@ def tell(found: Audit, warn: Callable[[str], None]) -> None:
         ("alpha_differs", "statements have an Alpha that does not follow from their dates"),
         ("repeated", "texts occur for more than one fact or date"),
     ):
-        count = getattr(found, name)
+        count = getattr(report, name)
         if count:
-            warn(f"{count} {what}, for instance: {found.examples[name][0]}")
-    if any(count > 1 for count in found.bos):
+            warn(f"{count} {what}, for instance: {report.examples[name][0]}")
+    if any(count > 1 for count in report.bos):
         warn("some texts start with more than one start-of-text token; check the tokenizer or template")

@@ -91,8 +91,8 @@ def describe_models(labels: Sequence[str], known: pl.DataFrame | None = None) ->
         rows.append(row)
     for row in rows:
         if row["instruct"] and row["base"] is None:
-            own = _stem(row["model"])
-            bases = [other["model"] for other in rows if not other["instruct"] and _stem(other["model"]) == own]
+            stem = _stem(row["model"])
+            bases = [other["model"] for other in rows if not other["instruct"] and _stem(other["model"]) == stem]
             row["base"] = bases[0] if len(bases) == 1 else None
     return pl.DataFrame(rows, schema=MODEL_SCHEMA)
 

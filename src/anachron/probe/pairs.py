@@ -47,6 +47,7 @@ def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None
 def score_pairs(
     lm: Scorer,
     pairs: list[Pair],
+    *,
     source: Path,
     out: Path,
     style: Format,
@@ -54,7 +55,7 @@ def score_pairs(
     prefix_tree: bool,
     native_softmax: bool,
 ) -> pl.DataFrame:
-    """Score pairs and write them with a manifest; one row a pair, in input order."""
+    """Score the pairs of the file ``source`` and write them with a manifest; one row a pair, in input order."""
     encoded = lm.encode(pairs, style)
     logp = score_texts(lm, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax)
     table = pl.DataFrame(

@@ -15,7 +15,7 @@ import polars as pl
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, read_table
 from anachron.jobs import RUN_FILE, RunFolder
-from anachron.probe.metrics import RUN_KEYS
+from anachron.metrics import RUN_KEYS
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
 

@@ -5,9 +5,9 @@ needs memory for the one run that it is looking at.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import polars as pl
 
@@ -15,14 +15,7 @@ from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.data.columns import finite_numbers
 from anachron.errors import ConfigError, DataError
-from anachron.probe.analyses.agreement import aligned
-from anachron.probe.analyses.anachronisms import anachronism_summary, anachronisms
-from anachron.probe.analyses.believed import believed_periods
-from anachron.probe.analyses.contexts import all_contexts, timelines
-from anachron.probe.analyses.factors import factors, sizes
-from anachron.probe.analyses.far_errors import lost_matches
-from anachron.probe.analyses.transfer import transfer
-from anachron.probe.metrics import (
+from anachron.metrics import (
     GLOBAL,
     RUN_KEYS,
     SCORE_COLUMNS,
@@ -32,26 +25,26 @@ from anachron.probe.metrics import (
     with_noise,
 )
 from anachron.probe.models import describe_models
-from anachron.probe.statistics import RESAMPLES
+from anachron.statistics import RESAMPLES
 
 TOP = 5
-ANACHRONISMS_KEPT = 200
 ABOUT = {
     "start": pl.String, "end": pl.String, "relation_id": pl.String, "relation_label": pl.String,
     "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
     "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
 }  # fmt: skip
 Sharing = Literal["refuse", "common", "keep"]
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """Runs to be analysed together.
 
     runs: one checked score table a run, with the columns of `SCORE_COLUMNS` and ``noise``.
     about: one row a fact: ``fact_id`` and the columns of `ABOUT`, null where unknown.
     models: one row a model: ``model, family, parameters, instruct, base``; see `anachron.probe.models`.
-    facts: W and R, from `anachron.probe.metrics.fact_metrics`.
+    facts: W and R, from `anachron.metrics.fact_metrics`.
     shares_contexts: whether every run was asked the same contexts of the same facts.
     top: how many of the most robust models the pooled rows are taken over.
     present: the year that distances from the present are counted from (2021 in paper 002).
@@ -70,83 +63,38 @@ class Study:
     present: int = 2021
     baseline: str | None = None
     remarks: tuple[str, ...] = ()
-
-    @cached_property
-    def lost(self) -> pl.DataFrame:
-        """Lost year matches of every run; see `anachron.probe.analyses.far_errors.lost_matches`."""
-        return self.map(lambda run: lost_matches(run, self.facts))
-
-    @cached_property
-    def aligned(self) -> pl.DataFrame:
-        """Aligned incorrect contexts of the most robust models; see `anachron.probe.analyses.agreement.aligned`."""
-        top = set(self.most_robust.iter_rows())
-        chosen = [run for run in self.runs if tuple(run.select(RUN_KEYS).row(0)) in top]
-        return pl.concat([aligned(run, self.facts) for run in chosen])
-
-    @cached_property
-    def believed(self) -> pl.DataFrame:
-        """Believed periods of every run; see `anachron.probe.analyses.believed.believed_periods`."""
-        return self.map(lambda run: believed_periods(run, self.about))
-
-    @cached_property
-    def absurd(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The most absurd `ANACHRONISMS_KEPT` of each run, and the summary of all, which are too many to keep."""
-        found, summaries = [], []
-        for run in self.runs:
-            own = anachronisms(run, self.about, self.facts)
-            rated = self.facts.join(run.select(RUN_KEYS).unique(), on=RUN_KEYS, how="semi", maintain_order="left")
-            summaries.append(anachronism_summary(own, rated, resamples=self.resamples, seed=self.seed))
-            found.append(own.filter(pl.col("rank") <= ANACHRONISMS_KEPT))
-        return pl.concat(found), pl.concat(summaries)
+    _results: dict[Callable[["Study"], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """Means over facts; see `anachron.probe.metrics.summarise`."""
+        """Means over facts; see `anachron.metrics.summarise`."""
         return summarise(self.facts, resamples=self.resamples, seed=self.seed)
-
-    @cached_property
-    def transfer(self) -> pl.DataFrame:
-        """Transfer between granularities; see `anachron.probe.analyses.transfer.transfer`."""
-        return transfer(self.facts, self.most_robust)
-
-    @cached_property
-    def timelines(self) -> pl.DataFrame:
-        """The most absurd far errors year by year; see `anachron.probe.analyses.contexts.timelines`."""
-        return timelines(self.runs, self.about, self.lost)
-
-    @cached_property
-    def contexts(self) -> pl.DataFrame:
-        """Every context of every fact once; see `anachron.probe.analyses.contexts.all_contexts`."""
-        return all_contexts(self.runs)
-
-    @cached_property
-    def factors(self) -> pl.DataFrame:
-        """Numbers that describe each fact; see `anachron.probe.analyses.factors.factors`."""
-        return factors(self.about, self.present)
-
-    @cached_property
-    def sizes(self) -> pl.DataFrame:
-        """Global W and R beside the number of parameters; see `anachron.probe.analyses.factors.sizes`."""
-        return sizes(self.summary, self.models)
 
     @cached_property
     def undatable(self) -> dict[str, str]:
         """Per granularity a time that is no date of that kind, where there is one."""
         times = pl.concat([run.select("granularity", "time").unique() for run in self.runs]).unique(maintain_order=True)
-        found: dict[str, str] = {}
+        broken: dict[str, str] = {}
         for granularity, time in times.drop_nulls().iter_rows():
             try:
                 fits = Date.parse(time).granularity == granularity
             except DataError:
                 fits = False
             if not fits:
-                found.setdefault(granularity, time)
-        return found
+                broken.setdefault(granularity, time)
+        return broken
 
     @cached_property
-    def together(self) -> pl.DataFrame:
+    def global_facts(self) -> pl.DataFrame:
         """The global rows of ``facts``."""
         return self.facts.filter(pl.col("granularity") == GLOBAL)
+
+    @cached_property
+    def global_facts_without_prefix(self) -> pl.DataFrame:
+        """Those of runs without a prefix, which the papers relate to what is known of facts."""
+        return self.global_facts.filter(pl.col("prefix") == "none")
 
     @cached_property
     def most_robust(self) -> pl.DataFrame:
@@ -157,21 +105,30 @@ class Study:
         of these has the prefix, the most robust with it.
         """
         order = ["robustness", "win_rate", "model"]
-        found = []
-        for (form,), own in self.facts.group_by("format", maintain_order=True):
-            together = self.together.filter(pl.col("format") == form)
-            rated = together if together.height else own
+        chosen = []
+        for (form,), of_format in self.facts.group_by("format", maintain_order=True):
+            with_all = self.global_facts.filter(pl.col("format") == form)
+            rated = with_all if with_all.height else of_format
             ranked = rated.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("robustness", "win_rate").mean())
             ranked = ranked.sort(order, descending=[True, True, False])
             plain = ranked.filter(pl.col("prefix") == "none").head(self.top)["model"].to_list()
             for _, runs in ranked.group_by("prefix", maintain_order=True):
                 same = runs.filter(pl.col("model").is_in(plain))
-                found.append((same if same.height else runs.head(self.top)).select(RUN_KEYS))
-        return pl.concat(found) if found else self.facts.select(RUN_KEYS)
+                chosen.append((same if same.height else runs.head(self.top)).select(RUN_KEYS))
+        return pl.concat(chosen) if chosen else self.facts.select(RUN_KEYS)
 
     def map(self, compute: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
         """What ``compute`` makes of each run, one below the other."""
         return pl.concat([compute(run) for run in self.runs])
+
+    def once(self, compute: Callable[["Study"], Result]) -> Result:
+        """``compute(self)``, computed at the first call only: what several analyses share.
+
+        compute: a function of a module, by which its result is remembered.
+        """
+        if compute not in self._results:
+            self._results[compute] = compute(self)
+        return self._results[compute]  # type: ignore[return-value]
 
 
 def make_study(
@@ -188,7 +145,7 @@ def make_study(
 ) -> Study:
     """Check score tables and put them together.
 
-    noise: see `anachron.probe.metrics.fact_metrics`.
+    noise: see `anachron.metrics.fact_metrics`.
     sharing: what to do with runs that were not asked the same contexts of the same facts: ``refuse`` them, compare
         on the ``common`` facts, or ``keep`` all (each paired analysis then takes the facts that its two runs have).
     models: what is known of the models, by `anachron.probe.models.read_models` or from the runs' records.
@@ -211,8 +168,8 @@ def make_study(
         runs, remark = _on_common(runs, common, sharing)
         remarks, shares_contexts = [remark], True
     ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
-    told = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
-    about, differing = _one_row_a_fact(told, sharing == "common")
+    known_of_facts = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
+    about, differing = _one_row_a_fact(known_of_facts, sharing == "common")
     remarks += differing
     facts = pl.concat([metrics_of_checked(run) for run in runs])
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
@@ -220,8 +177,9 @@ def make_study(
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")
     described = describe_models(labels, models)
     return Study(
-        tuple(runs), about, described, facts, shares_contexts, resamples, seed, top, present, baseline, tuple(remarks)
-    )
+        runs=tuple(runs), about=about, models=described, facts=facts, shares_contexts=shares_contexts,
+        resamples=resamples, seed=seed, top=top, present=present, baseline=baseline, remarks=tuple(remarks),
+    )  # fmt: skip
 
 
 def _about(table: pl.DataFrame) -> pl.DataFrame:
@@ -276,8 +234,8 @@ def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Shar
     if common.height == 0:
         raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
     kept = [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
-    said = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
-    return kept, said
+    remark = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
+    return kept, remark
 
 
 def _common(runs: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, bool]:

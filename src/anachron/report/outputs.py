@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 
 from anachron.io import Json, versions, write_bytes, write_json, write_table
-from anachron.probe.catalogue import ANALYSES, Analysis, make_tables
-from anachron.probe.metrics import GLOBAL, RUN_KEYS, without_matches
+from anachron.metrics import GLOBAL, RUN_KEYS, without_matches
+from anachron.probe import catalogue
+from anachron.probe.analyses.analysis import Analysis
 from anachron.probe.study import Study
 from anachron.text.markdown import markdown_table
 from anachron.text.spreadsheets import harmless
@@ -45,9 +46,9 @@ def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, com
     ``NAME.parquet`` and ``NAME.csv`` (see `anachron.text.spreadsheets`), and ``markdown/NAME.md`` and
     ``latex/NAME.tex`` of tables for print. Those that an earlier study left in the folder are removed.
     """
-    tables, left_out = make_tables(study)
+    tables, left_out = catalogue.make_tables(study)
     notes = study_notes(study)
-    for analysis in ANALYSES:
+    for analysis in catalogue.ANALYSES:
         _remove(analysis.name, out)  # what an earlier study left here would pass for this one's
         if analysis.name in tables:
             _write(analysis, tables[analysis.name], out)
@@ -156,8 +157,10 @@ def study_notes(study: Study) -> list[str]:
         notes.append(f"sizes are without {', '.join(sizes)}, of unknown size (give --models)")
     if study.baseline is not None:
         keys = study.facts.select(RUN_KEYS).unique(maintain_order=True)
-        own = keys.filter(pl.col("model") == study.baseline).select("format", "prefix")
-        for model, form, prefix in keys.join(own, on=["format", "prefix"], how="anti", maintain_order="left").rows():
+        of_baseline = keys.filter(pl.col("model") == study.baseline).select("format", "prefix")
+        for model, form, prefix in keys.join(
+            of_baseline, on=["format", "prefix"], how="anti", maintain_order="left"
+        ).rows():
             notes.append(f"{model}, {form}, prefix {prefix} is not compared: {study.baseline} has no such run")
     if not study.shares_contexts:
         notes.append("the runs were not all asked the same contexts of the same facts; means of one are not of another")

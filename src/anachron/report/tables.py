@@ -12,14 +12,14 @@ from anachron.updates.card import PUBLISHED as PUBLISHED_UPDATES
 
 
 def summary_table(summary: pl.DataFrame, title: str = "Win rate W and robustness R, mean over facts") -> Table:
-    """Rows of `anachron.probe.metrics.summarise` with 95 % intervals, in per cent.
+    """Rows of `anachron.metrics.summarise` with 95 % intervals, in per cent.
 
     Format and prefix have columns only where they differ between rows; otherwise the title says them.
     """
     same = [name for name in ("format", "prefix") if summary[name].n_unique() == 1]
-    said = ", ".join(f"{name} {summary[name][0]}" for name in same)
+    same_in_all = ", ".join(f"{name} {summary[name][0]}" for name in same)
     table = Table(
-        title=escape(f"{title} ({said})" if said else title),
+        title=escape(f"{title} ({same_in_all})" if same_in_all else title),
         caption="95 %: bootstrap intervals over facts. A random scorer has W 50 % and R as in the last column.",
     )
     named = ["model", *(name for name in ("format", "prefix") if name not in same)]
@@ -58,8 +58,8 @@ def interval(low: float, high: float) -> str:
 
 def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
     """The bundled data sets."""
-    told = [item | {"about": f"{item['about']} ({item['listed']:,} facts listed)"} for item in map(dict, listings)]
-    return _listing("Bundled data sets", ("facts", "statements", "relations"), told)
+    described = [item | {"about": f"{item['about']} ({item['listed']:,} facts listed)"} for item in map(dict, listings)]
+    return _listing("Bundled data sets", ("facts", "statements", "relations"), described)
 
 
 def update_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
@@ -89,20 +89,20 @@ AUDIT_LINES = {
 }
 
 
-def audit_table(found: Mapping[str, Any]) -> Table:
+def audit_table(audit: Mapping[str, Any]) -> Table:
     """What `anachron.probe.audit.audit` found."""
-    bos = ", ".join(f"{count} in {texts:,} texts" for count, texts in found["bos"].items())
+    bos = ", ".join(f"{count} in {texts:,} texts" for count, texts in audit["bos"].items())
     table = Table(
-        title=f"{found['statements']:,} statements of {found['facts']:,} facts",
-        caption=f"longest text {found['longest']} tokens; {found['answer_tokens']:.1f} answer tokens on average; "
+        title=f"{audit['statements']:,} statements of {audit['facts']:,} facts",
+        caption=f"longest text {audit['longest']} tokens; {audit['answer_tokens']:.1f} answer tokens on average; "
         f"start-of-text tokens: {bos}",
     )
     table.add_column("check")
     table.add_column("count", justify="right")
     table.add_column("for instance")
     for name, what in AUDIT_LINES.items():
-        examples = found["examples"].get(name, [])
-        table.add_row(what, f"{found[name]:,}", escape(examples[0]) if examples else "")
+        examples = audit["examples"].get(name, [])
+        table.add_row(what, f"{audit[name]:,}", escape(examples[0]) if examples else "")
     return table
 
 
@@ -128,18 +128,18 @@ def selection_table(steps: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def statistics_table(found: Mapping[str, float]) -> Table:
+def statistics_table(statistics: Mapping[str, float]) -> Table:
     """The numbers of `anachron.data.card.statistics` beside the published ones."""
     table = Table(title="The data set beside the published ones")
     table.add_column("what")
     for name in ("here", *PUBLISHED_STATISTICS):
         table.add_column(name, justify="right")
-    for what, value in found.items():
+    for what, value in statistics.items():
         table.add_row(what, number(value), *(number(known.get(what)) for known in PUBLISHED_STATISTICS.values()))
     return table
 
 
-def updates_table(found: Mapping[str, float], replaced: Mapping[str, float], judged: Mapping[str, Any]) -> Table:
+def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float], judged: Mapping[str, Any]) -> Table:
     """The numbers of an update data set and of its replacement subset beside the published ones (paper 003, table 2).
 
     judged: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
@@ -148,7 +148,7 @@ def updates_table(found: Mapping[str, float], replaced: Mapping[str, float], jud
     table.add_column("what")
     for name in ("here", "WikiFactDiff", "replacements here", "WFD_repl"):
         table.add_column(name, justify="right")
-    for what, value in found.items():
+    for what, value in statistics.items():
         published = (PUBLISHED_UPDATES[name][what] for name in ("WikiFactDiff", "WFD_repl"))
         whole, subset = (number(n) for n in published)
         table.add_row(what, number(value), whole, number(replaced[what]), subset)

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from rich.text import Text
 
-from anachron.report.words import year_name
+from anachron.plots.words import year_name
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 100
@@ -39,7 +39,7 @@ def columns_of(years: Sequence[Mapping[str, Any]], width: int = WIDTH) -> list[d
 def timeline(years: pl.DataFrame, width: int = WIDTH) -> Text:
     """A few lines for one fact of one run: bars of log-probability, and marks below them.
 
-    years: the rows of one rank in the table ``timelines``, see `anachron.probe.analyses.contexts.timelines`.
+    years: the rows of one rank in the table ``timelines``, see `anachron.probe.analyses.timelines.timelines`.
     ``=`` the fact held, ``x`` the year beat a correct one, ``!`` it did so from at least one period away.
     """
     error = max(years.filter("far").iter_rows(named=True), key=lambda row: abs(row["alpha"]))

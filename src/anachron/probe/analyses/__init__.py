@@ -1,1 +1,1 @@
-"""One function a table: from score tables and per-fact metrics to a tidy table."""
+"""A module an analysis, or a few that share what they compute: its tidy table, its figure and its chart."""

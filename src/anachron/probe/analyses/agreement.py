@@ -6,8 +6,13 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS, with_weakest
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, matthews
+from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
+from anachron.plots import charts, marks, style
+from anachron.plots.words import DISTANCE, prefix_name
+from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, bootstrap_ratio, matthews
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))
@@ -40,6 +45,13 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     return table.drop("of_year")
 
 
+def aligned_of_most_robust(study: Study) -> pl.DataFrame:
+    """`aligned` contexts of the most robust models, one model below the other."""
+    top = set(study.most_robust.iter_rows())
+    chosen = [run for run in study.runs if tuple(run.select(RUN_KEYS).row(0)) in top]
+    return pl.concat([aligned(run, study.facts) for run in chosen])
+
+
 def in_bins(table: pl.DataFrame) -> pl.DataFrame:
     """The contexts whose alpha lies in ]-5, 5], with ``upper``: the upper end of their bin in steps of 0.5."""
     upper = (pl.col("alpha") / WIDTH).round(6).ceil().cast(pl.Int64).alias("upper")
@@ -60,8 +72,10 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
     for (form, prefix), group in binned.group_by("format", "prefix", maintain_order=True):
         for (upper,), cell in group.group_by("upper", maintain_order=True):
             alike = [(pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS]
-            own = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
-            shares = own.select(pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id")
+            by_model_and_fact = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
+            shares = by_model_and_fact.select(
+                pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id"
+            )
             by_fact = shares.group_by("fact_id", maintain_order=True).agg(pl.col("share").sum(), pl.len().alias("n"))
             low, high = bootstrap_ratio(
                 by_fact["share"].to_numpy()[:, None], by_fact["n"].to_numpy()[:, None], resamples=resamples, seed=seed
@@ -86,8 +100,92 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
 
 
 def _mean_matthews(cell: pl.DataFrame) -> float | None:
-    found = []
+    coefficients = []
     for a, b in PAIRS:
         x, y = cell[a].to_numpy(), cell[b].to_numpy()
-        found.append(matthews(int((x & y).sum()), int((x & ~y).sum()), int((~x & y).sum()), int((~x & ~y).sum())))
-    return None if any(map(isnan, found)) else float(np.mean(found))
+        coefficients.append(
+            matthews(int((x & y).sum()), int((x & ~y).sum()), int((~x & y).sum()), int((~x & ~y).sum()))
+        )
+    return None if any(map(isnan, coefficients)) else float(np.mean(coefficients))
+
+
+def draw(table: pl.DataFrame) -> "style.Figure":
+    """How often two granularities agree on an incorrect context, by alpha, raw text and chat, with bands.
+
+    A panel a prefix. Source: paper 002, figure 8.
+    """
+    rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
+    prefixes = style.in_order(rows["prefix"], ["none"])
+    with style.sheet(style.COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (
+        figure,
+        axes,
+    ):
+        for panel, prefix in zip(axes.flat, prefixes, strict=True):
+            if len(prefixes) > 1:
+                panel.set_title(prefix_name(prefix))
+            panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
+            part = rows.filter(pl.col("prefix") == prefix)
+            for form in style.in_order(part["format"], list(style.FORMATS)):
+                line = part.filter(pl.col("format") == form).sort("alpha_low")
+                marks.line(
+                    panel, (line["alpha_low"] + line["alpha_high"]) / 2, line["accuracy"], style.FORMATS[form],
+                    low=line["low"], high=line["high"], label=style.format_name(form), step=0.75,
+                )  # fmt: skip
+            panel.set_xlim(-5, 5)
+            panel.set_ylabel("agreement")
+            marks.in_percent(panel, "y")
+        axes[-1, 0].set_xlabel(DISTANCE)
+        marks.legend(figure)
+    return figure
+
+
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    views = []
+    for value, label in (("accuracy", "share judged alike"), ("matthews", "Matthews correlation")):
+        traces = []
+        for number, ((form, prefix), group) in enumerate(charts.groups(table, "format", "prefix")):
+            middle = ((group["alpha_low"] + group["alpha_high"]) / 2).to_list()
+            ends = {"error_y": charts.bars(group, "accuracy")} if value == "accuracy" else {}
+            traces.append(
+                {
+                    "type": "scatter", "mode": "lines+markers",
+                    "name": charts.texts([f"{form}, {prefix_name(prefix)}"])[0],
+                    "x": charts.numbers(middle), "y": charts.numbers(group[value]),
+                    "customdata": charts.rows(group, "contexts", "facts"), **charts.numbered(number), **ends,
+                    "hovertemplate": "alpha %{x}: %{y:.3f}; %{customdata[0]:,} contexts of %{customdata[1]:,} facts",
+                }
+            )  # fmt: skip
+        views.append(charts.view(label, traces, xaxis=charts.axis("alpha of the year"), yaxis=charts.axis(label)))
+    return views
+
+
+def _any_aligned(study: Study) -> str | None:
+    contexts = study.once(aligned_of_most_robust)
+    if not contexts.height:
+        return "no fact of the most robust models is known at any granularity"
+    return None if in_bins(contexts).height else "no date of a known fact lies within five periods of it"
+
+
+AGREEMENT = Analysis(
+    name="agreement",
+    title="How often two granularities agree on a wrong date, by distance",
+    source="002, figure 8",
+    compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
+    needs=(
+        ALL_GRANULARITIES,
+        Need("a fact known at some granularity to one of the most robust models", _any_aligned),
+    ),
+    figure=draw,
+    chart=Chart(page_views, "Of wrong dates, how often year, month and day are judged alike."),
+    columns={
+        **OF_FORMAT,
+        "alpha_low": "lower end of the bin of the year context's alpha, itself outside",
+        "alpha_high": "upper end, inside",
+        "facts": "pairs of model and fact",
+        "contexts": "incorrect contexts, aligned by year",
+        "accuracy": "mean over model, fact and pair of granularities of the share judged alike (the paper's)",
+        **INTERVAL,
+        "accuracy_pooled": "share of all pairs of judgements that are alike",
+        "matthews": "mean Matthews correlation of the three pairs; empty where a granularity never varies",
+    },
+)

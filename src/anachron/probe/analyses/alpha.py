@@ -7,8 +7,12 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import POOLED, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio
+from anachron.metrics import POOLED, RUN_KEYS, pooled_rows
+from anachron.plots import charts, marks, style
+from anachron.plots.words import AT_MOST, DISTANCE, prefix_name
+from anachron.probe.analyses.analysis import Analysis, Chart
+from anachron.probe.analyses.common import GRANULARITY, INTERVAL, POOLED_RUN, YEARS
+from anachron.statistics import RESAMPLES, bootstrap_ratio
 
 EDGES = (-5.0, -3.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 3.0, 5.0)
 COARSE = (
@@ -18,6 +22,7 @@ COARSE = (
 MIDDLES = (-5.5, -4.0, -2.0, -0.75, -0.5, -0.375, -0.125, 0.125, 0.375, 0.5, 0.75, 2.0, 4.0, 5.5)
 STATUSES = ("correct", "incorrect", "transitional")
 FINE_BINS = 100  # of a tenth each, from -5 to 5
+LOG_PROBABILITY = "mean log Pr(answer)\n(nats)"
 
 
 def coarse_bin(alpha: pl.Expr) -> pl.Expr:
@@ -135,3 +140,175 @@ def _profile(key: tuple[str, ...], columns: pl.DataFrame, sums: Sums, resamples:
     return table.select(*RUN_KEYS, *columns.columns, "statements", "facts", "logp", "low", "high", "lift").sort(
         "granularity", "alpha", "status", maintain_order=True
     )
+
+
+def draw_coarse(table: pl.DataFrame) -> "style.Figure":
+    """Mean log-probability of the answer in each bin of alpha, over all models, by the status of the year.
+
+    A panel a format and prefix; the number above a mark is that of its statements; the bins of the period are shaded.
+    Source: paper 002, figure 3.
+    """
+    rows = style.check("alpha", pooled_rows(table), "logp")
+    bins = rows.select("bin", "alpha").unique().sort("alpha")["bin"].to_list()
+    panels = style.sections(rows)
+    with style.sheet(style.PAGE, 1.9 * len(panels) + 0.6, len(panels), 1, sharex=True) as (figure, axes):
+        for panel, (title, part) in zip(axes.flat, panels, strict=True):
+            panel.set_title(title)
+            _shade(panel, bins, part)
+            statuses = style.in_order(part["status"], list(style.STATUSES))
+            crowded = part["bin"].is_duplicated().any()
+            for status in statuses:
+                of_status = part.filter(pl.col("status") == status)
+                offset = (statuses.index(status) - 1) * 0.25 if crowded else 0.0
+                places = [bins.index(b) + offset for b in of_status["bin"]]
+                marks.dots(
+                    panel, places, of_status["logp"], style.STATUSES[status], label=status, upright=True,
+                    low=of_status["low"], high=of_status["high"],
+                )  # fmt: skip
+                for place, row in zip(places, of_status.iter_rows(named=True), strict=True):
+                    panel.annotate(
+                        compact(row["statements"]), (place, row["logp"] if row["high"] is None else row["high"]),
+                        xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=style.SMALL,
+                        rotation=90 if crowded else 0,
+                    )  # fmt: skip
+            panel.set_xticks(
+                range(len(bins)),
+                [b.replace("<=", AT_MOST).replace("-", marks.MINUS) for b in bins],
+                rotation=40,
+                ha="right",
+                rotation_mode="anchor",
+            )
+            panel.set_xlim(-0.5, len(bins) - 0.5)
+            panel.margins(y=0.2)
+            panel.set_ylabel(LOG_PROBABILITY)
+        axes[-1, 0].set_xlabel(DISTANCE)
+        marks.legend(figure)
+    return figure
+
+
+def _shade(panel: "style.Axes", bins: list[str], part: pl.DataFrame) -> None:
+    """The bins from -0.5 to 0.5, which is the period."""
+    inside = part.filter(pl.col("alpha").abs() <= 0.5)["bin"].unique()
+    places = [bins.index(b) for b in inside]
+    if places:
+        panel.axvspan(min(places) - 0.5, max(places) + 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
+
+
+def compact(count: int) -> str:
+    """A count in at most six characters: 950, 12,345, 144k, 1.4M."""
+    if count < 100_000:
+        return f"{count:,}"
+    return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1e6:.1f}M"
+
+
+def draw_fine(table: pl.DataFrame) -> "style.Figure":
+    """Mean log-probability of the answer in fine bins of alpha at each granularity, over all models, with bands.
+
+    A panel a format and prefix; the line is broken where a bin has no contexts. Source: paper 002, figure 15.
+    """
+    rows = style.check("alpha_fine", pooled_rows(table), "logp", "alpha")
+    panels = style.sections(rows)
+    with style.sheet(style.PAGE, 1.9 * len(panels) + 0.45, len(panels), 1, sharex=True) as (figure, axes):
+        for panel, (title, part) in zip(axes.flat, panels, strict=True):
+            panel.set_title(title)
+            panel.axvspan(-0.5, 0.5, color=style.PALE, lw=0, zorder=0, label="the period")
+            for granularity in style.in_order(part["granularity"], list(style.GRANULARITIES)):
+                line = part.filter(pl.col("granularity") == granularity).sort("alpha")
+                marks.line(
+                    panel, line["alpha"], line["logp"], style.GRANULARITIES[granularity], label=granularity,
+                    low=line["low"], high=line["high"], step=0.15, markersize=2.2,
+                )  # fmt: skip
+            panel.set_xlim(-5, 5)
+            panel.set_ylabel(LOG_PROBABILITY)
+        axes[-1, 0].set_xlabel(DISTANCE)
+        marks.legend(figure)
+    return figure
+
+
+def coarse_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    symbols = {"correct": "circle", "incorrect": "circle-open", "transitional": "diamond-open"}
+    views = []
+    for (form, prefix), cell in charts.groups(table, "format", "prefix"):
+        traces = []
+        for key, group in charts.by_run(cell.sort("alpha", maintain_order=True)):
+            trace = looks.trace(
+                key, mode="lines+markers", x=group["bin"].to_list(), y=charts.numbers(group["logp"]),
+                error_y=charts.bars(group, "logp"),
+                customdata=charts.rows(group, "status", "statements", "facts", "lift"),
+                hovertemplate="%{x}, %{customdata[0]}: %{y:.2f} nats; %{customdata[3]:+.2f} over the prior; "
+                "%{customdata[1]:,} statements of %{customdata[2]:,} facts",
+            )  # fmt: skip
+            trace["marker"] = trace["marker"] | {"symbol": [symbols.get(s, "x") for s in group["status"]]}
+            traces.append(trace)
+        order = [name for name in COARSE if name in cell["bin"]]
+        views.append(
+            charts.view(
+                f"{form}, {prefix_name(prefix)}", traces, yaxis=charts.axis("mean log-probability (nats)"),
+                xaxis={"type": "category", "categoryorder": "array", "categoryarray": order,
+                       "title": {"text": "relative distance alpha from the middle of the period"}},
+            )
+        )  # fmt: skip
+    return views
+
+
+def fine_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    views = []
+    for (granularity, form, prefix), cell in charts.groups(table, "granularity", "format", "prefix"):
+        traces = [
+            looks.trace(
+                key, mode="lines", x=charts.numbers(group["alpha"]), y=charts.numbers(group["logp"], 4),
+                customdata=charts.rows(group, "low", "high", "statements"),
+                hovertemplate="%{x}: %{y:.2f} nats (%{customdata[0]:.2f} to %{customdata[1]:.2f}), "
+                "%{customdata[2]:,} statements",
+            )
+            for key, group in charts.by_run(cell.sort("alpha", maintain_order=True))
+        ]  # fmt: skip
+        held = {"type": "rect", "x0": -0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
+                "fillcolor": "@held", "line": {"width": 0}}  # fmt: skip
+        views.append(
+            charts.view(
+                f"{granularity}; {form}, {prefix_name(prefix)}", traces, shapes=[held],
+                xaxis=charts.axis("relative distance alpha"),
+                yaxis=charts.axis("mean log-probability (nats)"),
+            )
+        )  # fmt: skip
+    return views
+
+
+COLUMNS = {
+    **POOLED_RUN,
+    **GRANULARITY,
+    "status": "`correct`, `incorrect` or `transitional`; empty in the fine bins",
+    "bin": "range of alpha; transitional contexts count at -0.5 or 0.5",
+    "alpha": "where the bin is drawn",
+    "statements": "how many are in the bin",
+    "facts": "how many they belong to",
+    "logp": "mean log-probability of the answer, nats",
+    **INTERVAL,
+    "lift": "mean of log-probability minus the fact's prior, nats; empty without priors",
+}
+
+ALPHA = Analysis(
+    name="alpha",
+    title="Log-probability of the answer by relative distance from the period",
+    source="002, figure 3; 001, figure 3",
+    compute=lambda study: alpha_profile(study.runs, resamples=study.resamples, seed=study.seed),
+    columns=COLUMNS,
+    needs=(YEARS,),
+    figure=draw_coarse,
+    chart=Chart(
+        coarse_views,
+        "Filled: dates when the fact held; open: dates when it did not; diamonds: undecided ones. A model that knows "
+        f"peaks in the middle. {charts.INTERVALS}",
+    ),
+)
+
+ALPHA_FINE = Analysis(
+    name="alpha_fine",
+    title="The same in fine bins, for the three granularities",
+    source="002, figure 15",
+    compute=lambda study: alpha_profile(study.runs, fine=True, resamples=study.resamples, seed=study.seed),
+    columns=COLUMNS,
+    figure=draw_fine,
+    chart=Chart(fine_views, "The shaded part is the period itself, from start to end."),
+)

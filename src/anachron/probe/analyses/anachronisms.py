@@ -6,13 +6,16 @@ None of the papers lists them; their far errors (paper 002, figure 4) count the 
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
+from anachron.metrics import FACT_KEYS, RUN_KEYS, is_run
+from anachron.probe.analyses.analysis import Analysis, Need
+from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN
 from anachron.probe.analyses.far_errors import FAR
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, bootstrap_mean
 
 BEFORE_SUBJECT, BEFORE_OBJECT, FAR_AWAY = "before the subject", "before the object", "far from the period"
 
-LABELS = ["subject_label", "relation_label", "object_label", "start", "end"]
+KEPT = 200  # of each run; all are too many to keep
 BIRTHS = ["subject_from", "object_from"]
 ANACHRONISM_SCHEMA: dict[str, type[pl.DataType]] = {
     "rank": pl.Int64,
@@ -37,13 +40,13 @@ SUMMARY_SCHEMA: dict[str, type[pl.DataType]] = {
 def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     """Every plain anachronism of every run, the most absurd first.
 
-    scores: a score table as `anachron.probe.metrics.check_scores` returns it.
+    scores: a score table as `anachron.metrics.check_scores` returns it.
     about: one row a fact, with ``fact_id``, labels, ``start, end`` and, where the data set knows them,
         ``subject_from, object_from``: the first date on which the subject or the object exists.
-    facts: the table of `anachron.probe.metrics.fact_metrics`.
+    facts: the table of `anachron.metrics.fact_metrics`.
 
     An anachronism is an incorrect context that is at least as likely as some correct context of the same fact, run and
-    granularity (a match lost, see `anachron.probe.metrics`), and that is absurd, for one of these reasons, the first
+    granularity (a match lost, see `anachron.metrics`), and that is absurd, for one of these reasons, the first
     that applies:
 
     * ``before the subject``: all its days lie before the first day of ``subject_from``;
@@ -66,15 +69,13 @@ def anachronisms(scores: pl.DataFrame, about: pl.DataFrame, facts: pl.DataFrame)
     needed = needed.select(*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
     tables = [pl.DataFrame(schema=ANACHRONISM_SCHEMA)]
     for key in scores.select(RUN_KEYS).unique(maintain_order=True).iter_rows():
-        own = dict(zip(RUN_KEYS, key, strict=True))
-        run = needed.filter(pl.all_horizontal(pl.col(name) == value for name, value in own.items())).collect()
+        run = needed.filter(is_run(key)).collect()
         lost = _lost(run).join(known, on="fact_id", how="left", validate="m:1", maintain_order="left")
-        rated = facts.filter(pl.all_horizontal(pl.col(name) == value for name, value in own.items()))
-        win_rates = rated.select("fact_id", "granularity", "win_rate")
+        win_rates = facts.filter(is_run(key)).select("fact_id", "granularity", "win_rate")
         tables.append(
             _absurd(lost, last_days)
             .join(win_rates, on=["fact_id", "granularity"], how="left", validate="m:1", maintain_order="left")
-            .with_columns(pl.lit(value, pl.String).alias(name) for name, value in own.items())
+            .with_columns(pl.lit(value, pl.String).alias(name) for name, value in zip(RUN_KEYS, key, strict=True))
             .select(pl.col(name).cast(kind) for name, kind in ANACHRONISM_SCHEMA.items())
         )
     return pl.concat(tables)
@@ -145,7 +146,7 @@ def _absurd(lost: pl.DataFrame, last_days: dict[str, int]) -> pl.DataFrame:
 
 
 def anachronism_summary(
-    found: pl.DataFrame, facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+    ranked: pl.DataFrame, facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
     """Per run, how many facts are placed at absurd dates, from all rows of `anachronisms` and from `fact_metrics`.
 
@@ -156,11 +157,11 @@ def anachronism_summary(
     """
     rows = []
     for key, group in facts.group_by(RUN_KEYS, maintain_order=True):
-        own = found.filter(pl.all_horizontal(pl.col(name) == v for name, v in zip(RUN_KEYS, key, strict=True)))
+        of_run = ranked.filter(is_run(key))
         with_matches = group["fact_id"].unique(maintain_order=True)
-        struck = with_matches.is_in(own["fact_id"].unique().to_list())
+        struck = with_matches.is_in(of_run["fact_id"].unique().to_list())
         low, high = bootstrap_mean(struck.cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)
-        alphas = own.sort("rank")["alpha"]
+        alphas = of_run.sort("rank")["alpha"]
         farthest = alphas.abs().arg_max()
         rows.append(
             {
@@ -170,10 +171,81 @@ def anachronism_summary(
                 "share": struck.mean(),
                 "low": low,
                 "high": high,
-                "anachronisms": own.height,
-                "impossible": own["reason"].is_in([BEFORE_SUBJECT, BEFORE_OBJECT]).sum(),
+                "anachronisms": of_run.height,
+                "impossible": of_run["reason"].is_in([BEFORE_SUBJECT, BEFORE_OBJECT]).sum(),
                 "most_absurd_alpha": alphas.first(),
                 "farthest_alpha": None if farthest is None else alphas[farthest],
             }
         )
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
+
+
+def most_absurd_and_summary(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The `KEPT` most absurd anachronisms of each run, and the summary of all."""
+    kept, summaries = [], []
+    for run in study.runs:
+        ranked = anachronisms(run, study.about, study.facts)
+        rated = study.facts.join(run.select(RUN_KEYS).unique(), on=RUN_KEYS, how="semi", maintain_order="left")
+        summaries.append(anachronism_summary(ranked, rated, resamples=study.resamples, seed=study.seed))
+        kept.append(ranked.filter(pl.col("rank") <= KEPT))
+    return pl.concat(kept), pl.concat(summaries)
+
+
+def _readable_dates(study: Study) -> str | None:
+    known = study.about.select(pl.col("subject_from", "object_from").is_not_null().any()).row(0)
+    broken = next(iter(study.undatable.values()), None)
+    if broken is None or not any(known):
+        return None
+    return f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+
+
+def _any_anachronism(study: Study) -> str | None:
+    return None if study.once(most_absurd_and_summary)[0].height else "no impossible or far date beat a true one"
+
+
+READABLE_DATES = Need(
+    "dates that can be read, where the data set knows from when on a subject or object exists", _readable_dates
+)
+
+ANACHRONISMS = Analysis(
+    name="anachronisms",
+    title="Impossible or far dates preferred to true ones: the 200 most absurd of each run",
+    source="beyond the papers",
+    compute=lambda study: study.once(most_absurd_and_summary)[0],
+    needs=(READABLE_DATES, Need("an impossible or far date that beat a true one", _any_anachronism)),
+    large=True,
+    columns={
+        "rank": "in its run, by falling absurdity",
+        **RUN,
+        **FACT,
+        **LABELS,
+        **GRANULARITY,
+        "time": "the date preferred",
+        "alpha": "its relative position",
+        "logp": "log-probability of the answer, nats",
+        "lead": "logp minus that of the best correct context; negative where it beats only some",
+        "beaten": "share of the correct contexts that it beats",
+        "win_rate": "W of the fact at this granularity",
+        "reason": "`before the subject`, `before the object` or `far from the period`",
+        "absurdity": "abs(alpha), at least 1, times beaten",
+    },
+)
+
+ANACHRONISM_SUMMARY = Analysis(
+    name="anachronism_summary",
+    title="How many facts are placed at absurd dates",
+    source="beyond the papers",
+    compute=lambda study: study.once(most_absurd_and_summary)[1],
+    needs=(READABLE_DATES,),
+    columns={
+        **RUN,
+        "facts": "with matches",
+        "facts_with": "facts that have an anachronism",
+        "share": "facts_with over facts",
+        **INTERVAL,
+        "anachronisms": "in all",
+        "impossible": "those before the subject or the object existed",
+        "most_absurd_alpha": "alpha of rank 1",
+        "farthest_alpha": "alpha of the farthest",
+    },
+)

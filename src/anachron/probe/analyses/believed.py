@@ -16,8 +16,11 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import Date
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean
+from anachron.metrics import FACT_KEYS, RUN_KEYS
+from anachron.probe.analyses.analysis import Analysis
+from anachron.probe.analyses.common import FACT, RUN, YEAR_CONTEXTS
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, bootstrap_mean
 
 MIN_CONTEXTS = 6  # one more than a step has parameters; fewer are not fitted
 RESOLUTION = 1e-6  # nats; no residual standard deviation is taken to be smaller, for scores mean nothing below it
@@ -56,7 +59,7 @@ SUMMARY_SCHEMA: dict[str, type[pl.DataType]] = {
 def believed_periods(scores: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """The believed period of every fact in every run, and how far it is from the true one.
 
-    scores: a score table as `anachron.probe.metrics.check_scores` returns it.
+    scores: a score table as `anachron.metrics.check_scores` returns it.
     about: one row a fact, with ``fact_id, start, end``; unknown or missing dates give no errors.
 
     One row per run and fact that has a dated year context, runs as they appear, facts by their id:
@@ -112,7 +115,7 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
     flat = facts.select("logp", "first", "last", "time").explode("logp", "first", "last", "time")
     logp, first_days, last_days = (flat[name].to_numpy() for name in ("logp", "first", "last"))
 
-    found: dict[str, np.ndarray] = {name: np.full(facts.height, np.nan) for name in ("inside", "outside", "bic_gain")}
+    levels: dict[str, np.ndarray] = {name: np.full(facts.height, np.nan) for name in ("inside", "outside", "bic_gain")}
     first, stop = np.zeros(facts.height, np.int64), np.zeros(facts.height, np.int64)
     gaps = np.full(facts.height, np.nan)
     for n in np.unique(contexts):
@@ -123,10 +126,10 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
         if n >= MIN_CONTEXTS:
             fit = fit_steps(logp[cells])
             first[rows], stop[rows] = fit["first"], fit["stop"]
-            for name in found:
-                found[name][rows] = fit[name]
+            for name in levels:
+                levels[name][rows] = fit[name]
 
-    believed = found["bic_gain"] > 0  # not so where it is NaN
+    believed = levels["bic_gain"] > 0  # not so where it is NaN
     known_start, known_end = believed & (first > 0), believed & (stop < contexts)
     start, end = offsets + first, offsets + np.maximum(stop, 1) - 1
     return facts.select(
@@ -134,7 +137,7 @@ def _run(years: pl.DataFrame) -> pl.DataFrame:
         pl.Series("believed", believed),
         _where(known_start, flat["time"].gather(start)).alias("believed_start"),
         _where(known_end, flat["time"].gather(end)).alias("believed_end"),
-        *(pl.Series(name, values, nan_to_null=True) for name, values in found.items()),
+        *(pl.Series(name, values, nan_to_null=True) for name, values in levels.items()),
         "contexts",
         pl.Series("resolution_days", gaps, nan_to_null=True),
         _where(known_start, pl.Series(first_days[start])).alias("first"),
@@ -162,13 +165,13 @@ def fit_steps(scores: np.ndarray) -> dict[str, np.ndarray]:
     """
     facts, n = scores.shape
     whole, real = ("first", "stop"), ("inside", "outside", "bic_gain")
-    found: dict[str, np.ndarray] = {name: np.empty(facts, int if name in whole else float) for name in (*whole, *real)}
+    fits: dict[str, np.ndarray] = {name: np.empty(facts, int if name in whole else float) for name in (*whole, *real)}
     size = max(1, CELLS // n**2)
     for begin in range(0, facts, size):
         chunk = slice(begin, begin + size)
         for name, values in _fit_chunk(scores[chunk]).items():
-            found[name][chunk] = values
-    return found
+            fits[name][chunk] = values
+    return fits
 
 
 def _fit_chunk(scores: np.ndarray) -> dict[str, np.ndarray]:
@@ -235,12 +238,14 @@ def _against_truth(periods: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     joined = periods.join(truth, on="fact_id", how="left", validate="m:1", maintain_order="left")
     ends = ["first", "last", "true_first", "true_last"]
     shared = pl.min_horizontal("last", "true_last") - pl.max_horizontal("first", "true_first") + 1
-    own, true = (pl.col(last) - pl.col(first) + 1 for first, last in (ends[:2], ends[2:]))
+    believed_days, true_days = (pl.col(last) - pl.col(first) + 1 for first, last in (ends[:2], ends[2:]))
     shared = shared.clip(lower_bound=0)
     return joined.with_columns(
         (pl.col("first") - pl.col("true_first")).alias("start_error_days"),
         (pl.col("last") - pl.col("true_last")).alias("end_error_days"),
-        pl.when(pl.all_horizontal(pl.col(ends).is_not_null())).then(shared / (own + true - shared)).alias("overlap"),
+        pl.when(pl.all_horizontal(pl.col(ends).is_not_null()))
+        .then(shared / (believed_days + true_days - shared))
+        .alias("overlap"),
     )
 
 
@@ -277,3 +282,57 @@ def believed_summary(believed: pl.DataFrame, *, resamples: int = RESAMPLES, seed
             }
         )
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
+
+
+def believed_of(study: Study) -> pl.DataFrame:
+    """`believed_periods` of every run."""
+    return study.map(lambda run: believed_periods(run, study.about))
+
+
+BELIEVED = Analysis(
+    name="believed",
+    title="When a model believes that each fact holds, and how far off that is",
+    source="beyond the papers",
+    compute=lambda study: study.once(believed_of),
+    needs=(YEAR_CONTEXTS,),
+    large=True,
+    columns={
+        **RUN,
+        **FACT,
+        "believed": "whether the best step beats a constant by BIC",
+        "believed_start": "first year inside; empty where that end is open or nothing is believed",
+        "believed_end": "last year inside; likewise",
+        "inside": "mean log-probability inside, nats",
+        "outside": "outside",
+        "bic_gain": "BIC of the constant minus that of the step",
+        "contexts": "years asked about",
+        "resolution_days": "median distance of neighbouring years asked about: no boundary is known more finely",
+        "start_error_days": "believed minus true start, days; negative: too early",
+        "end_error_days": "believed minus true end, days",
+        "overlap": "days in both periods over days in either, where all ends are known",
+    },
+)
+
+BELIEVED_SUMMARY = Analysis(
+    name="believed_summary",
+    title="How well believed periods fit the true ones",
+    source="beyond the papers",
+    compute=lambda study: believed_summary(study.once(believed_of), resamples=study.resamples, seed=study.seed),
+    needs=(YEAR_CONTEXTS,),
+    columns={
+        **RUN,
+        "facts": "with years asked about",
+        "believed": "share of them with a believed period",
+        "believed_low": "lower end of its 95 % interval",
+        "believed_high": "upper end",
+        "resolution_days": "median over the believed ones",
+        "starts": "believed starts that can be compared",
+        "start_error_days": "median of their absolute errors",
+        "ends": "believed ends that can be compared",
+        "end_error_days": "median of their absolute errors",
+        "closed": "believed periods with all ends known",
+        "overlap": "mean of their overlap",
+        "overlap_low": "lower end of its 95 % interval",
+        "overlap_high": "upper end",
+    },
+)

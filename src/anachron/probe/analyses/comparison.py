@@ -1,15 +1,19 @@
-"""Two runs on the same facts: formats, prefixes, base and instruct, before and after (papers 002 and 001)."""
+"""Two runs on the same facts: chat against raw text, with a prefix against without, models against a baseline."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES
-from anachron.probe.metrics import GLOBAL, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, mcnemar, paired_bootstrap
-
-RunKey = tuple[str, str, str]
+from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
+from anachron.plots import charts, marks, style
+from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.common import LEVEL, RUN
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, mcnemar, paired_bootstrap
 
 
 def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
@@ -18,10 +22,7 @@ def paired(facts: pl.DataFrame, first: RunKey, second: RunKey) -> pl.DataFrame:
     Returns ``fact_id, granularity, win_rate, robustness, win_rate_second, robustness_second``.
     """
     columns = ["fact_id", "granularity", "win_rate", "robustness"]
-    one, two = (
-        facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True))).select(columns)
-        for key in (first, second)
-    )
+    one, two = (facts.filter(is_run(key)).select(columns) for key in (first, second))
     return one.join(two, on=["fact_id", "granularity"], suffix="_second", maintain_order="left")
 
 
@@ -47,17 +48,17 @@ def compare(
             row |= {"granularity": granularity, "facts": group.height}
             for name in ("win_rate", "robustness"):
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
-                found = paired_bootstrap(before, after, resamples=resamples, seed=seed)
-                row |= {f"against_{name}": before.mean(), name: after.mean(), f"{name}_difference": found.difference}
-                row |= {f"{name}_difference_{end}": getattr(found, end) for end in ("low", "high", "p")}
+                difference = paired_bootstrap(before, after, resamples=resamples, seed=seed)
+                row |= {
+                    f"against_{name}": before.mean(),
+                    name: after.mean(),
+                    f"{name}_difference": difference.difference,
+                }
+                row |= {f"{name}_difference_{end}": getattr(difference, end) for end in ("low", "high", "p")}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
             rows.append(row | {"gained": gained, "lost": lost, "mcnemar_p": mcnemar(gained, lost)})
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def run_keys(facts: pl.DataFrame) -> list[RunKey]:
-    return [(m, f, p) for m, f, p in facts.select(RUN_KEYS).unique(maintain_order=True).iter_rows()]
 
 
 def format_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
@@ -79,117 +80,189 @@ def baseline_pairs(keys: Sequence[RunKey], baseline: str | None) -> list[tuple[R
     return [(one, two) for one, two in pairs if one != two and one in keys]
 
 
-def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
-    """How many facts an instruct model wins, ties and loses against its base, by global W and by global R.
+def draw_formats(table: pl.DataFrame) -> "style.Figure":
+    """W and R of each model in raw text and in chat, over all granularities, and the paired differences.
 
-    Both are taken in raw format; a chat run of the instruct model is also set against the raw run of its base, as a
-    base model has no chat format. Returns RUN_KEYS of the instruct run, ``base, score (win_rate|robustness), facts,
-    win, tie, loss`` (counts). Source: paper 001, figure 9.
+    The intervals are those of the differences: both formats are asked about the same facts. Rows by R in raw text.
+    Source: paper 002, figure 5; 001, figure 5.
     """
-    rows: list[dict[str, Any]] = []
-    keys = run_keys(facts)
-    for model, base in models.filter(pl.col("base").is_not_null()).select("model", "base").iter_rows():
-        for m, form, prefix in keys:
-            if m != model or (base, "raw", prefix) not in keys:
-                continue
-            both = paired(facts, (base, "raw", prefix), (m, form, prefix)).filter(pl.col("granularity") == GLOBAL)
-            if not both.height:
-                continue
-            for score in ("win_rate", "robustness"):
-                gap = (both[f"{score}_second"] - both[score]).round(9)  # the mean of three W depends on their order
-                counts = {"win": int((gap > 0).sum()), "tie": int((gap == 0).sum()), "loss": int((gap < 0).sum())}
-                row = {"model": m, "format": form, "prefix": prefix, "base": base, "score": score}
-                rows.append(row | {"facts": both.height} | counts)
-    return pl.DataFrame(rows, infer_schema_length=None)
+    rows, granularity_name = style.one_granularity(style.check("formats", table, *style.SCORES))
+    rows = rows.sort("against_robustness", descending=True, maintain_order=True)
+    labels = style.run_labels(rows, "prefix")
+    places = np.arange(len(labels))
+    height = marks.rows_height(labels, least=0.22) + 0.95
+    with style.sheet(style.PAGE, height, 1, 4, sharey=True, gridspec_kw={"width_ratios": [1.2, 1, 1.2, 1]}) as (
+        figure,
+        axes,
+    ):
+        for (score, name), (panel, beside) in zip(style.SCORES.items(), (axes[0, :2], axes[0, 2:]), strict=True):
+            for between in (panel, beside):
+                marks.name_rows(between, labels)
+            marks.dots(panel, places - 0.15, rows[f"against_{score}"], style.FORMATS["raw"], label="raw text")
+            marks.dots(panel, places + 0.15, rows[score], style.FORMATS["chat"], label="chat")
+            panel.set_xlabel(name)
+            marks.at_least(panel, 0.1, within=(-0.02, 1.02))
+            marks.in_percent(panel)
+            marks.reference(beside, 0)
+            marks.dots(
+                beside, places, rows[f"{score}_difference"], style.Look(style.BLACK, "D"),
+                low=rows[f"{score}_difference_low"], high=rows[f"{score}_difference_high"], label="chat minus raw text",
+            )  # fmt: skip
+            beside.set_xlabel("difference (points)")
+            marks.at_least(beside, 0.1)
+            marks.in_percent(beside, points=True)
+        figure.suptitle(granularity_name, x=0.01, ha="left", fontsize=7.5)
+        marks.legend(figure)
+    return figure
 
 
-def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """Mean variance of R between the granularities of a fact, with a prefix over without it (below 1: reduced).
+def draw_prefixes(table: pl.DataFrame) -> "style.Figure":
+    """Differences in W and R that a prefix makes, with intervals, at each granularity.
 
-    The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
-    interval resamples facts. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
-    null where there is no variance without the prefix. Source: paper 001, section 4.6 and figure 6.
+    Source: paper 002, figure 10; 001, section 4.6.
     """
-    wide = (
-        facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
-        .group_by([*RUN_KEYS, "fact_id"], maintain_order=True)
-        .agg(pl.col("robustness").var(ddof=0).alias("variance"), pl.len().alias("n"))
-        .filter(pl.col("n") == len(GRANULARITIES))
-    )
-    rows: list[dict[str, Any]] = []
-    for (model, form, _), (_, _, prefix) in prefix_pairs(run_keys(facts)):
-        one, two = (
-            wide.filter(pl.col("model") == model, pl.col("format") == form, pl.col("prefix") == p).select(
-                "fact_id", "variance"
-            )
-            for p in ("none", prefix)
+    return _differences("prefixes", table, [f"{row}, {p}" for row, p in _with_prefix(table)], "no prefix")
+
+
+def _with_prefix(table: pl.DataFrame) -> list[tuple[str, str]]:
+    rows = style.check("prefixes", table, *(f"{score}_difference" for score in style.SCORES))
+    return list(zip(style.run_labels(rows, "format"), rows["prefix"], strict=True))
+
+
+def draw_comparison(table: pl.DataFrame) -> "style.Figure":
+    """Differences in W and R of every model from the baseline, with intervals, at each granularity."""
+    rows = style.check("comparison", table, *(f"{score}_difference" for score in style.SCORES))
+    return _differences("comparison", table, style.run_labels(rows, "format", "prefix"), rows["against_model"][0])
+
+
+def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str) -> "style.Figure":
+    """labels: of the rows that have both differences."""
+    rows = style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
+    order = list(dict.fromkeys(labels))
+    named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
+    granularities = style.in_order(rows["granularity"], list(style.GRANULARITIES))
+    height = marks.rows_height(order, least=0.09 * len(granularities) + 0.06) + 0.95
+    with style.sheet(style.PAGE, height, 1, 2, sharey=True) as (figure, axes):
+        for panel, (score, score_name) in zip(axes.flat, style.SCORES.items(), strict=True):
+            marks.name_rows(panel, order)
+            marks.reference(panel, 0)
+            for granularity, offset in zip(granularities, marks.spread(len(granularities)), strict=True):
+                chosen = named.filter(pl.col("granularity") == granularity)
+                marks.dots(
+                    panel, chosen["row"] + offset, chosen[f"{score}_difference"], style.GRANULARITIES[granularity],
+                    low=chosen[f"{score}_difference_low"], high=chosen[f"{score}_difference_high"],
+                    label=style.GRANULARITY_NAMES.get(granularity, granularity),
+                )  # fmt: skip
+            panel.set_xlabel(f"difference in {score_name} (points)")
+            marks.in_percent(panel, points=True)
+            marks.at_least(panel, 0.1)
+        figure.suptitle(f"against {style.folded(against, 110)}", x=0.01, ha="left", fontsize=7.5)
+        marks.legend(figure)
+    return figure
+
+
+def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """Differences of two runs, as points of a share, with a line where there is none."""
+    zero = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 0, "y1": 0, "line": {"color": "@ink", "width": 1}}
+    views = []
+    for score, name in charts.NAMES.items():
+        shown = table.rename({f"{score}_difference_low": "low", f"{score}_difference_high": "high"})
+        drawn = charts.by_granularity(
+            shown, looks, value=f"{score}_difference", low="low", high="high", label=name, title=f"difference of {name}"
         )
-        both = one.join(two, on="fact_id", suffix="_with", maintain_order="left")
-        without, having = both["variance"].to_numpy(), both["variance_with"].to_numpy()
-        if not both.height:
-            continue
-        row: dict[str, Any] = {"model": model, "format": form, "prefix": prefix, "facts": both.height}
-        row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
-        row |= {"ratio": None, "low": None, "high": None}
-        if without.sum() > 0:
-            low, high = bootstrap_ratio(having[:, None], without[:, None], resamples=resamples, seed=seed)
-            row |= {"ratio": float(having.sum() / without.sum()), "low": float(low[0]), "high": float(high[0])}
-        rows.append(row)
-    return pl.DataFrame(rows, infer_schema_length=None)
+        for trace, (key, group) in zip(drawn["data"], charts.by_run(shown), strict=True):
+            against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
+            trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)
+        drawn["layout"] |= {
+            "shapes": [zero],
+            "showlegend": True,
+            "yaxis": charts.axis(f"difference of {name}", tickformat="+.0%"),
+        }
+        views.append(drawn)
+    return views
 
 
-def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
-    """Jaccard index of the globally robust facts of every two of the given runs of one format and prefix.
-
-    Over the facts for which both runs have a global row.
-
-    Returns ``format, prefix, model, other, robust_both, robust_any, jaccard`` (null where neither has one).
-    Source: paper 002, section 4.2.
-    """
-    together = facts.filter(pl.col("granularity") == GLOBAL)
-    rated = {key: set(group["fact_id"]) for key, group in together.group_by(RUN_KEYS)}
-    robust = {
-        key: set(group["fact_id"]) for key, group in together.filter(pl.col("robustness") == 1).group_by(RUN_KEYS)
-    }
-    rows = []
-    for i, (model, form, prefix) in enumerate(keys):
-        for other, other_form, other_prefix in keys[i + 1 :]:
-            if (form, prefix) == (other_form, other_prefix):
-                own_key, other_key = (model, form, prefix), (other, form, prefix)
-                asked = rated.get(own_key, set()) & rated.get(other_key, set())
-                if not asked:
-                    continue
-                one, two = (robust.get(key, set()) & asked for key in (own_key, other_key))
-                both, either = len(one & two), len(one | two)
-                row: dict[str, Any] = {"format": form, "prefix": prefix, "model": model, "other": other}
-                rows.append(
-                    row | {"robust_both": both, "robust_any": either, "jaccard": both / either if either else None}
-                )
-    return pl.DataFrame(rows, infer_schema_length=None)
+def _compare(study: Study, pairs: Sequence[tuple[RunKey, RunKey]]) -> pl.DataFrame:
+    return compare(study.facts, pairs, resamples=study.resamples, seed=study.seed)
 
 
-def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: Sequence[RunKey]) -> pl.DataFrame:
-    """Mean Jaccard over pairs, and facts robust in all and in any of a group of models, per format and prefix.
+def _pairs_with_baseline(study: Study) -> list[tuple[RunKey, RunKey]]:
+    return baseline_pairs(run_keys(study.facts), study.baseline)
 
-    Groups: ``all`` models, and ``top``, the most robust. Returns ``format, prefix, group, models, pairs, mean_jaccard,
-    robust_in_all, robust_in_any, share``; ``pairs`` counts those in the mean: without two that know nothing.
-    Source: paper 002, section 4.2.
-    """
-    together = facts.filter((pl.col("granularity") == GLOBAL) & (pl.col("robustness") == 1))
-    rows: list[dict[str, Any]] = []
-    for name, keys in (("all", all_keys), ("top", top_keys)):
-        for form, prefix in dict.fromkeys((f, p) for _, f, p in keys):
-            own = [key for key in keys if key[1:] == (form, prefix)]
-            if len(own) < 2:
-                continue
-            pairs = overlap(facts, own)
-            if not pairs.height:
-                continue
-            members = pl.DataFrame(own, schema=RUN_KEYS, orient="row")
-            times = together.join(members, on=RUN_KEYS, how="semi").group_by("fact_id").len()
-            in_all = int((times["len"] == len(own)).sum())
-            row: dict[str, Any] = {"format": form, "prefix": prefix, "group": name, "models": len(own)}
-            row |= {"pairs": pairs["jaccard"].count()}
-            row |= {"mean_jaccard": pairs["jaccard"].mean(), "robust_in_all": in_all, "robust_in_any": times.height}
-            rows.append(row | {"share": in_all / times.height if times.height else None})
-    return pl.DataFrame(rows, infer_schema_length=None)
+
+def _both_formats(study: Study) -> str | None:
+    return None if format_pairs(run_keys(study.facts)) else "no model has both raw and chat scores"
+
+
+def _prefixes(study: Study) -> str | None:
+    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores with a prefix and without"
+
+
+def _against_baseline(study: Study) -> str | None:
+    if _pairs_with_baseline(study):
+        return None
+    if study.baseline is None:
+        return "there is one model only in each format and prefix"
+    return f"the baseline {study.baseline} has no run in the format and prefix of another model"
+
+
+WITH_AND_WITHOUT_PREFIX = Need("scores of one model with a prefix and without", _prefixes)
+COLUMNS = {
+    **RUN,
+    "against_model": "model of the run that it is compared with",
+    "against_format": "its format",
+    "against_prefix": "its prefix",
+    **LEVEL,
+    "facts": "that both runs have",
+    "against_win_rate": "mean W of the other run",
+    "win_rate": "mean W of this run",
+    "win_rate_difference": "this minus the other",
+    "win_rate_difference_low": "lower end of the difference's 95 % interval, paired bootstrap over facts",
+    "win_rate_difference_high": "its upper end",
+    "win_rate_difference_p": "p of no difference, paired bootstrap",
+    "against_robustness": "mean R of the other run",
+    "robustness": "mean R of this run",
+    "robustness_difference": "this minus the other",
+    "robustness_difference_low": "lower end of the difference's 95 % interval",
+    "robustness_difference_high": "its upper end",
+    "robustness_difference_p": "p of no difference, paired bootstrap",
+    "gained": "facts robust in this run only",
+    "lost": "facts robust in the other only",
+    "mcnemar_p": "exact p of gained against lost, McNemar's test",
+}
+
+RAW_AND_CHAT = Analysis(
+    name="formats",
+    title="Raw text against chat",
+    source="002, figure 5; 001, figure 5",
+    compute=lambda study: _compare(study, format_pairs(run_keys(study.facts))),
+    columns=COLUMNS,
+    needs=(Need("raw and chat scores of one model", _both_formats),),
+    empty="no fact has scores both raw and in chat",
+    figure=draw_formats,
+    chart=Chart(difference_views, f"Chat minus raw: above the line, chat is better. {charts.INTERVALS}"),
+)
+
+PREFIXES = Analysis(
+    name="prefixes",
+    title="W and R with a prefix against without",
+    source="002, figure 10; 001, section 4.6",
+    compute=lambda study: _compare(study, prefix_pairs(run_keys(study.facts))),
+    columns=COLUMNS,
+    needs=(WITH_AND_WITHOUT_PREFIX,),
+    empty="no fact has scores both with a prefix and without",
+    figure=draw_prefixes,
+    chart=Chart(difference_views, f"With the prefix minus without: above the line, it helps. {charts.INTERVALS}"),
+)
+
+COMPARISON = Analysis(
+    name="comparison",
+    title="Every model against the baseline, on the same facts",
+    source="beyond the papers",
+    compute=lambda study: _compare(study, _pairs_with_baseline(study)),
+    columns=COLUMNS,
+    needs=(Need("two models in the same format and prefix, one of them the baseline", _against_baseline),),
+    empty="no model has a fact in common with the baseline",
+    figure=draw_comparison,
+    chart=Chart(difference_views, f"Each model minus the baseline, on the same facts. {charts.INTERVALS}"),
+)

@@ -1,6 +1,6 @@
-"""What W and R go with: popularity, distance from the present, duration, other objects, relation, size.
+"""What W and R go with: popularity, distance from the present, duration, other objects.
 
-Sources: paper 002, figures 11, 13, 16 and 18 and section 4.2; paper 001, figures 7 and 8.
+Sources: paper 002, figures 13 and 18 and section 4.2; paper 001, figure 8.
 """
 
 from math import log
@@ -10,13 +10,31 @@ import numpy as np
 import polars as pl
 
 from anachron.core.dates import DAYS_A_YEAR, Date
-from anachron.probe.metrics import RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, pearson
+from anachron.metrics import RUN_KEYS
+from anachron.plots import charts, marks, style
+from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, bootstrap_ratio, pearson
 
 BINS = 10
-FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
-SCORES = ("win_rate", "robustness")
 CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (paper 002, figure 18)
+FACTORS = {
+    "popularity": "popularity",
+    "log_popularity": "ln popularity",
+    "subject_popularity": "popularity of the subject",
+    "log_subject_popularity": "ln popularity of the subject",
+    "object_popularity": "popularity of the object",
+    "log_object_popularity": "ln popularity of the object",
+    "log_distance": "ln years from the present",
+    "log_duration": "ln duration in years",
+    "other_objects": "other objects",
+}
+SIGNIFICANT = 0.05
+NOT_SHOWN = "R is not shown:\na longer fact has more matches to lose"
+
+
+GROUPS = {"all": "all models", "top": "the most robust"}
 
 
 def factors(about: pl.DataFrame, present: int = 2021) -> pl.DataFrame:
@@ -27,26 +45,33 @@ def factors(about: pl.DataFrame, present: int = 2021) -> pl.DataFrame:
     """
     rows: list[tuple[str, str, float]] = []
     for row in about.iter_rows(named=True):
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name in ("popularity", "subject_popularity", "object_popularity"):
             if row[name] is not None:
-                found[name] = row[name]
+                values[name] = row[name]
                 if row[name] > 0:
-                    found[f"log_{name}"] = log(row[name])
+                    values[f"log_{name}"] = log(row[name])
         if row["start"] is not None and row["end"] is not None:
             start, end = Date.parse(row["start"]), Date.parse(row["end"])
             if present > start.year:
-                found["log_distance"] = log(present - start.year - (start.year < 0))  # there is no year 0
-            found["log_duration"] = log((end.last_day - start.first_day + 1) / DAYS_A_YEAR)
+                values["log_distance"] = log(present - start.year - (start.year < 0))  # there is no year 0
+            values["log_duration"] = log((end.last_day - start.first_day + 1) / DAYS_A_YEAR)
         if row["other_objects"] is not None:
-            found["other_objects"] = row["other_objects"]
-        rows += [(row["fact_id"], name, value) for name, value in found.items()]
+            values["other_objects"] = row["other_objects"]
+        rows += [(row["fact_id"], name, value) for name, value in values.items()]
     return pl.DataFrame(rows, schema={"fact_id": pl.String, "factor": pl.String, "value": pl.Float64}, orient="row")
+
+
+def factors_of(study: Study) -> pl.DataFrame:
+    """`factors` of all facts of a study."""
+    return factors(study.about, study.present)
 
 
 def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
     """One row per run, fact, factor and score (global W or R)."""
-    long = together.unpivot(SCORES, index=[*RUN_KEYS, "fact_id"], variable_name="score", value_name="of_score")
+    long = together.unpivot(
+        list(style.SCORES), index=[*RUN_KEYS, "fact_id"], variable_name="score", value_name="of_score"
+    )
     joined = values.join(long, on="fact_id", maintain_order="left_right")
     confounded = [(pl.col("factor") == f) & (pl.col("score") == s) for f, s in CONFOUNDED]
     return joined.filter(~pl.any_horizontal(confounded))
@@ -67,10 +92,10 @@ def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame
             of_format = group if form == "all" else group.filter(pl.col("format") == form)
             pairs = _with_scores(values, of_format)
             for (factor, score), cell in pairs.group_by("factor", "score", maintain_order=True):
-                found = pearson(cell["value"].to_numpy(), cell["of_score"].to_numpy(), cell["fact_id"].to_numpy())
-                row = {"models": name, "format": form, "factor": factor, "score": score, "n": found.n}
-                row |= {"facts": cell["fact_id"].n_unique(), "r": found.r, "p": found.p}
-                rows.append(row | {"p_clustered": found.p_clustered})
+                correlation = pearson(cell["value"].to_numpy(), cell["of_score"].to_numpy(), cell["fact_id"].to_numpy())
+                row = {"models": name, "format": form, "factor": factor, "score": score, "n": correlation.n}
+                row |= {"facts": cell["fact_id"].n_unique(), "r": correlation.r, "p": correlation.p}
+                rows.append(row | {"p_clustered": correlation.p_clustered})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -109,65 +134,197 @@ def factor_bins(
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def relations(
-    about: pl.DataFrame, together: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
-) -> pl.DataFrame:
-    """Mean global W and R of each relation over all given runs of a format, the most robust first.
+def draw_correlations(table: pl.DataFrame) -> "style.Figure":
+    """Pearson's r of each factor with W and with R; filled where p, clustered by fact, is below 0.05.
 
-    Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled). Relations of
-    one label and different ids are told apart by these. Source: paper 002, figure 16 (its ten highest).
+    Above over all models, below over the most robust. Source: paper 002, section 4.2, figures 13 and 18.
     """
-    several = pl.col("relation_id").drop_nulls().n_unique().over("relation_label") > 1
-    told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
-    name = pl.when(several).then(told_apart).otherwise("relation_label").alias("relation")
-    named = about.filter(pl.col("relation_label").is_not_null()).select("fact_id", name)
-    joined = together.join(named, on="fact_id", maintain_order="left")
-    rows: list[dict[str, Any]] = []
-    for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
-        by_fact = cell.group_by("fact_id", maintain_order=True).agg(pl.col("robustness").sum(), pl.len().alias("n"))
-        low, high = bootstrap_ratio(
-            by_fact["robustness"].to_numpy()[:, None], by_fact["n"].to_numpy()[:, None], resamples=resamples, seed=seed
-        )
-        row: dict[str, Any] = {"format": form, "relation": relation, "facts": by_fact.height}
-        row |= {"win_rate": cell["win_rate"].mean(), "robustness": cell["robustness"].mean()}
-        rows.append(row | {"low": float(low[0]), "high": float(high[0])})
-    table = pl.DataFrame(rows, infer_schema_length=None).sort(
-        "format", "robustness", "win_rate", "relation", descending=[False, True, True, False]
-    )
-    ranked = table.with_columns(pl.int_range(1, pl.len() + 1).over("format").alias("rank"))
-    return ranked.select("format", "rank", "relation", "facts", "win_rate", "robustness", "low", "high")
+    rows = style.check("correlations", table, "r")
+    groups = style.in_order(rows["models"], ["all", "top"])
+    order = style.in_order(rows["factor"], list(FACTORS))
+    forms = style.in_order(rows["format"], ["all", "raw", "chat"])
+    if len(forms) == 2:  # one format, so over both is the same
+        forms = forms[1:]
+    labels = [FACTORS.get(name, name) for name in order]
+    tall = marks.rows_height(labels, least=0.12 + 0.07 * len(forms))
+    size = (style.PAGE, (tall + 0.25) * len(groups) + 0.65)
+    with style.sheet(*size, len(groups), 2, sharex=True, sharey=True) as (figure, axes):
+        for across, group in zip(axes, groups, strict=True):
+            of_models = {"all": "all models", "top": "the most robust models"}.get(group, group)
+            for panel, (score, score_name) in zip(across, style.SCORES.items(), strict=True):
+                panel.set_title(f"{score_name}, {of_models}")
+                marks.name_rows(panel, labels)
+                marks.reference(panel, 0)
+                for form, offset in zip(forms, marks.spread(len(forms)), strict=True):
+                    of_format = rows.filter(
+                        pl.col("models") == group, pl.col("score") == score, pl.col("format") == form
+                    )
+                    sure = (pl.col("p_clustered") < SIGNIFICANT).fill_null(False)
+                    for hollow, some in ((False, of_format.filter(sure)), (True, of_format.filter(~sure))):
+                        seen = style.Look(style.FORMATS[form].colour, style.FORMATS[form].marker, hollow=hollow)
+                        sign = "\N{GREATER-THAN OR EQUAL TO}" if hollow else "<"
+                        marks.dots(
+                            panel, [order.index(f) + offset for f in some["factor"]], some["r"], seen,
+                            label=f"{style.format_name(form)}, p {sign} {SIGNIFICANT}",
+                        )  # fmt: skip
+        for panel in axes[-1]:
+            panel.set_xlabel("Pearson's r")
+            panel.locator_params(axis="x", nbins=5)
+            marks.at_least(panel, 0.2)
+        marks.legend(figure)
+    return figure
 
 
-def sizes(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
-    """Global W and R with intervals beside the number of parameters, for models whose size is known.
+def draw_bins(table: pl.DataFrame) -> "style.Figure":
+    """Mean W and R of facts of like popularity, distance, duration and number of other objects, with intervals.
 
-    summary: from `anachron.probe.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
+    Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models.
+    Source: paper 002, figures 13 and 18; paper 001, figure 8.
     """
-    known = models.filter(pl.col("parameters").is_not_null()).select("model", "family", "parameters", "instruct")
-    columns = ["win_rate", "win_rate_low", "win_rate_high", "robustness", "robustness_low", "robustness_high"]
-    return (
-        summary.filter(pl.col("granularity") == "global")
-        .join(known, on="model", maintain_order="left")
-        .select("family", *RUN_KEYS, "parameters", "instruct", "facts", *columns)
-        .sort("family", "instruct", "parameters", maintain_order=True)
-    )
+    drawn = [name for name in FACTORS if f"log_{name}" not in FACTORS]
+    shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
+    rows = style.check("factor_bins", shown, "value_mean", "mean")
+    known = style.in_order(rows["factor"], drawn)
+    forms = style.in_order(rows["format"], list(style.FORMATS))
+    with style.sheet(style.PAGE, 1.45 * len(known) + 0.35, len(known), 2, sharex="row", sharey="col") as (figure, axes):
+        for across, factor in zip(axes, known, strict=True):
+            for panel, (score, score_name) in zip(across, style.SCORES.items(), strict=True):
+                part = rows.filter(pl.col("factor") == factor, pl.col("score") == score)
+                if not part.height:
+                    marks.blank([panel], NOT_SHOWN if score == "robustness" and factor == "log_duration" else "")
+                    continue
+                for form in forms:
+                    of_format, seen = part.filter(pl.col("format") == form), style.FORMATS[form]
+                    marks.dots(
+                        panel, of_format["value_mean"], of_format["mean"], seen, label=style.format_name(form),
+                        low=of_format["low"], high=of_format["high"], upright=True, joined=True,
+                        shift=3.0 * forms.index(form),
+                    )  # fmt: skip
+                if factor == "other_objects":
+                    panel.locator_params(axis="x", integer=True)
+                panel.set_xlabel(FACTORS[factor])
+                panel.set_ylabel(score_name)
+                marks.in_percent(panel, "y")
+        marks.legend(figure)
+    return figure
 
 
-def size_to_perfection(table: pl.DataFrame) -> pl.DataFrame:
-    """The size at which a straight line of R over log10(parameters), fitted to a family, reaches 1.
+def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    views = []
+    for (models, form), cell in charts.groups(table, "models", "format"):
+        traces = [
+            {"type": "scatter", "mode": "markers", "name": charts.NAMES[score],
+             "y": [_factor(f) for f in group["factor"]], "x": charts.numbers(group["r"]),
+             "customdata": charts.rows(group, "p", "p_clustered", "n", "facts"),
+             "marker": {"color": colour, "symbol": symbol, "size": 10},
+             "hovertemplate": "r = %{x:+.3f}; p = %{customdata[0]:.2g}, clustered by fact %{customdata[1]:.2g}; "
+             "%{customdata[2]:,} pairs, %{customdata[3]:,} facts"}
+            for ((score,), group), colour, symbol in zip(
+                charts.groups(cell, "score"), ("@0", "@1"), ("circle", "diamond"), strict=False
+            )
+        ]  # fmt: skip
+        of = "all models" if models == "all" else "the most robust models"
+        views.append(
+            charts.view(
+                f"{of}; {'all formats' if form == 'all' else form}", traces, rows=cell["factor"].n_unique(),
+                xaxis=charts.axis("Pearson's r", zeroline=True), yaxis=charts.NAMED_ROWS,
+            )
+        )  # fmt: skip
+    return views
 
-    table: from `sizes`. One row per family, instruct or not, format and prefix with two sizes at least: ``models,
-    slope`` (R per tenfold size), ``parameters_at_1`` (null where R does not grow). An extrapolation, as in paper 001,
-    figure 7; two points make a line, not evidence.
-    """
-    rows: list[dict[str, Any]] = []
-    keys = ["family", "instruct", "format", "prefix"]
-    for key, group in table.filter(pl.col("family").is_not_null()).group_by(keys, maintain_order=True):
-        if group["parameters"].n_unique() < 2:
-            continue
-        slope, start = np.polyfit(np.log10(group["parameters"].to_numpy()), group["robustness"].to_numpy(), 1)
-        reached = float(10 ** min((1 - start) / slope, 300)) if slope > FLAT else None
-        rows.append(
-            dict(zip(keys, key, strict=True)) | {"models": group.height, "slope": slope, "parameters_at_1": reached}
-        )
-    return pl.DataFrame(rows, infer_schema_length=None)
+
+def _factor(name: str) -> str:
+    words = name.replace("_", " ")
+    return f"ln {words[4:]}" if words.startswith("log ") else words
+
+
+def bin_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    views = []
+    for (factor, score), cell in charts.groups(table.sort("factor", "score", maintain_order=True), "factor", "score"):
+        traces = [
+            {"type": "scatter", "mode": "lines+markers", "name": f"{form}, {GROUPS[models]}",
+             "x": charts.numbers(group["value_mean"]), "y": charts.numbers(group["mean"]),
+             "error_y": charts.bars(group, "mean"),
+             "customdata": charts.rows(group, "value_low", "value_high", "facts"), **charts.numbered(number),
+             "hovertemplate": "%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:.1%}, %{customdata[2]:,} facts"}
+            for number, ((models, form), group) in enumerate(charts.groups(cell, "models", "format"))
+        ]  # fmt: skip
+        name, factor_name = charts.NAMES[score], _factor(factor)
+        upright = charts.axis(f"global {name}", **charts.PERCENT)
+        views.append(charts.view(f"{factor_name}: {name}", traces, xaxis=charts.axis(factor_name), yaxis=upright))
+    return views
+
+
+def _any_factor(study: Study) -> str | None:
+    plain = study.global_facts_without_prefix
+    if not plain.height:
+        return "there is no run without a prefix"
+    values = study.once(factors_of)
+    if not values.height:
+        return "the score tables do not say popularity, start, end or other_objects"
+    count = values.join(plain, on="fact_id", how="semi").height
+    return None if count else "nothing is known of the facts that a run without a prefix has at all granularities"
+
+
+def _compute_correlations(study: Study) -> pl.DataFrame:
+    return correlations(study.once(factors_of), study.global_facts_without_prefix, study.most_robust)
+
+
+def _compute_bins(study: Study) -> pl.DataFrame:
+    return factor_bins(
+        study.once(factors_of), study.global_facts_without_prefix, study.most_robust,
+        resamples=study.resamples, seed=study.seed,
+    )  # fmt: skip
+
+
+NEEDS = (
+    ALL_GRANULARITIES,
+    Need("popularity, dates or the number of other objects of facts in a run without a prefix", _any_factor),
+)
+FACTOR = {
+    "factor": "`popularity`, `subject_popularity`, `object_popularity` and their logarithms, `log_distance`, "
+    "`log_duration`, `other_objects`",
+    "score": "`win_rate` or `robustness`, global",
+}
+
+CORRELATIONS = Analysis(
+    name="correlations",
+    title="What W and R go with: Pearson's r",
+    source="002, figures 13 and 18, section 4.2; 001, figure 8",
+    compute=_compute_correlations,
+    needs=NEEDS,
+    figure=draw_correlations,
+    chart=Chart(correlation_views, "Right of 0: the larger, the better known."),
+    columns={
+        "models": "`all` or `top`, the most robust",
+        "format": "`raw`, `chat` or `all`",
+        **FACTOR,
+        "n": "pairs of run and fact",
+        "facts": "different facts among them",
+        "r": "Pearson's r",
+        "p": "as if all pairs were independent (the papers')",
+        "p_clustered": "allowing pairs of one fact to depend on each other",
+    },
+)
+
+FACTOR_BINS = Analysis(
+    name="factor_bins",
+    title="W and R by popularity, distance, duration and other objects",
+    source="002, figures 13 and 18; 001, figure 8",
+    compute=_compute_bins,
+    needs=NEEDS,
+    figure=draw_bins,
+    chart=Chart(bin_views, f"Facts in up to ten groups of like value. {charts.INTERVALS}"),
+    columns={
+        "models": "`all` or `top`, the most robust",
+        "format": "`raw` or `chat`; their runs together",
+        **FACTOR,
+        "bin": "0 to at most 9: facts in groups of like value, about equally many each",
+        "value_low": "lowest value in the group",
+        "value_high": "highest",
+        "value_mean": "mean",
+        "facts": "in the group",
+        "mean": "mean of the score",
+        **INTERVAL,
+    },
+)

@@ -6,9 +6,13 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from anachron.probe.analyses.transfer import as_pooled
-from anachron.probe.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.statistics import RESAMPLES, bootstrap_ratio, wilson
+from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
+from anachron.plots import charts, marks, style
+from anachron.plots.words import AT_LEAST, DISTANCE
+from anachron.probe.analyses.analysis import Analysis, Chart
+from anachron.probe.analyses.common import POOLED_RUN, YEARS
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, bootstrap_ratio, wilson
 
 THRESHOLDS = (0.90, 0.95, 0.97, 0.99)
 DISTANCES = (1.0, 2.0, 3.0, 4.0)
@@ -34,21 +38,9 @@ def lost_matches(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def worst_errors(lost: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The most absurd errors on facts that a run seems to know, at most one a fact and run: FACT_KEYS, rank, win_rate.
-
-    lost: from `lost_matches`. Of facts with 0.9 <= W < 1 at year granularity, those with the farthest lost match
-    (abs(alpha) >= 1), the farthest first, ``rank`` from 1.
-    """
-    return (
-        lost.filter((pl.col("win_rate") >= THRESHOLDS[0]) & (pl.col("win_rate") < 1) & (pl.col("alpha").abs() >= FAR))
-        .with_columns(pl.col("alpha").abs().alias("distance"))
-        .sort(["distance", *FACT_KEYS], descending=[True, *[False] * len(FACT_KEYS)])
-        .unique(FACT_KEYS, keep="first", maintain_order=True)
-        .head(count)
-        .with_row_index("rank", offset=1)
-        .select(*FACT_KEYS, "rank", "win_rate")
-    )
+def all_lost_matches(study: Study) -> pl.DataFrame:
+    """`lost_matches` of every run."""
+    return study.map(lambda run: lost_matches(run, study.facts))
 
 
 def far_errors(
@@ -73,14 +65,14 @@ def far_errors(
     runs = facts.select(RUN_KEYS).unique(maintain_order=True)
     chosen = runs if pool is None else runs.join(pool, on=RUN_KEYS, how="semi", maintain_order="left")
     far = [pl.col("lost").filter(pl.col("alpha").abs() >= d).sum().alias(f"far {d}") for d in DISTANCES]
-    own = lost.group_by(FACT_KEYS, maintain_order=True).agg(
+    lost_by_fact = lost.group_by(FACT_KEYS, maintain_order=True).agg(
         pl.col("lost").sum().alias("all"), pl.col("win_rate").first(), *far
     )
-    pooled = as_pooled(own.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
-    together = as_pooled(chosen).unique(maintain_order=True)
+    pooled = as_pooled(lost_by_fact.join(chosen, on=RUN_KEYS, how="semi", maintain_order="left"))
+    either = pl.concat([lost_by_fact, pooled])
     rows = []
-    for key, all_shares in [*((k, own) for k in runs.iter_rows()), *((k, pooled) for k in together.iter_rows())]:
-        shares = all_shares.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, key, strict=True)))
+    for key in [*runs.iter_rows(), *as_pooled(chosen).unique(maintain_order=True).iter_rows()]:
+        shares = either.filter(is_run(key))
         for threshold in THRESHOLDS:
             near = shares.filter((pl.col("win_rate") >= threshold) & (pl.col("win_rate") < 1))
             ends = _intervals(near, resamples, seed)
@@ -121,3 +113,98 @@ def _both_averages(
         {**base, "average": "facts", "facts": facts, "share": share, "low": ends[0], "high": ends[1]},
         {**base, "average": "matches", "facts": facts, "share": far / lost, "low": low, "high": high},
     ]
+
+
+def draw(table: pl.DataFrame) -> "style.Figure":
+    """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
+
+    A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
+    facts is that of pairs of model and fact. Source: paper 002, figures 4 and 7.
+    """
+    chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
+    panels = style.sections(chosen)
+    columns = min(2, len(panels))
+    down = -(-len(panels) // columns)
+    thresholds = sorted(chosen["threshold"].unique())
+    distances = sorted(chosen["alpha"].unique())
+    offsets = dict(zip(thresholds, marks.spread(len(thresholds), 0.5), strict=True))
+    size = (style.COLUMN if columns == 1 else style.PAGE, 2.6 * down)
+    with style.sheet(*size, down, columns, sharex=True, sharey=True) as (_, axes):
+        for panel, (title, part) in zip(axes.flat, panels, strict=False):
+            panel.set_title(title)
+            for threshold in thresholds:
+                line = part.filter(pl.col("threshold") == threshold).sort("alpha")
+                if line.height:
+                    look = style.look(thresholds.index(threshold))
+                    marks.dots(
+                        panel, line["alpha"] + offsets[threshold], line["share"], look,
+                        low=line["low"], high=line["high"], upright=True, joined=True,
+                        label=f"{AT_LEAST} {100 * threshold:g} % ({line['facts'][0]:,})",
+                    )  # fmt: skip
+            panel.set_xticks(distances, [f"{AT_LEAST} {d:g}" for d in distances])
+            panel.xaxis.set_tick_params(labelbottom=True)
+            panel.set_xlabel(f"|{DISTANCE[-1]}| of the incorrect year")
+            panel.legend(
+                loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, borderpad=0,
+                title="win rate W, below 100 % (number of facts)", title_fontsize=style.SMALL,
+            )  # fmt: skip
+        marks.blank(axes.flat[len(panels) :])
+        for panel in axes[:, 0]:
+            panel.set_ylabel("share of lost matches")
+            marks.in_percent(panel, "y")
+        axes[0, 0].set_ylim(bottom=0)
+    return axes[0, 0].figure
+
+
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    names = {"facts": "mean over facts", "matches": "of all lost matches"}
+    views = []
+    known = table.drop_nulls("share").sort("average", "threshold", maintain_order=True)
+    for (average, threshold), cell in charts.groups(known, "average", "threshold"):
+        traces = [
+            looks.trace(
+                key, mode="lines+markers", x=charts.numbers(group["alpha"]), y=charts.numbers(group["share"]),
+                error_y=charts.bars(group, "share"), customdata=charts.rows(group, "low", "high", "facts"),
+                hovertemplate="alpha from %{x}: %{y:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), "
+                "%{customdata[2]:,} facts",
+            )
+            for key, group in charts.by_run(cell)
+        ]  # fmt: skip
+        views.append(
+            charts.view(
+                f"facts with W from {threshold:.0%}, {names[average]}", traces,
+                xaxis=charts.axis("at least this many periods away (alpha)", dtick=1),
+                yaxis=charts.axis("share of lost matches", **charts.PERCENT),
+            )
+        )  # fmt: skip
+    return views
+
+
+def _compute(study: Study) -> pl.DataFrame:
+    lost = study.once(all_lost_matches)
+    return far_errors(lost, study.facts, study.most_robust, resamples=study.resamples, seed=study.seed)
+
+
+FAR_ERRORS = Analysis(
+    name="far_errors",
+    title="Share of lost matches far from the period, on facts that seem known",
+    source="002, figures 4 and 7",
+    compute=_compute,
+    needs=(YEARS,),
+    figure=draw,
+    chart=Chart(
+        page_views,
+        "Of the matches that a fact lost although it seems known, the share that went to a date so far away. One "
+        "length of the period away is alpha 1.",
+    ),
+    columns={
+        **POOLED_RUN,
+        "threshold": "facts with at least this W and less than 1, by year",
+        "alpha": "share of errors at this distance or farther",
+        "average": "`facts`: mean of each fact's share (the papers'); `matches`: share of all lost matches",
+        "facts": "that qualify; pairs of model and fact where pooled",
+        "share": "of lost matches whose incorrect context is that far; empty where no fact qualifies",
+        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson's for `matches`",
+        "high": "its upper end",
+    },
+)

@@ -1,10 +1,10 @@
-"""The figures of a study: from a tidy table to a matplotlib figure, under the name of its analysis in the catalogue.
+"""Figures as files: those of the analyses of a study, each under the name of its analysis, and single ones.
 
 Needs the extra ``report`` (pip install 'anachron[report]'); matplotlib is loaded when the first figure is drawn. Only
 its object interface is used, so drawing leaves no open figure and no setting behind.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,38 +13,11 @@ import polars as pl
 
 from anachron.errors import DataError
 from anachron.io import write_bytes
-from anachron.report.figures import comparison, distance, factors, style, summary, timelines, transfer
+from anachron.plots import style
+from anachron.probe import catalogue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-FIGURES: dict[str, Callable[[pl.DataFrame], "Figure"]] = {
-    "summary": summary.summary,
-    "alpha": distance.alpha,
-    "alpha_fine": distance.alpha_fine,
-    "far_errors": distance.far_errors,
-    "formats": comparison.formats,
-    "transfer": transfer.transfer,
-    "transfer_mean": transfer.transfer_mean,
-    "agreement": distance.agreement,
-    "prefixes": comparison.prefixes,
-    "granularity_variance": comparison.granularity_variance,
-    "sizes": factors.sizes,
-    "base_and_instruct": comparison.base_and_instruct,
-    "correlations": factors.correlations,
-    "factor_bins": factors.factor_bins,
-    "relations": factors.relations,
-    "overlap": transfer.overlap,
-    "comparison": comparison.comparison,
-    "margins": summary.margins,
-    "timelines": timelines.timelines,
-    "years": timelines.years,
-}
-# Facts are too many to draw, and the others are a few numbers that a table says better.
-WITHOUT_FIGURE = frozenset({
-    "facts", "believed", "anachronisms", "dataset", "shared_knowledge", "size_to_perfection", "believed_summary",
-    "anachronism_summary",
-})  # fmt: skip
 
 # Without the date of writing, so that the same table gives the same bytes.
 FILES: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -56,16 +29,18 @@ def write_figures(tables: Mapping[str, pl.DataFrame], out: Path) -> dict[str, st
     Raises `ConfigError` where matplotlib is not installed.
     """
     not_drawn = {}
-    for name, draw in FIGURES.items():
+    for analysis in catalogue.ANALYSES:
+        if analysis.figure is None:
+            continue
         for ending in FILES:
-            (out / f"{name}.{ending}").unlink(missing_ok=True)  # of an earlier study
-        if name in tables:
+            (out / f"{analysis.name}.{ending}").unlink(missing_ok=True)  # of an earlier study
+        if analysis.name in tables:
             try:
-                figure = draw(tables[name])
+                figure = analysis.figure(tables[analysis.name])
             except DataError as error:
-                not_drawn[name] = str(error)
+                not_drawn[analysis.name] = str(error)
             else:
-                write_figure(figure, out, name)
+                write_figure(figure, out, analysis.name)
     return not_drawn
 
 

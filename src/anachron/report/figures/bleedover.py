@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from anachron.evaluate.results import method_label
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import COLUMN, PAGE, PALE
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, PAGE, PALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

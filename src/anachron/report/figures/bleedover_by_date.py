@@ -6,9 +6,9 @@ import polars as pl
 
 from anachron.evaluate.dated_metrics import EDGES
 from anachron.evaluate.results import METHOD, NEIGHBOUR_KINDS, method_label
-from anachron.report.figures import marks, style
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, PAGE
 from anachron.report.figures.present_and_past import method_looks
-from anachron.report.figures.style import COLUMN, PAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

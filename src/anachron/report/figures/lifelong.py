@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from anachron.evaluate.results import UNEDITED, method_label
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import PAGE
+from anachron.plots import marks, style
+from anachron.plots.style import PAGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

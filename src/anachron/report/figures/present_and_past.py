@@ -8,8 +8,8 @@ import polars as pl
 
 from anachron.core.labels import label_of
 from anachron.evaluate.results import METHOD, UNEDITED, method_label
-from anachron.report.figures import marks, style
-from anachron.report.figures.style import COLUMN, Look
+from anachron.plots import marks, style
+from anachron.plots.style import COLUMN, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,17 +9,14 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.evaluate.results import UNEDITED
 from anachron.io import Json, versions
-from anachron.probe.catalogue import ANALYSES
-from anachron.probe.metrics import GLOBAL, RUN_KEYS
+from anachron.metrics import GLOBAL, RUN_KEYS, is_run
+from anachron.plots.charts import LEVELS, Looks, numbers
+from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
-from anachron.report.page.charts import CHARTS, views_of
-from anachron.report.page.contexts import pack_contexts
 from anachron.report.page.pack import deflate
-from anachron.report.page.traces import LEVELS, Looks, numbers
+from anachron.report.page.scores import pack_scores
 from anachron.text.spreadsheets import harmless
-
-SHOWN_APART = frozenset({"facts", "timelines"})  # the page has a table of facts and timelines of its own
 
 
 def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json:
@@ -47,7 +44,7 @@ def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json
         "runs": [dict(zip(RUN_KEYS, run, strict=True)) | {"name": looks.name(run)} for run in runs],
         "facts": fact_columns(study.about),
         "metrics": [metric_columns(study.facts, run, ids) for run in runs],
-        "contexts": pack_contexts(study, ids),
+        "contexts": pack_scores(study, ids),
         "worst": worst_errors(written.tables.get("timelines"), runs, ids),
         "analyses": analyses(written, looks),
         "left_out": left_out(written),
@@ -116,13 +113,15 @@ def position(day: int) -> float:
 
 def metric_columns(facts: pl.DataFrame, run: Sequence[str], ids: Sequence[str]) -> Json:
     """Per granularity ``win_rate`` and ``robust`` (1 or 0) of one run in the order of ``ids``, null without matches."""
-    own = facts.filter(pl.all_horizontal(pl.col(k) == v for k, v in zip(RUN_KEYS, run, strict=True)))
+    of_run = facts.filter(is_run(run))
     order = pl.DataFrame({"fact_id": ids}, schema={"fact_id": pl.String})
-    found: Json = {}
+    columns: Json = {}
     for level in LEVELS:
-        rows = order.join(own.filter(pl.col("granularity") == level), on="fact_id", how="left", maintain_order="left")
-        found[level] = {"win_rate": numbers(rows["win_rate"]), "robust": rows["robustness"].cast(pl.Int64).to_list()}
-    return found
+        rows = order.join(
+            of_run.filter(pl.col("granularity") == level), on="fact_id", how="left", maintain_order="left"
+        )
+        columns[level] = {"win_rate": numbers(rows["win_rate"]), "robust": rows["robustness"].cast(pl.Int64).to_list()}
+    return columns
 
 
 def worst_errors(timelines: pl.DataFrame | None, runs: Sequence[tuple[str, ...]], ids: Sequence[str]) -> list[Json]:
@@ -143,24 +142,21 @@ def worst_errors(timelines: pl.DataFrame | None, runs: Sequence[tuple[str, ...]]
 
 def analyses(written: Written, looks: Looks) -> list[Json]:
     """Each table of the catalogue that was made: what it is, what is drawn of it, and its CSV, compressed."""
-    found = []
-    for analysis in ANALYSES:
+    entries = []
+    for analysis in catalogue.ANALYSES:
         if analysis.name in written.tables:
             table = written.tables[analysis.name]
             entry: dict[str, Any] = {"name": analysis.name, "title": analysis.title, "source": analysis.source}
-            entry |= {"rows": table.height, "columns": table.columns, "apart": analysis.name in SHOWN_APART}
+            entry |= {"rows": table.height, "columns": table.columns, "apart": analysis.shown_apart}
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
-            entry |= {"note": CHARTS[analysis.name].note if analysis.name in CHARTS else ""}
-            entry |= {
-                "views": views_of(analysis.name, table, looks),
-                "csv": deflate(harmless(table).write_csv().encode()),
-            }
-            found.append(entry)
-    return found
+            entry |= {"note": "" if analysis.chart is None else analysis.chart.note}
+            entry |= {"views": analysis.views(table, looks), "csv": deflate(harmless(table).write_csv().encode())}
+            entries.append(entry)
+    return entries
 
 
 def left_out(written: Written) -> list[Json]:
-    titles = {analysis.name: analysis.title for analysis in ANALYSES}
+    titles = {analysis.name: analysis.title for analysis in catalogue.ANALYSES}
     return [{"name": n, "title": titles.get(n, n), "reason": reason} for n, reason in written.left_out.items()]
 
 

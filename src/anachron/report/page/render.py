@@ -77,7 +77,7 @@ def manifest_parts(record: Json | None) -> tuple[list[tuple[str, str]], str]:
         return [], ""
     settings, session = record.get("settings", {}), (record.get("sessions") or [{}])[-1]
     noise, model = record.get("noise", {}), record.get("model", {})
-    found = {
+    lines = {
         "model": settings.get("model"),
         "parameters": f"{model['parameters']:,}" if model.get("parameters") else None,
         "format": settings.get("format"),
@@ -90,7 +90,7 @@ def manifest_parts(record: Json | None) -> tuple[list[tuple[str, str]], str]:
         "versions": ", ".join(f"{k} {v}" for k, v in session.get("versions", {}).items()),
         "finished": record.get("finished"),
     }
-    return [(k, str(v)) for k, v in found.items() if v], json.dumps(record, ensure_ascii=False, indent=2)
+    return [(k, str(v)) for k, v in lines.items() if v], json.dumps(record, ensure_ascii=False, indent=2)
 
 
 def _file(name: str) -> str:

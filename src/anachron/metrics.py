@@ -15,9 +15,10 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
-from anachron.probe.statistics import RESAMPLES, bootstrap_mean, random_robustness
+from anachron.statistics import RESAMPLES, bootstrap_mean, random_robustness
 
 RUN_KEYS = ["model", "format", "prefix"]
+RunKey = tuple[str, str, str]  # model, format, prefix
 FACT_KEYS = [*RUN_KEYS, "fact_id"]
 GLOBAL = "global"
 POOLED = "pooled"
@@ -193,20 +194,20 @@ def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
     distinct, ranks = np.unique(
         np.concatenate([incorrect, correct, correct + noise, correct - noise]), return_inverse=True
     )
-    rivals, own, above, below = np.split(ranks, np.cumsum([incorrect.size, correct.size, correct.size]))
+    rivals, of_correct, above, below = np.split(ranks, np.cumsum([incorrect.size, correct.size, correct.size]))
     rivals = np.sort(group["incorrect"] * distinct.size + rivals)
 
     def up_to(rank: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
         return np.searchsorted(rivals, group["correct"] * distinct.size + rank, side)
 
     before = np.searchsorted(rivals, group["correct"] * distinct.size, "left")
-    found = {
-        "won": up_to(own, "left") - before,
-        "ties": up_to(own, "right") - up_to(own, "left"),
+    counted = {
+        "won": up_to(of_correct, "left") - before,
+        "ties": up_to(of_correct, "right") - up_to(of_correct, "left"),
         "within": up_to(above, "right") - up_to(below, "left"),
     }
     totals = {
-        name: np.bincount(group["correct"], values, sides.height).astype(np.int64) for name, values in found.items()
+        name: np.bincount(group["correct"], values, sides.height).astype(np.int64) for name, values in counted.items()
     }
     return {
         "won": pl.Series(totals["won"]),
@@ -220,10 +221,10 @@ def _count_matches(sides: pl.DataFrame) -> dict[str, pl.Series]:
 def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
     """The table with a column ``noise``: the one given for all rows, else its own, else null."""
     if noise is None and "noise" in scores.columns:
-        own = scores["noise"].cast(pl.Float64, strict=False)
-        usable = own.is_finite() & (own >= 0)
+        noises = scores["noise"].cast(pl.Float64, strict=False)
+        usable = noises.is_finite() & (noises >= 0)
         _refuse(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
-        table = scores.with_columns(own)
+        table = scores.with_columns(noises)
         several = (
             table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique()).filter(pl.col("noise") > 1)
         )
@@ -244,6 +245,26 @@ def with_weakest(run: pl.DataFrame) -> pl.DataFrame:
     return run.join(weakest, on=group, how="left", maintain_order="left")
 
 
+def run_keys(table: pl.DataFrame) -> list[RunKey]:
+    """The runs of a table, as they appear."""
+    return [(model, form, prefix) for model, form, prefix in table.select(RUN_KEYS).unique(maintain_order=True).rows()]
+
+
+def is_run(key: Sequence[object]) -> pl.Expr:
+    """Whether a row is of the run with these values of `RUN_KEYS`."""
+    return pl.all_horizontal(pl.col(name) == value for name, value in zip(RUN_KEYS, key, strict=True))
+
+
+def as_pooled(table: pl.DataFrame) -> pl.DataFrame:
+    """The same rows under the one name of all models together."""
+    return table.with_columns(pl.lit(POOLED).alias("model"))
+
+
+def pooled_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows over all models that were pooled."""
+    return table.filter(pl.col("model") == POOLED)
+
+
 def without_matches(scores: pl.DataFrame) -> pl.DataFrame:
     """How many facts of each run and granularity have no W and R, for want of correct or incorrect contexts.
 
@@ -255,12 +276,12 @@ def without_matches(scores: pl.DataFrame) -> pl.DataFrame:
         .unique(maintain_order=True)
         .join(runs, on=RUN_KEYS, nulls_equal=True, maintain_order="left_right")
     )
-    found = scores.group_by([*FACT_KEYS, "granularity"]).agg(
+    sides = scores.group_by([*FACT_KEYS, "granularity"]).agg(
         (pl.col("status") == "correct").any().alias("correct"),
         (pl.col("status") == "incorrect").any().alias("incorrect"),
     )
     return (
-        expected.join(found, on=[*FACT_KEYS, "granularity"], how="left", maintain_order="left")
+        expected.join(sides, on=[*FACT_KEYS, "granularity"], how="left", maintain_order="left")
         .with_columns(pl.col("correct", "incorrect").fill_null(False))
         .group_by([*RUN_KEYS, "granularity"], maintain_order=True)
         .agg(

@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.report.words import prefix_name
+from anachron.plots.words import prefix_name
+
+if TYPE_CHECKING:  # named here for all that draw
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
 
 COLUMN, PAGE = 3.3, 6.9  # widths of a column and of a page, inches
 SMALL = 7.0  # the smallest text, points
@@ -60,6 +64,7 @@ GRANULARITIES = {
     "global": Look(BLACK, "D", ":", hollow=True),
 }
 GRANULARITY_NAMES = {"global": "all three"}
+SCORES = {"win_rate": "win rate W", "robustness": "robustness R"}
 FORMATS = {
     "raw": Look(BLUE, "o", "-"),
     "chat": Look(VERMILLION, "s", "--", hollow=True),
@@ -81,8 +86,8 @@ LOOKS = (
 
 def look(number: int) -> Look:
     """The look of the thing of this number; past the eighth they come again, hollow, and past the sixteenth anew."""
-    found = LOOKS[number % len(LOOKS)]
-    return Look(found.colour, found.marker, found.line, hollow=number // len(LOOKS) % 2 == 1)
+    plain = LOOKS[number % len(LOOKS)]
+    return Look(plain.colour, plain.marker, plain.line, hollow=number // len(LOOKS) % 2 == 1)
 
 
 @contextmanager
@@ -124,11 +129,20 @@ def sections(table: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """The rows of each format and prefix with a title, raw text before chat, without a prefix before with one."""
     keys = table.select("format", "prefix").unique(maintain_order=True).rows()
     prefixes = any(prefix != "none" for _, prefix in keys)
-    found = []
+    titled = []
     for form, prefix in sorted(keys, key=lambda key: (key[0] != "raw", key[1] != "none")):
         title = f"{format_name(form)}, {prefix_name(prefix)}" if prefixes else format_name(form)
-        found.append((title, table.filter(pl.col("format") == form, pl.col("prefix") == prefix)))
-    return found
+        titled.append((title, table.filter(pl.col("format") == form, pl.col("prefix") == prefix)))
+    return titled
+
+
+def one_granularity(table: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows over all granularities, or else of the coarsest that there is, and how to call them."""
+    for granularity in ("global", *(g for g in GRANULARITIES if g != "global")):
+        rows = table.filter(pl.col("granularity") == granularity)
+        if rows.height:
+            return rows, "all granularities" if granularity == "global" else granularity
+    return table, "granularity unknown"
 
 
 def format_name(form: str) -> str:

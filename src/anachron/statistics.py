@@ -164,8 +164,8 @@ def pearson(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, cl
         return Correlation(a.size, nan, nan, nan)
     from scipy.stats import pearsonr
 
-    found = pearsonr(a, b)
-    return Correlation(a.size, float(found.statistic), float(found.pvalue), _clustered_p(a, b, np.asarray(clusters)))
+    result = pearsonr(a, b)
+    return Correlation(a.size, float(result.statistic), float(result.pvalue), _clustered_p(a, b, np.asarray(clusters)))
 
 
 def _clustered_p(x: np.ndarray, y: np.ndarray, clusters: np.ndarray) -> float:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anachron.report.figures.style import GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.plots.style import GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.plots.words import year_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,6 +128,14 @@ def at_least(axes: "Axes", span: float, which: str = "x", *, within: tuple[float
     (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
 
 
+def name_years(panel: "Axes") -> None:
+    """Years below the panel in words, so that -44 reads 44 BCE."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda year, _: year_name(int(year)) if year else "BCE | CE"))
+
+
 def in_counts(axes: "Axes") -> None:
     """A logarithmic axis of counts below, as 500M, 1B, 10B."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -168,13 +177,13 @@ def name_rows(axes: "Axes", labels: Sequence[str], letters: int = LETTERS) -> No
 
 def legend(figure: "Figure") -> None:
     """One legend below all axes, each label once, in as many columns as the width has room for."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    if found:
-        columns = _legend_columns(list(found), figure.get_figwidth())
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+            handles.setdefault(label, handle)
+    if handles:
+        columns = _legend_columns(list(handles), figure.get_figwidth())
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
 
 def legend_height(labels: Sequence[str], width: float) -> float:

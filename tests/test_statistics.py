@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from anachron.probe import statistics as statistics_module
-from anachron.probe.statistics import (
+from anachron import statistics as statistics_module
+from anachron.statistics import (
     bootstrap_mean,
     bootstrap_ratio,
     mcnemar,

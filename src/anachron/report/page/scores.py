@@ -10,8 +10,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
 from anachron.io import Json
+from anachron.metrics import with_weakest
 from anachron.probe.analyses.far_errors import FAR
-from anachron.probe.metrics import with_weakest
 from anachron.probe.study import Study
 from anachron.report.page.pack import pack
 
@@ -22,7 +22,7 @@ FAR_BIT, GRANULARITY_SHIFT = 8, 4  # a context's kind: its status (index into ST
 LOST, MISSING = 1, 2
 
 
-def pack_contexts(study: Study, ids: list[str]) -> Json:
+def pack_scores(study: Study, ids: list[str]) -> Json:
     """Contexts of the facts ``ids``, in this order, and the scores of every run.
 
     ``counts`` says how many contexts each fact has; ``year`` (historical, negative before the common era), ``month``
@@ -92,10 +92,10 @@ def _index(column: str, known: tuple[str, ...]) -> pl.Expr:
 
 
 def _scores(run: pl.DataFrame, table: pl.DataFrame) -> Json:
-    own = table.select(KEYS).join(
+    scored = table.select(KEYS).join(
         with_lost(run).select(*KEYS, "logp", "lost"), on=KEYS, how="left", nulls_equal=True, maintain_order="left"
     )
-    missing = own["logp"].is_null().to_numpy()
-    steps = np.round(own["logp"].fill_null(strategy="forward").fill_null(0).to_numpy() / NATS)
-    flags = LOST * own["lost"].fill_null(False).to_numpy() + MISSING * missing
+    missing = scored["logp"].is_null().to_numpy()
+    steps = np.round(scored["logp"].fill_null(strategy="forward").fill_null(0).to_numpy() / NATS)
+    flags = LOST * scored["lost"].fill_null(False).to_numpy() + MISSING * missing
     return {"logp": pack(steps, differences=True), "flags": pack(flags)}

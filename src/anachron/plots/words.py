@@ -1,5 +1,8 @@
 """Names as the terminal, the figures and the page write them."""
 
+AT_MOST, AT_LEAST = "\N{LESS-THAN OR EQUAL TO}", "\N{GREATER-THAN OR EQUAL TO}"
+DISTANCE = "relative distance from the period \N{GREEK SMALL LETTER ALPHA}"
+
 
 def prefix_name(prefix: str) -> str:
     return "no prefix" if prefix == "none" else f"prefix {prefix}"

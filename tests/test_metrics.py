@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import DataError
-from anachron.probe.metrics import SCORE_COLUMNS, fact_metrics, summarise, without_matches
-from anachron.probe.statistics import random_robustness
+from anachron.metrics import SCORE_COLUMNS, fact_metrics, summarise, without_matches
+from anachron.statistics import random_robustness
 
 GRANULARITIES = ("year", "month", "day")
 KEYS = ("model", "format", "prefix", "fact_id")

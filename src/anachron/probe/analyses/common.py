@@ -1,0 +1,56 @@
+"""What several analyses need of a study, and what the columns hold that several tables have."""
+
+import polars as pl
+
+from anachron.probe.analyses.analysis import Need
+from anachron.probe.study import Study
+
+
+def _all_granularities(study: Study) -> str | None:
+    return None if study.global_facts.height else "no fact has matches at year, month and day"
+
+
+def _years(study: Study) -> str | None:
+    count = study.facts.filter(pl.col("granularity") == "year").height
+    return None if count else "no fact has matches at year granularity"
+
+
+def _year_contexts(study: Study) -> str | None:
+    dated = (pl.col("granularity") == "year") & (pl.col("status") != "none")
+    if not any(run.select(dated.any()).item() for run in study.runs):
+        return "no date is a year"
+    broken = study.undatable.get("year")
+    return None if broken is None else f"the time {broken!r} of a year context is no year (write YYYY)"
+
+
+ALL_GRANULARITIES = Need("facts with matches at year, month and day", _all_granularities)
+YEARS = Need("facts with matches at year granularity", _years)
+YEAR_CONTEXTS = Need("dates that are years", _year_contexts)
+
+# What columns hold, as docs/tables.md says it
+RUN = {
+    "model": "label of the run: name, and dtype or revision where they differ",
+    "format": "`raw` or `chat`",
+    "prefix": "`none`, a named prefix, or the name of a file",
+}
+POOLED_RUN = RUN | {"model": RUN["model"] + "; `pooled`: the models together"}
+OF_FORMAT = {"format": RUN["format"], "prefix": RUN["prefix"]}
+FACT = {"fact_id": "sixteen hexadecimal digits, the same in every data set"}
+GRANULARITY = {"granularity": "`year`, `month` or `day`"}
+LEVEL = {"granularity": "`year`, `month`, `day`, or `global`: all three"}
+INTERVAL = {"low": "lower end of the 95 % interval, facts resampled", "high": "its upper end"}
+LABELS = {
+    "subject_label": "as in the data set",
+    "relation_label": "as in the data set",
+    "object_label": "as in the data set",
+    "start": "first date of the true period",
+    "end": "last date of the true period",
+}
+MEANS = {
+    "win_rate": "mean W over facts",
+    "win_rate_low": "lower end of its 95 % interval",
+    "win_rate_high": "upper end",
+    "robustness": "mean R over facts",
+    "robustness_low": "lower end of its 95 % interval",
+    "robustness_high": "upper end",
+}

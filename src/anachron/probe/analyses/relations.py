@@ -1,0 +1,122 @@
+"""R of each relation (paper 002, figure 16)."""
+
+from typing import Any
+
+import polars as pl
+
+from anachron.plots import charts, marks, style
+from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
+from anachron.probe.study import Study
+from anachron.statistics import RESAMPLES, bootstrap_ratio
+
+HIGHEST = 10  # relations that are drawn
+WIDE = 32  # letters a line of a relation
+
+
+def relations(
+    about: pl.DataFrame, together: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+) -> pl.DataFrame:
+    """Mean global W and R of each relation over all given runs of a format, the most robust first.
+
+    Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled). Relations of
+    one label and different ids are told apart by these. Source: paper 002, figure 16 (its ten highest).
+    """
+    several = pl.col("relation_id").drop_nulls().n_unique().over("relation_label") > 1
+    told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
+    name = pl.when(several).then(told_apart).otherwise("relation_label").alias("relation")
+    named = about.filter(pl.col("relation_label").is_not_null()).select("fact_id", name)
+    joined = together.join(named, on="fact_id", maintain_order="left")
+    rows: list[dict[str, Any]] = []
+    for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
+        by_fact = cell.group_by("fact_id", maintain_order=True).agg(pl.col("robustness").sum(), pl.len().alias("n"))
+        low, high = bootstrap_ratio(
+            by_fact["robustness"].to_numpy()[:, None], by_fact["n"].to_numpy()[:, None], resamples=resamples, seed=seed
+        )
+        row: dict[str, Any] = {"format": form, "relation": relation, "facts": by_fact.height}
+        row |= {"win_rate": cell["win_rate"].mean(), "robustness": cell["robustness"].mean()}
+        rows.append(row | {"low": float(low[0]), "high": float(high[0])})
+    table = pl.DataFrame(rows, infer_schema_length=None).sort(
+        "format", "robustness", "win_rate", "relation", descending=[False, True, True, False]
+    )
+    ranked = table.with_columns(pl.int_range(1, pl.len() + 1).over("format").alias("rank"))
+    return ranked.select("format", "rank", "relation", "facts", "win_rate", "robustness", "low", "high")
+
+
+def draw(table: pl.DataFrame) -> "style.Figure":
+    """R of the ten relations that are highest in it, a panel a format, with intervals and the number of facts.
+
+    Source: paper 002, figure 16.
+    """
+    rows = style.check("relations", table, "robustness").filter(pl.col("rank") <= HIGHEST)
+    forms = style.in_order(rows["format"], list(style.FORMATS))
+    width = style.COLUMN if len(forms) == 1 else style.PAGE
+    parts = [rows.filter(pl.col("format") == form).sort("rank") for form in forms]
+    labels = [[f"{r} ({n:,})" for r, n in part.select("relation", "facts").iter_rows()] for part in parts]
+    height = max(marks.rows_height(names, 0.2, WIDE) for names in labels) + 0.65
+    with style.sheet(width, height, 1, len(forms), sharex=True) as (figure, axes):
+        for panel, form, part, names in zip(axes.flat, forms, parts, labels, strict=True):
+            panel.set_title(style.format_name(form))
+            marks.name_rows(panel, names, WIDE)
+            marks.dots(
+                panel, range(part.height), part["robustness"], style.FORMATS[form], low=part["low"], high=part["high"]
+            )
+            marks.in_percent(panel)
+            panel.set_xlabel("robustness R (number of facts)")
+        axes[0, 0].set_xlim(left=0)
+    return figure
+
+
+def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    views = []
+    for (form,), group in charts.groups(table, "format"):
+        top = group.head(HIGHEST)
+        names = charts.texts(top["relation"])
+        hover = charts.rows(top, "low", "high", "facts", "win_rate")
+        traces: charts.Traces = [
+            {"type": "bar", "orientation": "h", "name": "R", "y": names, "x": charts.numbers(top["robustness"]),
+             "marker": {"color": "@0"}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
+             "hovertemplate": "R %{x:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts"},
+            {"type": "scatter", "mode": "markers", "name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
+             "marker": {"color": "@1", "symbol": "diamond", "size": 10}, "hovertemplate": "W %{x:.1%}"},
+        ]  # fmt: skip
+        views.append(charts.view(form, traces, rows=top.height, xaxis=charts.axis("share", **charts.PERCENT),
+                          yaxis=charts.NAMED_ROWS))  # fmt: skip
+    return views
+
+
+def _labelled(study: Study) -> str | None:
+    plain = study.global_facts_without_prefix
+    if not plain.height:
+        return "there is no run without a prefix"
+    labelled = study.about.filter(pl.col("relation_label").is_not_null())
+    count = plain.join(labelled, on="fact_id", how="semi").height
+    return None if count else "no fact of a run without a prefix has a relation_label and matches at all granularities"
+
+
+def _compute(study: Study) -> pl.DataFrame:
+    plain = study.global_facts_without_prefix
+    return relations(study.about, plain, resamples=study.resamples, seed=study.seed)
+
+
+RELATIONS = Analysis(
+    name="relations",
+    title="R of each relation, the highest first",
+    source="002, figure 16",
+    compute=_compute,
+    needs=(
+        ALL_GRANULARITIES,
+        Need("relation labels of facts with matches at year, month and day, in a run without a prefix", _labelled),
+    ),
+    figure=draw,
+    chart=Chart(page_views, "The ten relations with the highest R; few facts make wide bars."),
+    columns={
+        "format": "`raw` or `chat`; all models together",
+        "rank": "by R, then W",
+        "relation": "its label, with its id where two have one label",
+        "facts": "of the relation",
+        "win_rate": "mean W",
+        "robustness": "mean R",
+        **INTERVAL,
+    },
+)

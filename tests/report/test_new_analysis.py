@@ -1,0 +1,85 @@
+"""An analysis that the library does not know: one object is enough for tables, figure, page and documentation."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.metrics import RUN_KEYS
+from anachron.plots import marks, style
+from anachron.plots.charts import by_run, numbers, view
+from anachron.probe import catalogue
+from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.report.figures import write_figures
+from anachron.report.outputs import write_tables
+from anachron.report.page.data import page_data
+from studies import RUNS, synthetic_study
+
+TOOLS = Path(__file__).parents[2] / "tools"
+
+
+def ties(study):
+    return study.facts.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("ties").sum())
+
+
+def draw(table):
+    rows = style.check("tie_counts", table, "ties")
+    with style.sheet(style.COLUMN, 2.0) as (figure, axes):
+        marks.name_rows(axes[0, 0], style.run_labels(rows, "format", "prefix"))
+        marks.dots(axes[0, 0], range(rows.height), rows["ties"], style.look(0))
+    return figure
+
+
+def views(table, looks):
+    traces = [looks.trace(key, x=["ties"], y=numbers(group["ties"])) for key, group in by_run(table)]
+    return [view("all", traces)]
+
+
+TWO_RUNS = Need("two runs", lambda study: None if len(study.runs) > 1 else "there is one run only")
+TIE_COUNTS = Analysis(
+    name="tie_counts",
+    title="Matches of equal scores",
+    source="beyond the papers",
+    compute=ties,
+    columns={"model": "its name", "format": "its format", "prefix": "its prefix", "ties": "matches of equal scores"},
+    needs=(TWO_RUNS,),
+    figure=draw,
+    chart=Chart(views, "Fewer is better."),
+)
+
+
+@pytest.fixture(autouse=True)
+def few_analyses_and_a_new_one(monkeypatch):
+    known = [a for a in catalogue.ANALYSES if a.name in ("facts", "summary")]
+    monkeypatch.setattr(catalogue, "ANALYSES", (*known, TIE_COUNTS))
+
+
+def test_its_table_is_written_and_drawn_on_paper_and_on_the_page(tmp_path):
+    study = synthetic_study(4, runs=RUNS[:2], resamples=20)
+    written = write_tables(study, tmp_path, parameters={}, inputs={})
+    expected = ties(study)
+    assert pl.read_parquet(tmp_path / "tie_counts.parquet").equals(expected)
+    assert "Matches of equal scores" in (tmp_path / "markdown" / "tie_counts.md").read_text()
+    assert write_figures(written.tables, tmp_path) == {}
+    assert (tmp_path / "tie_counts.svg").is_file() and (tmp_path / "tie_counts.pdf").is_file()
+    entry = page_data(study, written, [])["analyses"][-1]
+    assert (entry["name"], entry["note"], entry["apart"]) == ("tie_counts", "Fewer is better.", False)
+    assert [trace["y"] for trace in entry["views"][0]["data"]] == [[n] for n in expected["ties"]]
+
+
+def test_a_study_that_lacks_what_it_needs_says_why(tmp_path):
+    study = synthetic_study(4, runs=RUNS[:1], resamples=20)
+    written = write_tables(study, tmp_path, parameters={}, inputs={})
+    assert written.left_out == {"tie_counts": "there is one run only"}
+    assert page_data(study, written, [])["left_out"] == [
+        {"name": "tie_counts", "title": "Matches of equal scores", "reason": "there is one run only"}
+    ]
+
+
+def test_the_tables_page_has_its_section(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    from tables_page import tables_page
+
+    section = tables_page().split("## tie_counts\n", 1)[1]
+    assert "Matches of equal scores. Source: beyond the papers. Needs: two runs." in section
+    assert "| `ties` | matches of equal scores |" in section
