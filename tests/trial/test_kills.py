@@ -133,7 +133,10 @@ def lm() -> LanguageModel:
     return load_model("demo")
 
 
-@pytest.mark.parametrize("kind", WORK)
+SLOW = {"build updates": pytest.mark.slow}  # some 120 kills of a second each, and as many calls that go on
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=SLOW.get(kind, ())) for kind in WORK])
 def test_every_write_killed(server: Connection, lm: LanguageModel, brief: Dataset, tmp_path: Path, kind: str):
     data = tmp_path / "data.parquet"
     facts = brief.table["fact_id"].unique(maintain_order=True).head(2).to_list()
