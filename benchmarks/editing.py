@@ -114,7 +114,7 @@ class OneAtATime:
         return found[0]
 
     def value(self, request: EditRequest, module: str) -> torch.Tensor:
-        """The output of a module at the subject that makes the model say the target."""
+        """The output of a module at the subject that makes the model give the target."""
         s, texts = self.settings, self.texts(request)
         essence = mark_prompts(self.lm.tokenizer, [("{} is a", request.subject)])
         ids, mask = self.fed([*texts, *essence])
@@ -129,18 +129,18 @@ class OneAtATime:
 
         def shift(_: Any, __: Any, made: Any) -> Any:
             first = made[0] if isinstance(made, tuple) else made
-            moved = first.index_put((rows, columns), first[rows, columns] + delta)
-            return (moved, *made[1:]) if isinstance(made, tuple) else moved
+            with_delta = first.index_put((rows, columns), first[rows, columns] + delta)
+            return (with_delta, *made[1:]) if isinstance(made, tuple) else with_delta
 
         for step in range(s.steps):
             with hook(self.lm.model.get_submodule(module), shift):
                 logits = self.lm.model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-            said = torch.log_softmax(logits[-1, essence[0].subject], -1)
-            before = said.detach() if before is None else before
+            at_essence = torch.log_softmax(logits[-1, essence[0].subject], -1)
+            before = at_essence.detach() if before is None else before
             logp = torch.log_softmax(logits[: len(texts)], -1).gather(2, wanted[..., None])[..., 0]
-            nll = -(logp * counted).sum(1).mean()
-            divergence = (said.exp() * (said - before)).sum()
-            loss = nll + s.kl * divergence + s.decay * delta.norm() / clean.norm() ** 2
+            nll_loss = -(logp * counted).sum(1).mean()
+            kl_loss = (at_essence.exp() * (at_essence - before)).sum()
+            loss = nll_loss + s.kl * kl_loss + s.decay * delta.norm() / clean.norm() ** 2
             if loss < s.stop_below or step == s.steps - 1:
                 break
             adam.zero_grad()

@@ -86,8 +86,9 @@ def train_mend(
 
     chosen = None if layers is None else tuple(layer_numbers(layers))
     settings = MendSettings(
-        chosen or (0,), rank, start, normalise, edit_weight, kl_weight, rate, lr_rate, clip, steps, batch, seed
-    )  # what is wrong in the command is said before anything is loaded
+        layers=chosen or (0,), rank=rank, start=start, normalise=normalise, edit_weight=edit_weight,
+        kl_weight=kl_weight, rate=rate, lr_rate=lr_rate, clip=clip, steps=steps, batch=batch, seed=seed,
+    )  # fmt: skip  # what is wrong in the command is said before anything is loaded
     lines = () if text is None else _lines(text)
     judged = set() if without is None else {case.subject for case in load_cases(without, scenario=None).cases}
     found = load_cases(updates, split=split, revision=dataset_revision, scenario=scenario).cases

@@ -97,8 +97,8 @@ class Edit:
     def __sub__(self, other: "Edit") -> "Edit":
         """A sum without one of the edits in it, as if that had never been added, up to rounding.
 
-        Changes of weights are added -1 times. Of the prefix the first occurrence of the other's goes, of the keys the
-        first rows that equal each of its own; all others stay. Raises `ConfigError` for an edit that cannot be in it: a
+        Changes of weights are subtracted. The first occurrence of the other's prefix is removed, and of the keys the
+        first row that equals each of its rows. Raises `ConfigError` for an edit that cannot be in it: a
         prefix that is not there, or more edits than the sum has.
         """
         if other.prefix not in self.prefix:
@@ -109,10 +109,10 @@ class Edit:
             raise ConfigError(
                 f"{other.count} edits cannot be taken out of {self.count}; only an edit that is in a sum can be"
             )
-        held, gone = (replace(edit, prefix="", keys={}) for edit in (self, other))
+        whole, removed = (replace(edit, prefix="", keys={}) for edit in (self, other))
         keys = {name: _without(rows, other.keys.get(name, rows[:0])) for name, rows in self.keys.items()}
         return replace(
-            held + -1 * gone,
+            whole + -1 * removed,
             prefix=self.prefix.replace(other.prefix, "", 1),
             about={**self.about, "edits": self.count - other.count},
             keys={name: rows for name, rows in keys.items() if len(rows)},
@@ -157,9 +157,9 @@ def _side_by_side(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     return torch.cat([part.to(parts[0].device) for part in parts], dim)
 
 
-def _without(rows: torch.Tensor, gone: torch.Tensor) -> torch.Tensor:
-    """Rows without the first that equals each of those that go."""
-    for row in gone.to(rows):
+def _without(rows: torch.Tensor, removed: torch.Tensor) -> torch.Tensor:
+    """rows (n, inputs) without the first that equals each of the removed ones, (m, inputs)."""
+    for row in removed.to(rows):
         same = (rows == row).all(1).nonzero()[:1, 0]
         kept = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         kept[same] = False
@@ -177,13 +177,13 @@ def identified(lm: LanguageModel, weights: str | None = None) -> Temporary[str]:
 
     weights: the fingerprint of its weights as they are now, where it is known.
     """
-    found = lm.edit_of or lm.fingerprint(weights)
+    unedited = lm.edit_of or lm.fingerprint(weights)
 
     def change() -> Callable[[], None]:
-        before, lm.edit_of = lm.edit_of, found
+        before, lm.edit_of = lm.edit_of, unedited
         return lambda: setattr(lm, "edit_of", before)
 
-    return Temporary(change, found)
+    return Temporary(change, unedited)
 
 
 def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, fix: str) -> None:
@@ -304,11 +304,11 @@ def sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
 
 
 def _adding(delta: LowRank) -> Callable[..., torch.Tensor]:
-    """A hook that adds a low-rank change to what a module gives out, where its weight cannot be written."""
+    """A forward hook that adds a low-rank change to a module's output, where its weight cannot be written."""
 
     def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        wide = given[0].to(delta.right.dtype)
-        change = wide @ delta.right.T.to(wide.device) @ delta.left.T.to(wide.device)
+        x = given[0].to(delta.right.dtype)  # (..., inputs)
+        change = x @ delta.right.T.to(x.device) @ delta.left.T.to(x.device)  # (..., outputs)
         return output + change.to(output.dtype)
 
     return add

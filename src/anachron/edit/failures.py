@@ -1,4 +1,4 @@
-"""What failed for one update out of many, apart from what is wrong with the command or the program."""
+"""Failures of one update out of many, told apart from errors of the command or the program."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """The failure of an update that an exception stands for: bad data, too long a text, a want of memory; else None."""
+    """The failure of an update that an exception is: bad data, too long a text, too little memory; else None."""
     if isinstance(error, Failure):
         return error.with_traceback(None)  # which holds tensors
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
@@ -23,10 +23,10 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def each_or_failure(work: Callable[[Sequence[T]], Sequence[R]], items: Sequence[T]) -> list[R | Failure]:
-    """What ``work`` makes of each item, all given to it together.
+    """The result of ``work`` for each item, computed for all items in one call.
 
-    Where it fails it is tried again on each half, down to the item that fails alone, whose failure takes its place.
-    Exceptions that are no failure of an item are raised.
+    Where that call fails, each half is tried, down to the item that fails alone, whose failure takes the place of its
+    result. Exceptions that are no failure of an item are raised.
     """
     if not items:
         return []

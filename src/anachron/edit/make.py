@@ -30,7 +30,7 @@ def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> 
 
 
 def sites_for(method: Method, lm: LanguageModel) -> Sites:
-    """Where the method's modules are; a method that needs none works on models whose modules nobody knows."""
+    """Where the model's modules are; not looked for where the method needs none, so that it works on any model."""
     return find_sites(lm.model) if method.needs_sites else NO_SITES
 
 

@@ -58,9 +58,9 @@ class Method:
     model's blocks are known; readable_weights, that the weights it edits can be read (not quantised).
 
     What it can do: scenarios, the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an
-    object to be taken out with nothing in its place, which a method that only writes a value in cannot do. Other is
-    nobody's: its groups mix changes, so no one thing is asked for. changes_weights: or only what the model reads. size:
-    how many numbers it trains an edit, where there may be no room to train all at once.
+    object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
+    Other, whose groups mix changes that no one request describes. changes_weights: False for a method that changes only
+    the text that the model reads. size: how many numbers it trains for an edit, where memory may not hold all at once.
 
     presets: settings that differ from the defaults, by the name of a model in `anachron.edit.presets`. width_scaled:
     those of them that are scaled with the width of the MLP for other models.

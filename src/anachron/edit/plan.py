@@ -1,5 +1,6 @@
-"""Methods made ready for a run: settings found, contexts drawn, covariance factorised, layers checked, all before the
-first update, so that what is wrong in the command is said at once and not once an update."""
+"""Methods made ready for a run: settings, contexts, covariance and layers are found and checked before any update, so
+that an error of the command is raised once, at the start, and not once an update.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -78,17 +79,17 @@ def plan(
     settled = {name: _planned(lm, name, changes or {}, network, sites) for name in dict.fromkeys(names)}
     planned = [replace(settled[name], dated_requests=dated) for name, dated in wanted]
     modules = {one.label: method_named(one.method).modules(one.settings, one.sites or NO_SITES) for one in planned}
-    together = tuple(dict.fromkeys(name for own in modules.values() for name in own))
-    if together and collect is None and not identity_covariance:
-        named, needed = next((label, own) for label, own in modules.items() if own)
+    all_modules = tuple(dict.fromkeys(name for needed in modules.values() for name in needed))
+    if all_modules and collect is None and not identity_covariance:
+        label, needed = next((label, needed) for label, needed in modules.items() if needed)
         raise ConfigError(
-            f"{named} needs the covariance of {', '.join(needed)}: give a text with --corpus, or --no-covariance to do "
+            f"{label} needs the covariance of {', '.join(needed)}: give a text with --corpus, or --no-covariance to do "
             "without"
         )
-    found: Mapping[str, SecondMoment] = {}
-    if together and collect is not None and not identity_covariance:
-        found = collect(together)  # one pass over the text serves all methods
-    return [_ready(one, modules[one.label], None if identity_covariance else found) for one in planned]
+    collected: Mapping[str, SecondMoment] = {}
+    if all_modules and collect is not None and not identity_covariance:
+        collected = collect(all_modules)  # one pass over the text serves all methods
+    return [_ready(one, modules[one.label], None if identity_covariance else collected) for one in planned]
 
 
 def parse_method(text: str) -> tuple[str, bool]:
@@ -100,14 +101,14 @@ def parse_method(text: str) -> tuple[str, bool]:
     return method_named(name).name, dated_requests
 
 
-def _ready(planned: Planned, modules: Sequence[str], found: Mapping[str, SecondMoment] | None) -> Planned:
-    """With its covariance factorised; None where the identity stands in."""
+def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, SecondMoment] | None) -> Planned:
+    """With the covariance of its modules, factorised; None takes the identity instead."""
     if not modules:
         return planned
-    own = None if found is None else {name: found[name] for name in modules}
-    for moment in (own or {}).values():
+    covariance = None if collected is None else {name: collected[name] for name in modules}
+    for moment in (covariance or {}).values():
         method_named(planned.method).factorise(moment)
-    return replace(planned, resources=replace(planned.resources, covariance=own))
+    return replace(planned, resources=replace(planned.resources, covariance=covariance))
 
 
 def _planned(
@@ -132,7 +133,13 @@ def _planned(
         if method.readable_weights:
             weight_of(lm.model, sites.mlp_out(layer))
     settings = with_contexts(lm, settings)
-    return Planned(name, settings, source, Resources(network=network if method.needs_network else None), sites)
+    return Planned(
+        method=name,
+        settings=settings,
+        source=source,
+        resources=Resources(network=network if method.needs_network else None),
+        sites=sites,
+    )
 
 
 def _layers(settings: Any) -> Sequence[int]:

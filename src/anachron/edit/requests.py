@@ -15,9 +15,9 @@ SLOT = "{}"
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """Make ``target`` what follows ``prompt``: the prompt is a text with the slot ``{}`` where its subject stands.
+    """Make the model continue ``prompt`` by ``target``: the prompt is a text with the slot ``{}`` for its subject.
 
-    remove: make ``target`` stop being what follows instead, with nothing put in its place; few methods can.
+    remove: make it stop continuing by ``target`` instead, with nothing put in its place; few methods can.
     Raises `DataError` for a prompt without exactly one slot, and for an empty subject or target.
     """
 
@@ -63,7 +63,7 @@ class EditRequest:
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no word goes on from the span on either side."""
+    """Whether the span begins and ends where words do."""
     return not goes_on(text[start - 1 : start], text[start]) and not goes_on(text[end - 1], text[end : end + 1])
 
 
@@ -122,5 +122,5 @@ def _last_token(text: str, offsets: Sequence[tuple[int, int]], start: int, end: 
 
 
 def _last_real(offsets: Sequence[tuple[int, int]]) -> int:
-    """The last token that stands for text: what the tokenizer puts behind (an end-of-text mark) is not fed."""
+    """The last token that has characters: a mark that the tokenizer adds at the end (end of text) is not fed."""
     return max(i for i, (first, last) in enumerate(offsets) if last > first)

@@ -1,4 +1,4 @@
-"""Whether a checkpoint fills a model: what it lacks, what it holds besides, and what that says of it.
+"""Whether a checkpoint fills a model: what it lacks, what it holds besides, and the likely cause.
 
 transformers gives random numbers to weights that a checkpoint lacks and drops those that the model has no place for. So
 nothing may be missing or of another shape, and nothing may be left over but what cannot change a score: tables that
@@ -60,15 +60,15 @@ def fault(filling: Filling) -> str | None:
     """What is wrong with a checkpoint, what it means and what to do; ``None`` where it fills the model."""
     strange = sorted(set(filling.unexpected) - set(harmless(filling)))
     missing, total = sorted(filling.missing), len(filling.expected)
-    found = []
+    faults = []
     if missing:
-        found.append(f"{len(missing)} of its {total} tensors are missing ({some(missing)})")
+        faults.append(f"{len(missing)} of its {total} tensors are missing ({some(missing)})")
     if filling.shapes:
-        shapes = [f"{name} is {given}, not {own}" for name, (given, own) in sorted(filling.shapes.items())]
-        found.append(f"{len(shapes)} of {total} have another shape ({some(shapes)})")
+        shapes = [f"{name} is {given}, not {wanted}" for name, (given, wanted) in sorted(filling.shapes.items())]
+        faults.append(f"{len(shapes)} of {total} have another shape ({some(shapes)})")
     if strange:
-        found.append(f"{len(strange)} in the checkpoint have no place in it ({some(strange)})")
-    return f"{', '.join(found)}: {_meaning(filling, missing, strange)}" if found else None
+        faults.append(f"{len(strange)} in the checkpoint have no place in it ({some(strange)})")
+    return f"{', '.join(faults)}: {_meaning(filling, missing, strange)}" if faults else None
 
 
 def _meaning(filling: Filling, missing: list[str], strange: list[str]) -> str:
@@ -140,14 +140,14 @@ def _layer_beyond(strange: list[str], known: Collection[str]) -> tuple[str, int]
 
 
 def _wrapped(strange: list[str], expected: Collection[str]) -> str | None:
-    """What all names begin with, where the names of the model, or of it without its own first part, follow."""
+    """The prefix of all strange names, where names of the model follow it, with or without their first part."""
     if not strange:
         return None
-    own = {*expected, *(tail for name in expected if "." in (tail := name.partition(".")[2]))}
+    known = {*expected, *(tail for name in expected if "." in (tail := name.partition(".")[2]))}
     parts = strange[0].split(".")
     prefixes = [".".join(parts[:end]) + "." for end in range(1, len(parts))]
     for prefix in [prefix for prefix in prefixes if all(name.startswith(prefix) for name in strange)]:
-        if 2 * sum(name.removeprefix(prefix) in own for name in strange) > len(strange):
+        if 2 * sum(name.removeprefix(prefix) in known for name in strange) > len(strange):
             return prefix
     return None
 

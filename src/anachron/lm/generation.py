@@ -12,11 +12,11 @@ ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread
 
 
 def continued(model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor | None = None, **how: Any) -> Any:
-    """Token ids (texts, length) continued by exactly ``new_tokens``: an end-of-text token is not the end.
+    """Token ids (texts, length) continued to (texts, length + new_tokens): an end-of-text token is not the end.
 
-    mask: 0 for padding on the left. Settings of the checkpoint for generation (temperature, penalties) are not used;
-    ``how`` goes to transformers, which would fill in from them what is not given: the end-of-text token, and a penalty
-    of repetition.
+    mask: (texts, length), 0 for padding on the left. Settings of the checkpoint for generation (temperature, penalties)
+    are not used; ``how`` goes to transformers, which would fill in from them what is not given: the end-of-text token,
+    and a penalty of repetition.
     """
     plain = transformers.GenerationConfig(
         max_new_tokens=new_tokens, min_new_tokens=new_tokens, pad_token_id=0, eos_token_id=None, use_cache=True,
@@ -28,9 +28,9 @@ def continued(model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor
 
 
 def _without_own_settings(model: Any) -> Callable[[], None]:
-    own = model.generation_config
+    before = model.generation_config
     model.generation_config = transformers.GenerationConfig()
-    return lambda: setattr(model, "generation_config", own)
+    return lambda: setattr(model, "generation_config", before)
 
 
 def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
@@ -38,7 +38,7 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
 
     The prompt is not part of the text, special tokens neither; a prompt of that length already has the text "". The
     prefix of an edit in force is read, and not counted. All prompts are computed together, padded on the left, unless
-    that changes what the model says of the first token by more than rounding; then those of equal length are.
+    that changes the logits of the first new token by more than rounding; then those of equal length are.
     """
     counted = _tokens(lm.tokenizer, prompts)
     given = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts]) if lm.prefix else counted
@@ -64,14 +64,14 @@ def _written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int]) -> list
         wanted = [min(new, lm.context_length - len(ids)) for new, ids in zip(wanted, given, strict=True)]
     writing = [i for i, new in enumerate(wanted) if new > 0]
     groups = [writing] if _together(lm, given, wanted, writing) else _by_length(given, writing)
-    found: list[list[int]] = [[] for _ in given]
+    new_tokens: list[list[int]] = [[] for _ in given]
     for group in groups:
         ids, mask = _padded(lm, [given[i] for i in group])
         room = max(wanted[i] for i in group)
         written = continued(lm.model, ids, room, mask)[:, ids.shape[1] :].tolist()
         for i, tokens in zip(group, written, strict=True):
-            found[i] = tokens[: wanted[i]]
-    return found
+            new_tokens[i] = tokens[: wanted[i]]
+    return new_tokens
 
 
 def _together(lm: Any, given: Sequence[list[int]], wanted: Sequence[int], members: Sequence[int]) -> bool:
@@ -89,7 +89,7 @@ def _by_length(given: Sequence[list[int]], members: Sequence[int]) -> list[list[
 
 
 def _padded(lm: Any, given: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids padded on the left, and the mask that says so."""
+    """Ids padded on the left, and the mask, 0 for padding: (texts, width) each."""
     width = max(map(len, given))
     ids = torch.tensor([[ids[0]] * (width - len(ids)) + ids for ids in given], device=lm.device)
     mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in given], device=lm.device)
@@ -113,5 +113,5 @@ def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
 
 def _tokens(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Tokens without an end-of-text token that the tokenizer puts behind every text: the model is to go on."""
-    found = tokenizer(list(texts), truncation=False, padding=False)["input_ids"] if texts else []
-    return [ids[:-1] if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id else ids for ids in found]
+    rows = tokenizer(list(texts), truncation=False, padding=False)["input_ids"] if texts else []
+    return [ids[:-1] if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]

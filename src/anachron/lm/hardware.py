@@ -9,12 +9,12 @@ import torch
 
 def hardware(device: str) -> dict[str, Any]:
     """The machine of this process, and the GPU where ``device`` is one."""
-    found: dict[str, Any] = {
+    about: dict[str, Any] = {
         "device": device,
         "machine": platform.machine(),
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
     }
     if device.startswith("cuda"):
-        found["gpu"] = torch.cuda.get_device_name(device)
-    return found
+        about["gpu"] = torch.cuda.get_device_name(device)
+    return about

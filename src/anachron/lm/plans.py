@@ -53,7 +53,7 @@ def make_plan(
         most = GPU_TREE_TOKENS if on_gpu else CPU_TREE_TOKENS
         batch_tokens = tree_batch_tokens(model, most) if prefix_tree else Limits().tokens
     limits = Limits(batch_tokens, GPU_LOGITS if on_gpu else Limits().logits)
-    return _plan(model, encoded, vocabulary, limits, prefix_tree, owners)
+    return _plan(model, encoded, vocabulary, limits, prefix_tree=prefix_tree, owners=owners)
 
 
 def fitting(
@@ -64,16 +64,17 @@ def fitting(
     while input_device(model).type == "cuda" and not _fits(model, encoded, plan):
         logits = max(1, logits // 2)
         limits = Limits(max(1, plan.batch_tokens // 2), logits)
-        plan = _plan(model, encoded, vocabulary, limits, plan.prefix_tree, owners)
+        plan = _plan(model, encoded, vocabulary, limits, prefix_tree=plan.prefix_tree, owners=owners)
     return plan
 
 
 def _plan(
-    model: Any, encoded: Sequence[Encoded], vocabulary: int, limits: Limits, prefix_tree: bool,
+    model: Any, encoded: Sequence[Encoded], vocabulary: int, limits: Limits, *, prefix_tree: bool,
     owners: Sequence[int] | None,
 ) -> Plan:  # fmt: skip
     if prefix_tree:
-        return Plan(plan_tree_batches(encoded, vocabulary, limits, owners), True, limits.tokens)
+        batches = plan_tree_batches(encoded, vocabulary, limits, owners)
+        return Plan(batches, prefix_tree=True, batch_tokens=limits.tokens)
     most = changing_length(model)  # a longer text in a batch would change the others
     sides = [
         [i for i, text in enumerate(encoded) if (most is None or fed_length(text) <= most) is short]
@@ -83,7 +84,7 @@ def _plan(
         [side[i] for i in batch]
         for side in sides for batch in plan_batches([encoded[i] for i in side], vocabulary, limits)
     ]  # fmt: skip
-    return Plan(batches, False, limits.tokens)
+    return Plan(batches, prefix_tree=False, batch_tokens=limits.tokens)
 
 
 def tree_batch_tokens(model: Any, most: int) -> int:

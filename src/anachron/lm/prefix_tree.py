@@ -15,7 +15,7 @@ from anachron.lm.batches import Limits, fed_length
 from anachron.lm.spans import Encoded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeBatch:
     """One forward pass. Its nodes are numbered in the order of the walk; those that are kept come first.
 
@@ -59,7 +59,7 @@ def plan_tree_batches(
     return batches
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
     """How far indices in a tree batch are from positions in its texts: what a model that uses indices gets wrong.
 
@@ -99,9 +99,17 @@ def extents(
             if tree > reach:
                 reach, farthest = tree, i
             before, last = fed, owner[i]
-        shift = max(shifts)
-        longest = max(fed_length(encoded[i]) for i in batch)
-        sizes.append(Extent(nodes, reach, shift, kept, longest, farthest, batch[shifts.index(shift)]))
+        sizes.append(
+            Extent(
+                nodes=nodes,
+                reach=reach,
+                shift=max(shifts),
+                kept=kept,
+                longest=max(fed_length(encoded[i]) for i in batch),
+                farthest=farthest,
+                most_shifted=batch[shifts.index(max(shifts))],
+            )
+        )
     return sizes
 
 
@@ -151,7 +159,13 @@ class Walk:
             ends[node] = len(ends)
         self._path, self._nodes, self._owner = path, nodes, owner
         return TreeBatch(
-            kept, tuple(ids), tuple(positions), tuple(ends), tuple(rows), tuple(answers), tuple(node_owners)
+            kept=kept,
+            ids=tuple(ids),
+            positions=tuple(positions),
+            ends=tuple(ends),
+            rows=tuple(rows),
+            answers=tuple(answers),
+            owners=tuple(node_owners),
         )
 
     def forget(self) -> None:

@@ -81,13 +81,13 @@ def score_texts(
     scores = np.full(len(distinct), np.nan)
     if distinct:
         plan = scorer.plan(distinct, batch_tokens, prefix_tree=prefix_tree)
-        for _, found, _ in scorer.score_parts(distinct, {0: plan}, native_softmax=native_softmax):
-            scores[plan.texts] = found
+        for _, part_scores, _ in scorer.score_parts(distinct, {0: plan}, native_softmax=native_softmax):
+            scores[plan.texts] = part_scores
     place = {text: i for i, text in enumerate(distinct)}
-    found = scores[[place[text] for text in encoded]]
+    scores = scores[[place[text] for text in encoded]]
     if finite:
-        check_log_probs(found, scorer)
-    return found
+        check_log_probs(scores, scorer)
+    return scores
 
 
 def check_log_probs(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] | None = None) -> None:

@@ -145,14 +145,16 @@ def score_all(
     counters = counters or Counters()
     scores = np.full(len(encoded), np.nan)
     for batch in batches:
-        scores[list(batch)] = _score_fitting(model, encoded, batch, native_softmax, counters, during)
+        scores[list(batch)] = _score_fitting(
+            model, encoded, batch, native=native_softmax, counters=counters, during=during
+        )
         if on_batch is not None:
             on_batch(len(batch))
     return scores
 
 
 def _score_fitting(
-    model: Any, encoded: Sequence[Encoded], chosen: Sequence[int], native: bool, counters: Counters, during: During
+    model: Any, encoded: Sequence[Encoded], chosen: Sequence[int], *, native: bool, counters: Counters, during: During
 ) -> np.ndarray:
     batch = [encoded[i] for i in chosen]
     try:
@@ -166,8 +168,8 @@ def _score_fitting(
         counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
         return scores
     half = prepare_halving(batch, reason, counters)  # the exception, and the tensors its traceback holds, are gone
-    halves = (chosen[:half], chosen[half:])
-    return np.concatenate([_score_fitting(model, encoded, part, native, counters, during) for part in halves])
+    how: dict[str, Any] = {"native": native, "counters": counters, "during": during}
+    return np.concatenate([_score_fitting(model, encoded, p, **how) for p in (chosen[:half], chosen[half:])])
 
 
 def prepare_halving(batch: Sequence[Encoded], reason: str, counters: Counters) -> int:

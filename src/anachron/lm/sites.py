@@ -1,4 +1,4 @@
-"""Where things are in a decoder: its blocks, and the projections into and out of each MLP.
+"""The names of a decoder's modules: its blocks, and the projections into and out of each MLP.
 
 Found by the names of the model's own modules, not by a list of architectures: GPT-2, GPT-J, GPT-Neo, GPT-NeoX, OPT,
 Bloom, Phi, and all whose blocks are laid out as Llama's (Mistral, Qwen2, Qwen3, Gemma-2, Gemma-3, Phi-3, OLMo ...).

@@ -1,4 +1,4 @@
-"""What a loaded model and its tokenizer must be like for scores to mean anything: finite, causal, and a pair."""
+"""Checks of a loaded model: its weights are finite, it is causal, and its tokenizer belongs to it."""
 
 from typing import Any
 
@@ -57,14 +57,14 @@ def check_causal(model: Any, name: str) -> None:
     a, b = ([3 % vocabulary] * 3 + [later % vocabulary] * 6 for later in (5, 7))
     try:
         with torch.inference_mode():
-            alone, together = (
+            alone, in_batch = (
                 model(input_ids=torch.tensor(texts, device=device), use_cache=False).logits[:, :3].float()
                 for texts in ([a, a], [a, b])
             )
     except Exception as error:  # of any class, by the model's own code
         reason = next(iter(str(error).splitlines()), "")
         raise ModelError(f"{name} ({type(model).__name__}) cannot compute a text: {reason}") from error
-    both = torch.stack([alone, together])
+    both = torch.stack([alone, in_batch])
     possible = both.isfinite().all(dim=0).all(dim=0).all(dim=0)
     if both.isnan().any() or both.isposinf().any() or not possible.any():
         dtype = str(model.dtype).removeprefix("torch.")
@@ -74,10 +74,10 @@ def check_causal(model: Any, name: str) -> None:
             else "its config.json is of another model, or the checkpoint is damaged: use another"
         )
         raise ModelError(f"{name} ({type(model).__name__}): its logits are not finite in {dtype}; {way}")
-    alone, together = both[..., possible]
+    alone, in_batch = both[..., possible]
     spread = (alone - alone.mean(-1, keepdim=True)).abs().max()
-    noise = (alone[0] - together[0]).abs().max()
-    if not (together[0] - together[1]).abs().max() <= 8 * noise + 1e-4 * spread:
+    noise = (alone[0] - in_batch[0]).abs().max()
+    if not (in_batch[0] - in_batch[1]).abs().max() <= 8 * noise + 1e-4 * spread:
         raise ModelError(
             f"{name} ({type(model).__name__}) is not a causal language model: earlier tokens see later ones; choose a "
             "decoder such as GPT, Llama, Mistral, Gemma or Qwen"

@@ -105,5 +105,5 @@ def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
 
 def covering_run(offsets: Iterable[tuple[int, int]], start: int, end: int) -> range:
     """Smallest run of tokens whose characters cover ``[start, end)``; empty when there is none."""
-    touching = [i for i, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
-    return range(touching[0], touching[-1] + 1) if touching else range(0)
+    covering = [i for i, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
+    return range(covering[0], covering[-1] + 1) if covering else range(0)

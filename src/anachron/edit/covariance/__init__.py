@@ -1,1 +1,1 @@
-"""The second moment of what goes into an MLP projection, over a text: collected once, kept and factorised."""
+"""C = E[k k'], the second moment of an MLP projection's input over a text: collected once, kept and factorised."""

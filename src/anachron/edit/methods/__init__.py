@@ -31,7 +31,7 @@ def methods() -> dict[str, Method]:
 
     Raises `ConfigError` for an entry point that is no method, is called otherwise or takes the name of another.
     """
-    found = dict(METHODS)
+    known = dict(METHODS)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             method = entry.load()
@@ -45,27 +45,27 @@ def methods() -> dict[str, Method]:
                 f"the entry point {entry.name!r} of {GROUP} is {method!r:.80}; it must be a Method of that name "
                 f"({entry.value})"
             )
-        if entry.name.casefold() in map(str.casefold, found):
+        if entry.name.casefold() in map(str.casefold, known):
             raise ConfigError(f"two methods are called {entry.name!r}, one of them by {entry.value}; rename it")
-        found[entry.name] = method
-    return found
+        known[entry.name] = method
+    return known
 
 
 def method_named(name: str) -> Method:
     """The method of that name, whatever the case. Raises `ConfigError` for an unknown one."""
-    found = {known.casefold(): method for known, method in methods().items()}.get(name.casefold())
-    if found is None:
+    method = {known.casefold(): method for known, method in methods().items()}.get(name.casefold())
+    if method is None:
         raise ConfigError(f"method {name!r}: choose one of {', '.join(methods())}")
-    return found
+    return method
 
 
 def why_unsupported(method: str, scenario: str) -> str | None:
-    """What to say of a method that cannot make the updates of a scenario, with those that can; None where it can."""
-    own = method_named(method)
-    if scenario in own.scenarios:
+    """Why a method cannot make the updates of a scenario, and which methods can; None where it can."""
+    asked = method_named(method)
+    if scenario in asked.scenarios:
         return None
     able = [other.name for other in methods().values() if scenario in other.scenarios]
-    return f"{own.name} cannot make updates of the scenario {scenario}; {', '.join(able) or 'no method'} can"
+    return f"{asked.name} cannot make updates of the scenario {scenario}; {', '.join(able) or 'no method'} can"
 
 
 def check_scenarios(names: Iterable[str], scenarios: Collection[str]) -> None:

@@ -20,7 +20,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AlphaEditSettings(MemitSettings):
     """threshold: largest eigenvalue of C that counts as 0. ridge: weight of |dW|^2."""
 
@@ -45,7 +45,7 @@ def alphaedit(
         basis = null_space[module].to(keys)
         return lambda chosen, residual: null_space_change(keys[:, chosen], residual, basis, settings.ridge, before)
 
-    return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=True)
+    return spread(lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=True)
 
 
 def _null_space(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:

@@ -12,7 +12,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmmetSettings(ValueSettings):
     """layer: the edited block. ridge: added to K' C^-1 K so that keys alike can be solved for."""
 
@@ -29,7 +29,9 @@ def emmet(
 ) -> list[Edit]:  # fmt: skip
     """dW = R (K' C^-1 K + ridge I)^-1 K' C^-1 of all requests at once, or of each one apart."""
     solve = by_ridge(resources.covariance, settings.ridge)
-    return spread(lm, requests, settings, (settings.layer,), sites, solve, apart=apart, keep_keys=False)
+    return spread(
+        lm, requests, settings, layers=(settings.layer,), sites=sites, solve=solve, apart=apart, keep_keys=False
+    )
 
 
 EMMET = Method(

@@ -20,7 +20,7 @@ from anachron.lm.sites import Sites, weight_of
 from anachron.lm.temporary import Temporary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FtSettings:
     """layer: whose MLP projection (weights and bias) is trained. steps, rate: of Adam. stop_below: loss in nats.
 

@@ -21,7 +21,7 @@ from anachron.lm.sites import Sites, features
 from anachron.lm.temporary import Temporary, together
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoraSettings:
     """rank, alpha: of the adapters, whose change counts alpha / rank. steps, rate: of Adam. stop_below: loss in nats.
 

@@ -12,7 +12,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MemitSettings(ValueSettings):
     """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda)."""
 
@@ -32,7 +32,9 @@ def memit(
     K: keys, R: residuals, of the requests in columns.
     """
     solve = by_ridge(resources.covariance, settings.weight)
-    return spread(lm, requests, settings, settings.layers, sites, solve, apart=apart, keep_keys=False)
+    return spread(
+        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=False
+    )
 
 
 MEMIT = Method(

@@ -33,7 +33,7 @@ GIVE = "give the file of anachron train-mend --out"
 EPSILON = 1e-7  # added to standard deviations, as published
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MendSettings:
     """What a network is, and how it is trained; the defaults are the paper's (appendix C) and, of layers, GPT-J's.
 

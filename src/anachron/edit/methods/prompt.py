@@ -12,7 +12,7 @@ from anachron.lm.sites import NO_SITES, Sites
 REMOVED = "No longer true: "  # in front of a sentence that is to be forgotten; fits any wording and capital letter
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PromptSettings:
     """end: what stands behind each sentence."""
 
@@ -24,8 +24,9 @@ def prompt(
     resources: Resources = NOTHING, *, apart: bool = False,
 ) -> list[Edit]:  # fmt: skip
     """No weight changes: the sentences of all requests, in their order, become the prefix; with ``apart`` one each."""
-    said = [(REMOVED if request.remove else "") + request.sentence + settings.end for request in requests]
-    return [Edit(prefix=text, model=fingerprint(lm)) for text in (said if apart else ["".join(said)])]
+    sentences = [(REMOVED if request.remove else "") + request.sentence + settings.end for request in requests]
+    prefixes = sentences if apart else ["".join(sentences)]
+    return [Edit(prefix=prefix, model=fingerprint(lm)) for prefix in prefixes]
 
 
 PROMPT = Method(

@@ -5,10 +5,12 @@ k . u is tiny the change is huge and the model collapses. r-ROME (Gupta and othe
 averaged key in both places.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
+from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
@@ -17,7 +19,7 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RomeSettings(ValueSettings):
     """layer: whose MLP projection is changed. averaged_key: r-ROME; off is ROME as published."""
 
@@ -35,13 +37,16 @@ def rome(
     """
     module = sites.mlp_out(settings.layer)
     contexts = contexts_of(lm, settings)
+    changes_of = partial(
+        _changes, lm, settings=settings, module=module, contexts=contexts, covariance=resources.covariance
+    )
     if apart:
-        changes = _changes(lm, requests, settings, module, contexts, resources)
+        changes = changes_of(requests)
         return [Edit({module: change}, model=fingerprint(lm)) for change in changes]
     total = Edit(model=fingerprint(lm))
     for request in requests:
         with edited(lm, total, check=False):
-            (change,) = _changes(lm, [request], settings, module, contexts, resources)
+            (change,) = changes_of([request])
             total = total + Edit({module: change})
     return [total]
 
@@ -49,17 +54,18 @@ def rome(
 def _changes(
     lm: LanguageModel,
     requests: Sequence[EditRequest],
+    *,
     settings: RomeSettings,
     module: str,
     contexts: Sequence[str],
-    resources: Resources,
+    covariance: Mapping[str, SecondMoment] | None,
 ) -> list[LowRank]:
     """Each request's change of the model as it is now."""
     values = optimise_values(lm, requests, [module], contexts, settings)
     # (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs)
     keys, outputs = keys_and_outputs(lm, requests, module, contexts)
     mean_key, mean_output = keys.mean(0), outputs.mean(0)  # k* of equation 3: (requests, inputs), and W k*
-    u = inverse_times(resources.covariance, module, mean_key.T).T  # (requests, inputs)
+    u = inverse_times(covariance, module, mean_key.T).T  # (requests, inputs)
     u = u / u.norm(dim=-1, keepdim=True)
     key, output = (mean_key, mean_output) if settings.averaged_key else (keys[0], outputs[0])
     target_value = (values.clean + values.delta)[0].double()  # v*: (requests, outputs)

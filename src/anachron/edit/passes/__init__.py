@@ -1,1 +1,1 @@
-"""Forward and backward passes that methods are made of: states at the subject, optimised values, keys, adapters."""
+"""Forward and backward passes that methods are made of: keys and values at the subject, gradients, batched adapters."""

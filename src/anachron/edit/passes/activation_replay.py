@@ -1,4 +1,4 @@
-"""Parts of a forward pass that are not computed again: what a shift cannot reach, and what nobody reads."""
+"""Forward passes that skip modules: those before a shift, by replaying outputs, and those after the last one read."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

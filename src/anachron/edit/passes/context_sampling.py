@@ -13,7 +13,7 @@ TOP_K = 5  # the published code draws each token among the five likeliest
 
 
 def sampled_contexts(lm: LanguageModel, lengths: tuple[tuple[int, int], ...], seed: int) -> tuple[str, ...]:
-    """Texts of the model's own: for each (tokens, texts) of ``lengths`` that many, each ending in ``. ``.
+    """Texts sampled from the model: for each (tokens, texts) of ``lengths`` that many, each ending in ``. ``.
 
     They depend on the model and the seed alone; the global random state is left as it was. Raises `ConfigError` for a
     tokenizer without a token to start from.
@@ -22,11 +22,11 @@ def sampled_contexts(lm: LanguageModel, lengths: tuple[tuple[int, int], ...], se
     if start is None:
         raise ConfigError("the tokenizer has neither a start- nor an end-of-text token to sample from; give contexts")
     devices = [lm.device] if lm.device.type == "cuda" else []
-    found: list[str] = []
+    contexts: list[str] = []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         for tokens, texts in lengths:
-            ids = torch.full((texts, 1), start, device=lm.device)
-            drawn = continued(lm.model, ids, tokens, do_sample=True, top_k=TOP_K)
-            found += [lm.tokenizer.decode(row[1:], skip_special_tokens=True).strip() + ". " for row in drawn]
-    return tuple(found)
+            ids = torch.full((texts, 1), start, device=lm.device)  # (texts, 1)
+            drawn = continued(lm.model, ids, tokens, do_sample=True, top_k=TOP_K)  # (texts, 1 + tokens)
+            contexts += [lm.tokenizer.decode(row[1:], skip_special_tokens=True).strip() + ". " for row in drawn]
+    return tuple(contexts)

@@ -1,4 +1,4 @@
-"""A model whose weights are only read: no gradients, no dropout."""
+"""A model whose weights are constants: no gradients for them, no dropout."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from anachron.lm.temporary import Temporary
 
 
 def frozen(model: Any) -> Temporary[None]:
-    """No weight takes part in gradients, and nothing drops out, as long as the block lasts."""
+    """No weight requires a gradient, and no module is in training mode, as long as the block lasts."""
 
     def freeze() -> Callable[[], None]:
         needed = [parameter for parameter in model.parameters() if parameter.requires_grad]

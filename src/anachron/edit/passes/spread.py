@@ -52,10 +52,10 @@ def spread(
     lm: LanguageModel,
     requests: Sequence[EditRequest],
     settings: ValueSettings,
+    *,
     layers: Sequence[int],
     sites: Sites,
     solve: Solve,
-    *,
     apart: bool,
     keep_keys: bool,
 ) -> list[Edit]:

@@ -30,7 +30,7 @@ ESSENCE = f"{SLOT} is a"  # p' of equation 4: the subject is to stay what it is
 PADDED = 1.25  # how much longer suffixes may be than others in one batch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ValueSettings:
     """How a value is optimised.
 
