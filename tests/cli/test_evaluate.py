@@ -284,7 +284,7 @@ def test_a_killed_run_goes_on_with_the_same_command(
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "FT,ROME", *FT, *ROME, *QUICK]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = (
-        "import sys, anachron.evaluate.run as run; run.PART = 1\n"
+        "import sys, anachron.evaluate.stages as stages; stages.PART = 1\n"
         "from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
     )
     kill_when(cut / "FT" / "part-00001.parquet", code, *command, "--out", str(cut))
@@ -318,7 +318,7 @@ def test_lifelong_editing(updates: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.slow
 def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tmp_path: Path):
-    """Killed behind the first number of updates, while the sequence grows."""
+    """Killed behind the first number of updates, while the sequence is made."""
     command = ["evaluate", "demo", "--updates", str(updates), "--methods", "ROME", *ROME, *LIFELONG]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     code = "import sys; from anachron.cli.main import _code; sys.exit(_code(sys.argv[1:], True))"
@@ -332,7 +332,7 @@ def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tm
 
 
 @pytest.mark.parametrize(
-    ("words", "generations"),
+    ("words", "said"),
     [
         (["--after", "1,x"], "'x' is no number of updates"),
         (["--after", "1,2"], "add up in the modes batch and sequential only"),
@@ -473,7 +473,7 @@ def test_mend_learns_from_no_subject_that_is_judged(
 
 
 @pytest.mark.parametrize(
-    ("text", "generations"),
+    ("text", "said"),
     [
         ("no json", "as JSON: Expecting value"),
         ('{"subject": "France"}', "holds one dict, not a list of records"),
@@ -527,7 +527,7 @@ LATE = [
 ]
 
 
-@pytest.mark.parametrize(("options", "generations"), EARLY, ids=[said for _, said in EARLY])
+@pytest.mark.parametrize(("options", "said"), EARLY, ids=[said for _, said in EARLY])
 def test_wrong_options_are_refused_before_anything_is_loaded(
     options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -537,7 +537,7 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("options", "code", "generations"), LATE, ids=[said for *_, said in LATE])
+@pytest.mark.parametrize(("options", "code", "said"), LATE, ids=[said for *_, said in LATE])
 def test_wrong_options_are_refused_before_the_first_update(
     options: list[str], code: int, said: str, updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -116,8 +116,8 @@ def _compared(after: pl.DataFrame, clean: pl.DataFrame, name: str, stage: Sequen
     values = [column for column in ENTRY_VALUES if column in ENTRIES[name]]
     when = {side: {v: side if v == "p" else f"{v}_{side}" for v in values} for side in ("after", "before")}
     before = _exploded(clean, name, []).select("case_id", *key, *values).rename(when["before"])
-    found = _exploded(after, name, stage).rename(when["after"])
-    return found.join(before, on=["case_id", *key], how="left", maintain_order="left")
+    rows = _exploded(after, name, stage).rename(when["after"])
+    return rows.join(before, on=["case_id", *key], how="left", maintain_order="left")
 
 
 def _exploded(parts: pl.DataFrame, name: str, stage: Sequence[str]) -> pl.DataFrame:

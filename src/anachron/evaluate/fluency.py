@@ -51,7 +51,7 @@ def fluency(texts: Iterable[str]) -> float:
 
     Raises `DataError` where there is no text.
     """
-    found = [text_fluency(text) for text in texts]
-    if not found:
+    each = [text_fluency(text) for text in texts]
+    if not each:
         raise DataError("0 texts have no fluency; give what the model wrote after at least one prompt")
-    return fsum(found) / len(found)
+    return fsum(each) / len(each)

@@ -114,8 +114,8 @@ def _with_generations(rows: pl.DataFrame, generations: pl.DataFrame) -> pl.DataF
         pl.col(name).drop_nulls().first() for name in before
     )
     clean = clean.with_columns(**OF_CLEAN, **{after: pl.col(name) for name, after in before.items()})
-    found = generation_metrics(pl.concat([clean.select(generations.columns), generations]))
-    return rows.join(found, on=KEYS, how="left", maintain_order="left")
+    of_updates = generation_metrics(pl.concat([clean.select(generations.columns), generations]))
+    return rows.join(of_updates, on=KEYS, how="left", maintain_order="left")
 
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
@@ -135,12 +135,7 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
         wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
     done = pl.col("status") == "done"
     return wide.select(
-        *KEYS,
-        "status",
-        "reason",
-        "relation",
-        "popularity",
-        "scenario",
+        *KEYS, "status", "reason", "relation", "popularity", "scenario",
         *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS),
     )
 
@@ -166,8 +161,8 @@ def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.
     """One row a key with the clean model's scores, which must be the same whatever the method."""
     known = [pl.col(score).drop_nulls() for score in scores]
     spread = pl.max_horizontal((pl.col(score).max() - pl.col(score).min()).fill_null(0.0) for score in scores)
-    found = table.group_by(keys, maintain_order=True).agg(*(score.first() for score in known), spread.alias("spread"))
-    differs = found.filter(pl.col("spread") > SAME)
+    scored = table.group_by(keys, maintain_order=True).agg(*(score.first() for score in known), spread.alias("spread"))
+    differs = scored.filter(pl.col("spread") > SAME)
     if differs.height:
         row = differs.row(0, named=True)
         what = ", ".join(f"{key} {row[key]}" for key in keys)
@@ -175,7 +170,7 @@ def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.
             f"{what}: the clean model's probability differs by {row['spread']:.3g} between methods; they must share "
             f"one model (at most {SAME} apart), so evaluate the runs of each model on their own"
         )
-    return found.with_columns(**OF_CLEAN)
+    return scored.with_columns(**OF_CLEAN)
 
 
 def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:

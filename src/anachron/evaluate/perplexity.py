@@ -55,10 +55,10 @@ def perplexity(lm: LanguageModel, text: HeldText, batch_tokens: int | None = Non
 
 
 def _behind(prefix: Sequence[int], text: HeldText) -> list[Encoded]:
-    found = []
+    encoded = []
     for window in text.windows:
         special, content = window[: text.specials], window[text.specials :]
         ids = (*special, *prefix, *content)
         counted = len(window) - max(1, text.specials)
-        found.append(Encoded(ids, tuple(range(len(ids) - counted, len(ids)))))
-    return found
+        encoded.append(Encoded(ids, tuple(range(len(ids) - counted, len(ids)))))
+    return encoded

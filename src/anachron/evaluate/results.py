@@ -29,7 +29,7 @@ ROLES = (*DECISIONS, OTHER)
 TEXT, COUNT, NUMBER = pl.String(), pl.Int64(), pl.Float64()
 Schema = dict[str, DataType]
 
-# A method's name, and whether its requests said a date. No flag, or null, is no date.
+# A method's name, and whether its requests had a date in them. No flag, or null, is no date.
 METHOD: Schema = {"method": TEXT, "dated_requests": pl.Boolean()}
 STAGE: Schema = {"mode": TEXT, **METHOD, "edits": COUNT}  # a model in a run: the number of edits, where it has some
 UPDATE: Schema = {"mode": TEXT, **METHOD, "case_id": TEXT}

@@ -117,14 +117,9 @@ def run_evaluation(
 
 @contextmanager
 def opened(
-    lm: LanguageModel,
-    cases: CaseSet,
-    methods: Sequence[Planned],
-    folder: Path,
-    mode: str,
-    measures: Measures,
+    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], folder: Path, mode: str, measures: Measures,
     more: Json,
-) -> Iterator[tuple[RunFolder, Measures]]:
+) -> Iterator[tuple[RunFolder, Measures]]:  # fmt: skip
     """A run's folder, locked and with the record of these settings, and what is measured with all dates settled.
 
     more: settings of this kind of run. Raises `ConfigError` and `DataError` as `run_evaluation`.

@@ -212,9 +212,7 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
         for heading, (metric, *_) in {**layout.columns, **layout.measured(summary)}.items():
             if metric in layout.of_model:
                 continue
-            if (
-                heading not in absent and of_scenario[f"{metric}_n"].sum()
-            ):  # nothing of the scenario has it: "-" says so
+            if heading not in absent and of_scenario[f"{metric}_n"].sum():  # else "-" says that nothing has it
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
         apart = [str(row[name]) for name in (*SECTION, "edits") if name in _leading(summary)]
         name = f"{row['method']} ({', '.join(apart)})" if apart else row["method"]
