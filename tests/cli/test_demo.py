@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli import demo as demo_module
+from anachron.pipelines import demo as demo_module
 from anachron.cli.main import _code
 
 

@@ -50,9 +50,10 @@ def score_pairs(
     source: Path,
     out: Path,
     style: Format,
-    batch_tokens: int | None,
-    packing: bool,
-    native_softmax: bool,
+    *,
+    batch_tokens: int | None = None,
+    packing: bool = True,
+    native_softmax: bool = False,
 ) -> pl.DataFrame:
     """Score pairs and write them with a manifest; one row a pair, in input order."""
     encoded = lm.encode(pairs, style)
