@@ -1,5 +1,6 @@
 """The command ``covariance``: what several methods of editing need first."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,24 @@ def register(app: typer.Typer) -> None:
     app.command()(grouped(covariance))
 
 
+@dataclass(frozen=True, kw_only=True)
+class CollectOptions:
+    """How the statistics are taken: options of `anachron.collect_covariance`."""
+
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens to take the mean over, from the start of the corpus.")] = (
+        100_000
+    )
+    window: Annotated[
+        int | None, typer.Option(help="Tokens a window; by default what the model reads, at most 1024.")
+    ] = None
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in a forward pass.")] = 4096
+    precision: Annotated[str, typer.Option(help="Of the sums: float64, or float32 in half the space.")] = "float64"
+    regularise: Annotated[
+        float | None,
+        typer.Option(help="Add this share of the mean diagonal, where the text is too short for an inverse."),
+    ] = None
+
+
 def covariance(
     *,
     model: ModelArgument,
@@ -31,23 +50,12 @@ def covariance(
         str | None,
         typer.Option(help="Modules by name instead, such as model.layers.2.mlp.down_proj, with commas between."),
     ] = None,
-    tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens to take the mean over, from the start of the corpus.")
-    ] = 100_000,
-    window: Annotated[
-        int | None, typer.Option(help="Tokens a window; by default what the model reads, at most 1024.")
-    ] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in a forward pass.")] = 4096,
-    precision: Annotated[str, typer.Option(help="Of the sums: float64, or float32 in half the space.")] = "float64",
-    regularise: Annotated[
-        float | None,
-        typer.Option(help="Add this share of the mean diagonal, where the text is too short for an inverse."),
-    ] = None,
+    collecting: CollectOptions,
     factors: Annotated[
         str, typer.Option(help="What to prepare: inverse (ROME, MEMIT, EMMET), eigen (AlphaEdit), both, or none.")
     ] = "inverse",
     column: Annotated[str, typer.Option(help="Column of a table or hub data set that holds the text.")] = "text",
-    corpus_revision: Annotated[str | None, typer.Option(help="Revision of a hub data set.")] = None,
+    corpus_revision: Annotated[str | None, typer.Option(help="Revision of a corpus on the hub.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder to keep it in; by default $ANACHRON_CACHE or the user's cache folder.")
     ] = None,
@@ -70,14 +78,13 @@ def covariance(
     numbers = None if layers is None else layer_numbers(layers)
     names = None if modules is None else split_commas(modules)
     check_choice(numbers, names)
-    check_settings(precision=precision, regularise=regularise)
+    check_settings(precision=collecting.precision, regularise=collecting.regularise)
     text = open_corpus(corpus, column=column, revision=corpus_revision)
     lm = loading.load(model)
     with progress_bar(model) as progress:
         prepared = prepare_covariance(
-            lm, text, layers=numbers, modules=names, factors=chosen_factors, tokens=tokens, window=window,
-            batch_tokens=batch_tokens, precision=precision, cache=cache or cache_folder(), regularise=regularise,
-            progress=progress, warn=warn,
+            lm, text, layers=numbers, modules=names, factors=chosen_factors, cache=cache or cache_folder(),
+            progress=progress, warn=warn, **asdict(collecting),
         )  # fmt: skip
     rows, kept = [_row(module) for module in prepared], prepared[0].moment.folder
     if json_:

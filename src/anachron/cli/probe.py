@@ -160,7 +160,7 @@ def score(
 def probe(
     *,
     model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo.")],
-    dataset: Annotated[str, typer.Option(help="A file, a hub name or a bundled name.")],
+    dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
     texts: TextOptions,
     scorer: ScorerOptions,

@@ -22,6 +22,8 @@ from anachron.edit.mend_settings import MendSettings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anachron.pipelines.mend import MendLessons
+
 
 def register(app: typer.Typer) -> None:
     app.command()(grouped(train_mend))
@@ -53,6 +55,33 @@ class TrainingOptions:
         return MendSettings(layers=tuple(layers), **asdict(self))
 
 
+@dataclass(frozen=True, kw_only=True)
+class LessonOptions:
+    """Which updates the network learns from, and what it must leave alone."""
+
+    text: Annotated[
+        Path | None,
+        typer.Option(help="File with a text a line that edits must leave alone; by default the updates' neighbours."),
+    ] = None
+    without: Annotated[
+        str | None,
+        typer.Option(help="Updates to be judged on later, a file or hub name: none of their subjects is learned from."),
+    ] = None
+    scenario: Annotated[str, typer.Option(help="Which updates to learn from, such as AddRelation.")] = "ReplaceObject"
+    limit: UpdateLimit = None
+    split: Split = None
+    dataset_revision: DatasetRevision = None
+
+    def lessons(self, updates: str) -> "MendLessons":
+        from anachron.pipelines.listener import Listener
+        from anachron.pipelines.mend import mend_lessons
+
+        return mend_lessons(
+            updates, without=self.without, text=self.text, limit=self.limit, scenario=self.scenario, split=self.split,
+            revision=self.dataset_revision, listener=Listener(notice=say, warn=warn),
+        )  # fmt: skip
+
+
 def train_mend(
     *,
     model: ModelArgument,
@@ -61,18 +90,7 @@ def train_mend(
     layers: Annotated[
         str | None, typer.Option(help="Blocks to edit, from 0: 3 or 1,2,3 or 3-8; by default the last three.")
     ] = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(help="File with a text a line that edits must leave alone; by default the updates' neighbours."),
-    ] = None,
-    without: Annotated[
-        str | None,
-        typer.Option(help="Updates to be judged on later, a file or hub name: none of their subjects is learned from."),
-    ] = None,
-    scenario: Annotated[str, typer.Option(help="Which updates to learn from, such as AddRelation.")] = "ReplaceObject",
-    limit: UpdateLimit = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
+    learned: LessonOptions,
     training: TrainingOptions,
     checkpoint_every: Annotated[int, typer.Option(help="Steps that an interrupt can lose.")] = 500,
     loading: ModelOptions,
@@ -90,16 +108,11 @@ def train_mend(
 
     from anachron.edit.methods.mend import last_blocks
     from anachron.edit.sites import find_sites
-    from anachron.pipelines.listener import Listener
-    from anachron.pipelines.mend import mend_lessons
     from anachron.pipelines.mend import train_mend as train
 
     chosen = None if layers is None else layer_numbers(layers)
     settings = training.settings(chosen or MendSettings.layers)  # what is wrong is said before anything is loaded
-    lessons = mend_lessons(
-        updates, without=without, text=text, limit=limit, scenario=scenario, split=split, revision=dataset_revision,
-        listener=Listener(notice=say, warn=warn),
-    )  # fmt: skip
+    lessons = learned.lessons(updates)
     lm = loading.load(model)
     if chosen is None:
         settings = replace(settings, layers=last_blocks(find_sites(lm.model)))
