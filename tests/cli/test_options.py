@@ -46,6 +46,7 @@ FOR = {  # what a command calls: the defaults of its options are those of these
 DIFFER = {
     ("build cloze", "relations"),  # a text with commas here, a sequence there
     ("contexts", "sampling"),  # a name here, what it names there
+    ("contexts", "until"),  # by default that of the sampling
     ("score", "prefix"),
     ("train-mend", "layers"),  # by default the last three of the model at hand
 }

@@ -19,6 +19,7 @@ from anachron.cli.options import (
     Trust,
 )
 from anachron.cli.output import print_json, say, stdout
+from anachron.core.contexts import Sampling
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +33,7 @@ def contexts(
     end: Annotated[str, typer.Option(help="Last date of the period, inclusive.")],
     boundaries: ReadBoundaries = "released",
     seed: ContextSeed = 0,
-    until: Annotated[int, typer.Option(help="Last year asked about.")] = 2020,
+    until: Annotated[int, typer.Option(help="Last year asked about.")] = Sampling.until,
     fact_id: Annotated[str, typer.Option(help="Keys the random stream, as in a data set.")] = "",
     sampling: SamplingOption = "timestress",
 ) -> None:

@@ -26,7 +26,7 @@ class Context:
     alpha: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sampling:
     """How positions become contexts.
 

@@ -31,7 +31,7 @@ def read_pairs(path: Path | str) -> list[Pair]:
     return pairs
 
 
-def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None:
+def _text(record: dict[str, Any], name: str, path: Path | str, row: int) -> str | None:
     value = record.get(name)
     if value is None and name == "separator":
         return None
