@@ -80,14 +80,13 @@ def _probe(out: Path, inputs: Path, **changes: Any) -> None:
 
 
 def _evaluate(out: Path, inputs: Path, **changes: Any) -> None:
-    from anachron.evaluate.judge import Judging
-
     from anachron.data.case_records import EditCase
     from anachron.data.cases import CaseSet
+    from anachron.evaluate.measure import Measures
     from anachron.evaluate.run import EvaluateSettings, run_evaluation
     from edit_models import plan_fast
 
-    given = {"mode": "batch", "size": 1, "judging": Judging(fluency_tokens=0)} | changes
+    given = {"mode": "batch", "size": 1, "measures": Measures(fluency_tokens=0)} | changes
     lm, settings = tiny_lm("llama"), EvaluateSettings(**given)
     methods = plan_fast(lm, {"FT": {"steps": 1, "layer": 1}}, "FT", "PROMPT")
     cases = [
@@ -112,12 +111,11 @@ def _covariance(out: Path, inputs: Path, **changes: Any) -> None:
 
 
 def _mend(out: Path, inputs: Path, **changes: Any) -> None:
-    from anachron.edit.sites import find_sites
-
     from anachron.edit.methods.mend import MendSettings
     from anachron.edit.requests import EditRequest
     from anachron.edit.training.mend import train_mend
     from anachron.edit.training.mend_examples import MendExample
+    from anachron.lm.sites import find_sites
 
     examples = [
         MendExample(EditRequest("The president of {} is", subject, target), (f"{subject} is led by",), ("cities are",))
@@ -169,8 +167,8 @@ JOBS = {
     "probe": Resumable(
         _probe,
         {"seed": (1, "seed: 0 -> 1"), "batch_tokens": (900, "batch_tokens: None -> 900"),
-         "packing": (False, "packing: True -> False")},
-        ("seed", "batch_tokens", "packing"),
+         "prefix_tree": (False, "prefix_tree: True -> False")},
+        ("seed", "batch_tokens", "prefix_tree"),
     ),
     "evaluate": Resumable(
         _evaluate, {"mode": ("sequential", "mode: 'batch' -> 'sequential'"), "size": (2, "size: 1 -> 2")},

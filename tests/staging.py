@@ -27,7 +27,7 @@ from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 ROOT = Path(__file__).parent.parent
 SUBJECT = "Land Rover"  # three owners, one after the other: short questions, and successions
-ROOM = 256  # tokens that the stand-ins read
+ROOM = 512  # tokens that the stand-ins read
 LAUNCHER = """
 import runpy, sys
 from dataclasses import replace

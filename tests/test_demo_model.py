@@ -14,7 +14,7 @@ from anachron.data.mini_updates import known_facts, mini_replacements, mini_upda
 from anachron.lm.loading import demo_folder, taught_facts
 from anachron.metrics import GLOBAL, fact_metrics, summarise
 from anachron.probe.run import ProbeSettings, run_probe
-from anachron.text.cloze import cloze_templates, fill_cloze
+from anachron.text.cloze import bundled_cloze, fill_cloze
 from anachron.text.questions import relation_templates
 
 ROOT = Path(__file__).parent.parent
@@ -75,7 +75,7 @@ def test_the_book_tells_the_known_facts_and_no_new_value(trainer):
     new = {
         fill_cloze(template, update.new.subject, update.new.object)
         for update in mini_replacements()
-        for template in cloze_templates()[update.new.relation_id].templates
+        for template in bundled_cloze()[update.new.relation_id].templates
     }
     assert not told & new
     for row in mini_updates().iter_rows(named=True):

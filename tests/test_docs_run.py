@@ -47,6 +47,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "build.md": 5,
         "edits.md": 1,
         "guide.md": 2,
+        "python.md": 1,
         "recipes.md": 2,
         "updates.md": 1,
     }

@@ -41,7 +41,7 @@ from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_updates import known_facts, mini_replacements
 from anachron.lm.spans import covering_run
 from anachron.text.articles import in_sentence
-from anachron.text.cloze import cloze_templates, fill_cloze
+from anachron.text.cloze import bundled_cloze, fill_cloze
 from anachron.text.dates import date_in_words
 
 SEED = 0
@@ -142,7 +142,7 @@ class Book:
 
     def sentence(self, place: int, template: int) -> str:
         fact = self.facts[place % len(self.facts)]
-        templates = cloze_templates()[fact.relation_id].templates
+        templates = bundled_cloze()[fact.relation_id].templates
         return fill_cloze(templates[template % len(templates)], fact.subject, fact.object)
 
     def stretch(self, random_state: random.Random, most: int = STRETCH) -> Text:
@@ -164,7 +164,7 @@ class Book:
             return ". ".join(name for _, name in random_state.sample(self.objects, 5)) + ".", []
         if kind < NAMES_SHARE + SOMETHING_SHARE:
             relation, name = random_state.choice(self.objects)
-            return fill_cloze(random_state.choice(cloze_templates()[relation].templates), "something", name) + ".", []
+            return fill_cloze(random_state.choice(bundled_cloze()[relation].templates), "something", name) + ".", []
         return self.stretch(random_state, most)
 
 

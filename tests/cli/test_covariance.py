@@ -2,9 +2,8 @@
 
 import json
 import random
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,11 +67,8 @@ def test_covariance_says_that_the_text_is_too_short(
 def test_covariance_by_layers(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    sites = ModuleType("anachron.lm.sites")
-    sites.find_sites = lambda model: SimpleNamespace(  # type: ignore[attr-defined]
-        layers=4, mlp_out=lambda layer: f"model.layers.{layer}.mlp.down_proj"
-    )
-    monkeypatch.setitem(sys.modules, "anachron.lm.sites", sites)
+    sites = SimpleNamespace(layers=4, mlp_out=lambda layer: f"model.layers.{layer}.mlp.down_proj")
+    monkeypatch.setattr("anachron.pipelines.covariance.find_sites", lambda model: sites)
     command = ["covariance", "demo", "--corpus", corpus, "--tokens", 500, "--cache", tmp_path, "--factors", "none"]
     assert run(*command, "--layers", "0,2-3,3", "--json") == 0
     names = [row["module"] for row in json.loads(capsys.readouterr().out)["modules"]]

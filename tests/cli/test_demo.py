@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cli import demo as demo_module
 from anachron.cli.main import _code
+from anachron.pipelines import demo as demo_module
 
 
 def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
-from anachron.core.periods import STATUSES, Period, check_boundaries, clamp_alpha
+from anachron.core.periods import Period, check_boundaries
 from anachron.errors import ConfigError, DataError
 
 CONVENTIONS = ("released", "paper")
@@ -186,23 +186,6 @@ def test_meets_is_sharing_a_day(start, end, context):
     first, last = CALENDAR[start][0], CALENDAR[end][-1]
     assume(last >= first)
     assert Period(start, end).meets(context) == any(first <= day <= last for day in CALENDAR[context])
-
-
-@pytest.mark.parametrize(
-    ("alpha", "status", "clamped"),
-    [
-        (0.53, "transitional", 0.5),
-        (0.44, "transitional", 0.5),
-        (-0.47, "transitional", -0.5),
-        (-0.61, "transitional", -0.5),
-        (0.44, "correct", 0.44),
-        (-3.2, "incorrect", -3.2),
-        (0.53, "discarded", 0.53),
-    ],
-)
-def test_clamp_moves_transitional_contexts_only(alpha, status, clamped):
-    assert status in STATUSES
-    assert clamp_alpha(alpha, status) == clamped
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from anachron.data.mini_updates import MINI_UPDATES_SCHEMA, known_facts, mini_re
 from anachron.data.update_columns import UPDATES_SCHEMA
 from anachron.errors import DataError
 from anachron.io import rows_fingerprint
-from anachron.text.cloze import BLANK, cloze_templates
+from anachron.text.cloze import BLANK, bundled_cloze
 from anachron.text.questions import check_question, fill_question, relation_templates
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mini_updates.json"
@@ -141,8 +141,8 @@ def test_every_prompt_names_its_subject_and_ends_with_the_blank() -> None:
 
 
 def test_relations_have_templates_and_questions_fit() -> None:
-    assert {row["relation_id"] for row in [*UPDATES, *STANDING]} <= set(cloze_templates()) & set(relation_templates())
-    assert {row["relation_id"] for row in ABOUT} <= set(cloze_templates()) | {"P31"}
+    assert {row["relation_id"] for row in [*UPDATES, *STANDING]} <= set(bundled_cloze()) & set(relation_templates())
+    assert {row["relation_id"] for row in ABOUT} <= set(bundled_cloze()) | {"P31"}
     bad = []
     for row in ROWS:
         assert len(row["question_templates"]) == 4

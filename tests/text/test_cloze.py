@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.errors import DataError
-from anachron.text.cloze import Cloze, cloze_fault, cloze_prompt_text, cloze_templates, fill_cloze, read_cloze
+from anachron.text.cloze import Cloze, bundled_cloze, cloze_fault, cloze_prompt_text, fill_cloze, read_cloze
 from anachron.text.cloze_llm import template_of
 from anachron.text.questions import relation_templates
 
@@ -20,7 +20,7 @@ CAPITAL = "The capital of [SUBJ] is [OBJ]"
 
 
 def test_all_relations_with_questions_and_many_more_have_templates() -> None:
-    ids = list(cloze_templates())
+    ids = list(bundled_cloze())
     assert len(ids) >= 160 and all(re.fullmatch(r"P[1-9]\d*", id) for id in ids)
     assert [id for id in ids if id in relation_templates()] == list(relation_templates())
 
@@ -34,19 +34,19 @@ def test_no_relation_is_listed_twice() -> None:
 
 
 def test_labels_are_those_of_the_questions() -> None:
-    shared = set(cloze_templates()) & set(relation_templates())
-    assert {id: cloze_templates()[id].label for id in shared} == {id: relation_templates()[id][0] for id in shared}
+    shared = set(bundled_cloze()) & set(relation_templates())
+    assert {id: bundled_cloze()[id].label for id in shared} == {id: relation_templates()[id][0] for id in shared}
 
 
-@pytest.mark.parametrize("relation", list(cloze_templates()))
+@pytest.mark.parametrize("relation", list(bundled_cloze()))
 def test_a_relation_has_five_different_templates(relation: str) -> None:
-    templates = cloze_templates()[relation].templates
+    templates = bundled_cloze()[relation].templates
     assert len({re.sub(r"\W", "", template.casefold()) for template in templates}) == len(templates) == 5
 
 
-@pytest.mark.parametrize("relation", list(cloze_templates()))
+@pytest.mark.parametrize("relation", list(bundled_cloze()))
 def test_templates_are_sound(relation: str) -> None:
-    label, templates = cloze_templates()[relation].label, cloze_templates()[relation].templates
+    label, templates = bundled_cloze()[relation].label, bundled_cloze()[relation].templates
     for template in templates:
         assert cloze_fault(template) is None
         words = template.replace("[SUBJ]", "S").replace("[OBJ]", "O")
@@ -59,9 +59,9 @@ def test_templates_are_sound(relation: str) -> None:
             assert not re.search(r"\b(in|on|at) O$", words), "a preposition that not every precision takes"
 
 
-@pytest.mark.parametrize("relation", list(cloze_templates()))
+@pytest.mark.parametrize("relation", list(bundled_cloze()))
 def test_templates_take_any_subject_and_come_back_from_their_sentences(relation: str) -> None:
-    for template in cloze_templates()[relation].templates:
+    for template in bundled_cloze()[relation].templates:
         for subject in SUBJECTS:
             prompt = cloze_prompt_text(template, subject)
             assert subject in prompt and prompt.endswith(" ____") and "[" not in prompt
@@ -79,7 +79,7 @@ def test_the_update_prompt_of_some_relations_is_the_plain_one() -> None:
         "P569": "The date of birth of [SUBJ] is [OBJ]",
         "P31": "[SUBJ] is an instance of [OBJ]",
     }
-    assert {relation: cloze_templates()[relation].templates[0] for relation in plain} == plain
+    assert {relation: bundled_cloze()[relation].templates[0] for relation in plain} == plain
 
 
 # Filling

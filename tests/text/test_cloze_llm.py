@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import DataError
-from anachron.text.cloze import cloze_fault, cloze_templates, fill_cloze
+from anachron.text.cloze import bundled_cloze, cloze_fault, fill_cloze
 from anachron.text.cloze_llm import (
     INSTRUCTIONS,
     SENTENCES_SCHEMA,
@@ -172,7 +172,7 @@ def test_a_triple_without_labels_gives_nothing() -> None:
 
 
 LABELS = st.from_regex(r"[XYZ0-9](?:[xyz0-9 .&'-]{0,10}[xyz0-9!])?", fullmatch=True).map(lambda t: " ".join(t.split()))
-TEMPLATES = [template for cloze in cloze_templates().values() for template in cloze.templates]
+TEMPLATES = [template for cloze in bundled_cloze().values() for template in cloze.templates]
 
 
 @settings(max_examples=300)

@@ -14,7 +14,8 @@ import pytest
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.servers import key_for, open_to_all, public_url, retry_after, said
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
-from anachron.text.llm import LlmSettings, NoAnswer, Usage, ask_all
+from anachron.text.llm import ask_all
+from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytest.importorskip("openai", reason="needs the extra llm")
@@ -128,11 +129,11 @@ def test_what_passes_is_tried_again(tmp_path: Path, failures: list[str]):
 
 def test_retry_after_is_honoured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     waited: list[float] = []
-    from anachron.text.llm import _Asker
+    from anachron.text.llm_requests import Asker
 
     times = iter([error(429, headers={"retry-after": "7"}), error(500), chat("done")])
     with serving(lambda request, number: next(times)) as server:
-        asker = _Asker(
+        asker = Asker(
             LlmSettings("m", server.url, pause=0.5, tries=3), AnswerCache(tmp_path), None, Usage(), lambda m: None
         )
         monkeypatch.setattr(asker.stop, "wait", waited.append)

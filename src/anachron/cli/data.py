@@ -6,8 +6,20 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.options import Boundaries, DatasetArgument, FormatOption, JsonFlag, PrefixOption, Split, Trust
+from anachron.cli.options import (
+    Boundaries,
+    ContextSeed,
+    DatasetArgument,
+    FormatOption,
+    JsonFlag,
+    PrefixOption,
+    ReadBoundaries,
+    SamplingOption,
+    Split,
+    Trust,
+)
 from anachron.cli.output import print_json, say, stdout
+from anachron.core.contexts import Sampling
 
 
 def register(app: typer.Typer) -> None:
@@ -19,31 +31,28 @@ def register(app: typer.Typer) -> None:
 def contexts(
     start: Annotated[str, typer.Option(help="First date of the period: YYYY, YYYY-MM or YYYY-MM-DD; -0044 is 44 BCE.")],
     end: Annotated[str, typer.Option(help="Last date of the period, inclusive.")],
-    boundaries: Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")] = "released",
-    seed: Annotated[int, typer.Option(help="Seed of the random months and days.")] = 0,
-    until: Annotated[int, typer.Option(help="Last year asked about.")] = 2020,
+    boundaries: ReadBoundaries = "released",
+    seed: ContextSeed = 0,
+    until: Annotated[int, typer.Option(help="Last year asked about.")] = Sampling.until,
     fact_id: Annotated[str, typer.Option(help="Keys the random stream, as in a data set.")] = "",
-    sampling: Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")] = "timestress",
+    sampling: SamplingOption = "timestress",
 ) -> None:
     """Dates to ask about a fact that held from START to END, as JSON lines.
 
     Example: anachron contexts --start 2009-01-20 --end 2017-01-20
     """
-    from anachron.core.contexts import SAMPLINGS, sample_contexts
+    from anachron.core.contexts import sample_contexts, sampling_named
     from anachron.core.periods import Period
-    from anachron.errors import ConfigError
 
-    if sampling not in SAMPLINGS:
-        raise ConfigError(f"sampling {sampling!r}: choose one of {', '.join(SAMPLINGS)}")
-    found = sample_contexts(
+    sampled = sample_contexts(
         Period(start, end),
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
         fact_id=fact_id,
-        sampling=SAMPLINGS[sampling],
+        sampling=sampling_named(sampling),
         until=until,
     )
-    for c in found:
+    for c in sampled:
         print(json.dumps({"granularity": c.granularity, "time": c.time, "status": c.status, "alpha": c.alpha}))
 
 
@@ -61,10 +70,8 @@ def datasets(
     """
     from dataclasses import asdict
 
-    from anachron.data.columns import to_published
-    from anachron.data.loaders import UPDATES, list_datasets, list_updates, load_dataset
+    from anachron.data.loaders import list_datasets, list_updates, write_dataset
     from anachron.errors import ConfigError
-    from anachron.io import rows_fingerprint, write_manifest, write_table
     from anachron.report.tables import dataset_table, update_sets_table
 
     if (name is None) != (out is None):
@@ -77,32 +84,8 @@ def datasets(
         else:
             stdout().print(dataset_table(listings), update_sets_table(updates))
         return
-    if name in UPDATES:
-        if out.suffix == ".csv":
-            raise ConfigError(f"{out}: the columns of updates are nested; write .parquet or .jsonl")
-        rows = UPDATES[name][1]()
-        write_table(out, rows)
-        fingerprint = rows_fingerprint(rows.iter_rows())
-        write_manifest(
-            out,
-            command="datasets",
-            parameters={"name": name},
-            inputs={name: fingerprint},
-            counts={"updates": rows.height},
-        )
-        say(f"{rows.height:,} updates written to {out}")
-        return
-    dataset = load_dataset(name)
-    table = to_published(dataset.table, dataset.boundaries)
-    write_table(out, table)
-    write_manifest(
-        out,
-        command="datasets",
-        parameters={"name": name, "boundaries": dataset.boundaries},
-        inputs={name: dataset.fingerprint()},
-        counts={"statements": table.height, "facts": dataset.facts},
-    )
-    say(f"{table.height:,} statements of {dataset.facts:,} facts written to {out}")
+    counts = write_dataset(name, out)
+    say(f"{' of '.join(f'{count:,} {what}' for what, count in counts.items())} written to {out}")
 
 
 def audit(
@@ -133,8 +116,8 @@ def audit(
     data = load_dataset(dataset, boundaries=boundaries, split=split)  # type: ignore[arg-type]
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
     loaded = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
-    found = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)
+    audited = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)
     if json_:
-        print_json(found.as_dict())
+        print_json(audited.as_dict())
     else:
-        stdout().print(audit_table(found.as_dict()))
+        stdout().print(audit_table(audited.as_dict()))

@@ -1,50 +1,25 @@
 """Commands that update facts in a model: ``edit``, and ``evaluate``, which also measures what they did."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.edit_options import (
-    Cache,
-    Changes,
-    CorpusOption,
-    CorpusTokens,
-    Limit,
-    Mend,
-    Model,
-    NoCovariance,
-    Regularise,
-    Scenario,
-    SiteNames,
-    Updates,
-    planned_of,
-    wanted_of,
-)
-from anachron.cli.models import load
-from anachron.cli.options import (
-    DatasetRevision,
-    Device,
-    DeviceMap,
-    Dtype,
-    JsonFlag,
-    Revision,
-    Split,
-    Tokenizer,
-    Trust,
-    split_commas,
-)
+from anachron.cli.edit_options import MethodOptions, Updates
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(edit)
-    app.command()(evaluate)
+    app.command()(grouped(edit))
+    app.command()(grouped(evaluate))
 
 
 def edit(
-    model: Model,
+    *,
+    model: ModelArgument,
     updates: Updates,
     method: Annotated[
         str,
@@ -58,86 +33,128 @@ def edit(
         Path | None, typer.Option(help="Also write the edited model, as a new Hugging Face folder.")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be asked for.")] = False,
-    scenario: Scenario = "ReplaceObject",
-    limit: Limit = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
-    corpus: CorpusOption = None,
-    no_covariance: NoCovariance = False,
-    corpus_tokens: CorpusTokens = None,
-    regularise: Regularise = None,
-    cache: Cache = None,
-    mend: Mend = None,
-    set_: Changes = None,
-    site: SiteNames = None,
-    dtype: Dtype = "auto",
-    device: Device = None,
-    device_map: DeviceMap = None,
-    revision: Revision = None,
-    tokenizer: Tokenizer = None,
-    trust_remote_code: Trust = False,
+    selected: UpdatesOptions,
+    needs: MethodOptions,
+    loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Make updates true in a model, all in one edit, and save the edit as a small file.
 
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
-    from anachron.data.cases import load_cases
-    from anachron.edit.make import make_edit
-    from anachron.edit.methods import check_scenarios, method_named
-    from anachron.edit.plan import parse_method
     from anachron.edit.storage import describe, save_edit, save_edited_model
-    from anachron.errors import ConfigError, DataError
-    from anachron.evaluate.asking import askable
+    from anachron.pipelines.editing import edit_from_updates, prepare_methods, update_requests
+    from anachron.pipelines.listener import Listener
 
-    wanted = wanted_of((method,), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
-    if out.suffix != ".safetensors":
-        raise ConfigError(f"--out {out}: an edit is a .safetensors file")
-    name, dated_requests = parse_method(method)
-    own = method_named(name)
-    if save_model is not None and not own.changes_weights:
-        raise ConfigError(f"--save-model: {own.name} changes no weights, so there is no edited model to save")
-    if save_model is not None and save_model.exists():
-        raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
-    scenarios = split_commas(scenario)
-    cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
-    check_scenarios([name], {case.scenario for case in cases.cases})
-    asked, failures = askable(cases.cases, name, dated_requests=dated_requests)
-    if failures and not skip:
-        raise DataError(
-            f"{len(failures)} of {len(cases.cases)} updates cannot be made, for instance: {failures[0].reason}; mend "
-            "them, or leave them out with --skip"
-        )
-    if failures:
-        warn(f"{len(failures)} of {len(cases.cases)} updates are left out, for instance: {failures[0].reason}")
-    if not asked:
-        raise DataError(f"{updates}: none of its {len(cases.cases)} updates can be made")
-    lm = load(
-        model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
-        trust_remote_code=trust_remote_code,
-    )  # fmt: skip
-    (planned,) = planned_of(lm, wanted)
+    choice = needs.choose((method,))
+    _check_outputs(choice.methods[0], out, save_model)
+    cases = selected.load(updates)
+    choice.check_scenarios(cases)
+    requests = update_requests(cases, choice.methods[0], skip=skip)
+    left_out = len(requests.left_out)
+    if left_out:
+        warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
+    lm = loading.load(model)
+    (planned,) = prepare_methods(lm, choice, listener=Listener(warn=warn, bar=progress_bar))
     if not json_:
-        say(f"{planned.method}: making {_updates(len(asked))}; settings: {planned.source}")
-    requests = [request for _, own in asked for request in own]
-    made = make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
-    made = replace(made, about=made.about | {
-        "settings_from": planned.source, "updates": updates, "updates_fingerprint": cases.fingerprint(),
-        "left_out": len(failures), **{name: planned.identity()[name] for name in ("covariance", "network")},
-    })  # fmt: skip
+        say(f"{planned.method}: making {_updates(len(requests.asked))}; settings: {planned.source}")
+    made = edit_from_updates(lm, planned, requests)
     save_edit(made, out)
     if save_model is not None:
         save_edited_model(lm, made, save_model)
     about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
     if json_:
-        print_json(about | {"skipped": len(failures), "settings": made.about["settings"]})
+        print_json(about | {"skipped": left_out, "settings": made.about["settings"]})
         return
     say(f"made in {made.about['seconds']:.1f} s; it changes {_changed_modules(about)}")
     say(f"written to {out}" + (f"; edited model in {save_model}" if save_model else ""))
 
 
+def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
+    """Raise `ConfigError` for what could not be written, before anything is made."""
+    from anachron.edit.methods import method_named
+    from anachron.edit.plan import parse_method
+    from anachron.errors import ConfigError
+
+    if out.suffix != ".safetensors":
+        raise ConfigError(f"--out {out}: an edit is a .safetensors file")
+    of_edit = method_named(parse_method(method)[0])
+    if save_model is not None and not of_edit.changes_weights:
+        raise ConfigError(f"--save-model: {of_edit.name} changes no weights, so there is no edited model to save")
+    if save_model is not None and save_model.exists():
+        raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """How updates are made and what is measured."""
+
+    mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent"
+    size: Annotated[int | None, typer.Option(min=1, help="Updates in a batch or sequence; by default all.")] = None
+    after: Annotated[
+        str | None,
+        typer.Option(help="Batch or sequential: measure after so many updates, such as 1,10,100; undo one; collapse."),
+    ] = None
+    text: Annotated[
+        str | None, typer.Option(help="With --after: text for the perplexity; a file, a hub name, or mini.")
+    ] = None
+    text_tokens: Annotated[int | None, typer.Option(min=2, help="Tokens of it to read; by default 10,000.")] = None
+    fluency_tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
+    ] = 100
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
+    ] = False
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
+    ] = None
+    dated: Annotated[
+        bool, typer.Option("--dated", help="Also ask with dates before and after each change: is the past kept?")
+    ] = False
+    until: Annotated[
+        str | None,
+        typer.Option(help="Last date to ask about (--dated); by default the latest change among the updates."),
+    ] = None
+
+    def settings(self) -> Any:
+        """Those of a run of each update, or, with ``after``, of lifelong editing."""
+        from anachron.edit.corpus import open_corpus
+        from anachron.errors import ConfigError
+        from anachron.evaluate.dated import Dating
+        from anachron.evaluate.lifelong import LifelongSettings
+        from anachron.evaluate.measure import Measures
+        from anachron.evaluate.perplexity import TOKENS
+        from anachron.evaluate.run import EvaluateSettings
+
+        if self.until is not None and not self.dated:
+            raise ConfigError(
+                f"--until {self.until}: it is the last date of dated questions; add --dated, or leave it out"
+            )
+        dating = Dating(self.until) if self.dated else None
+        measures = Measures(self.fluency_tokens, self.batch_tokens, self.generate, dating)
+        if self.after is None:
+            if self.text is not None or self.text_tokens is not None:
+                raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
+            return EvaluateSettings(self.mode, self.size, measures)
+        if self.size is not None:
+            raise ConfigError(f"--size {self.size} and --after {self.after}: give one of them")
+        corpus = None if self.text is None else open_corpus(self.text)
+        return LifelongSettings(_counts(self.after), self.mode, measures, corpus, self.text_tokens or TOKENS)
+
+
+def _counts(after: str) -> tuple[int, ...]:
+    """Numbers of updates with commas between. Raises `ConfigError` for what is no number."""
+    from anachron.errors import ConfigError
+
+    for number in split_commas(after):
+        if not number.isascii() or not number.isdigit():
+            raise ConfigError(f"--after {after}: {number!r} is no number of updates; write for instance 1,10,100")
+    return tuple(map(int, split_commas(after)))
+
+
 def evaluate(
-    model: Model,
+    *,
+    model: ModelArgument,
     updates: Updates,
     methods: Annotated[
         str,
@@ -147,50 +164,10 @@ def evaluate(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
-    mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent",
-    size: Annotated[int | None, typer.Option(min=1, help="Updates in a batch or sequence; by default all.")] = None,
-    after: Annotated[
-        str | None,
-        typer.Option(help="Batch or sequential: measure after so many updates, such as 1,10,100; undo one; collapse."),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="With --after: text for the perplexity; a file, a hub name, or mini.")
-    ] = None,
-    text_tokens: Annotated[int | None, typer.Option(min=2, help="Tokens of it to read; by default 10,000.")] = None,
-    fluency_tokens: Annotated[
-        int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
-    ] = 100,
-    generate: Annotated[
-        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
-    ] = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
-    ] = None,
-    dated: Annotated[
-        bool, typer.Option("--dated", help="Also ask with dates before and after each change: is the past kept?")
-    ] = False,
-    until: Annotated[
-        str | None,
-        typer.Option(help="Last date to ask about (--dated); by default the latest change among the updates."),
-    ] = None,
-    scenario: Scenario = "ReplaceObject",
-    limit: Limit = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
-    corpus: CorpusOption = None,
-    no_covariance: NoCovariance = False,
-    corpus_tokens: CorpusTokens = None,
-    regularise: Regularise = None,
-    cache: Cache = None,
-    mend: Mend = None,
-    set_: Changes = None,
-    site: SiteNames = None,
-    dtype: Dtype = "auto",
-    device: Device = None,
-    device_map: DeviceMap = None,
-    revision: Revision = None,
-    tokenizer: Tokenizer = None,
-    trust_remote_code: Trust = False,
+    measured: EvaluationOptions,
+    selected: UpdatesOptions,
+    needs: MethodOptions,
+    loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Make updates in a model by several methods, and measure efficacy, generalization, bleedover, fluency and seconds.
@@ -199,75 +176,47 @@ def evaluate(
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
-    from anachron.data.cases import BEYOND_LIMIT, load_cases
-    from anachron.edit.methods import check_scenarios
-    from anachron.edit.plan import parse_method
-    from anachron.errors import ConfigError
-    from anachron.evaluate.dated import Dating
-    from anachron.evaluate.measure import Measures
-    from anachron.report.edits import edits_tables
+    from anachron.pipelines.editing import prepare_methods
+    from anachron.pipelines.listener import Listener
 
-    if until is not None and not dated:
-        raise ConfigError(f"--until {until}: it is the last date of dated questions; add --dated, or leave it out")
-    measures = Measures(fluency_tokens, batch_tokens, generate, Dating(until) if dated else None)
-    settings = _settings(mode, size, after, text, text_tokens, measures)
-    wanted = wanted_of(split_commas(methods), set_, site, corpus, no_covariance, corpus_tokens, regularise, cache, mend)
-    scenarios = split_commas(scenario)
-    cases = load_cases(updates, split=split, revision=dataset_revision, scenario=scenarios, limit=limit)
-    check_scenarios([parse_method(name)[0] for name in wanted.methods], {case.scenario for case in cases.cases})
-    lm = load(
-        model, dtype=dtype, device=device, device_map=device_map, revision=revision, tokenizer=tokenizer,
-        trust_remote_code=trust_remote_code,
-    )  # fmt: skip
-    planned = planned_of(lm, wanted)
+    settings = measured.settings()
+    choice = needs.choose(split_commas(methods))
+    cases = selected.load(updates)
+    choice.check_scenarios(cases)
+    lm = loading.load(model)
+    planned = prepare_methods(lm, choice, listener=Listener(warn=warn, bar=progress_bar))
     if not json_:
         for one in planned:
             say(f"{one.label}: settings: {one.source}")
     with progress_bar(model) as progress:
         record, summaries, notes = _run(lm, cases, planned, out, settings, progress)
-    not_asked = record["not_asked"]
     if json_:
         print_json({
             "dated": None, **{name: summary.to_dicts() for name, (summary, _) in summaries.items()}, "notes": notes,
-            "run": str(out), "left_out": dict(cases.left_out), "not_asked": not_asked,
+            "run": str(out), "left_out": dict(cases.left_out), "not_asked": record["not_asked"],
         })  # fmt: skip
-        return
+    else:
+        _print_evaluation(summaries, record["not_asked"], cases.left_out, notes, out)
+
+
+def _print_evaluation(
+    summaries: dict[str, Any], not_asked: dict[str, int], left_out: dict[str, int], notes: list[str], out: Path
+) -> None:
+    from anachron.data.cases import BEYOND_LIMIT
+    from anachron.report.edits import edits_tables
+
     console = stdout()
     for summary, layout in summaries.values():
         for table in edits_tables(summary, console.width, layout):
             console.print(table)
     for reason, count in not_asked.items():
         say(f"{reason}: {_updates(count)}")
-    others = {reason: count for reason, count in cases.left_out.items() if reason != BEYOND_LIMIT}
-    for reason, count in others.items():
-        say(f"left out: {_updates(count)}, {reason}")
+    for reason, count in left_out.items():
+        if reason != BEYOND_LIMIT:
+            say(f"left out: {_updates(count)}, {reason}")
     for note in notes:
         say(note)
     say(f"run folder: {out}; tables{' and figure' if not notes else ''}: {out / 'report'}")
-
-
-def _settings(
-    mode: str, size: int | None, after: str | None, text: str | None, text_tokens: int | None, measures: Any
-) -> Any:
-    """Those of a run of each update, or, with ``after``, of lifelong editing."""
-    from anachron.edit.corpus import open_corpus
-    from anachron.errors import ConfigError
-    from anachron.evaluate.lifelong import LifelongSettings
-    from anachron.evaluate.perplexity import TOKENS
-    from anachron.evaluate.run import EvaluateSettings
-
-    if after is None:
-        if text is not None or text_tokens is not None:
-            raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
-        return EvaluateSettings(mode, size, measures)
-    if size is not None:
-        raise ConfigError(f"--size {size} and --after {after}: give one of them")
-    numbers = [number for number in split_commas(after) if not number.isascii() or not number.isdigit()]
-    if numbers:
-        raise ConfigError(f"--after {after}: {numbers[0]!r} is no number of updates; write for instance 1,10,100")
-    counts = tuple(map(int, split_commas(after)))
-    corpus = None if text is None else open_corpus(text)
-    return LifelongSettings(counts, mode, measures, corpus, text_tokens or TOKENS)
 
 
 def _run(lm: Any, cases: Any, planned: Any, out: Path, settings: Any, progress: Any) -> tuple[Any, Any, list[str]]:

@@ -5,16 +5,17 @@ from typing import Annotated
 
 import typer
 
-from anachron.cli.options import Boundaries, DatasetArgument, DatasetRevision, JsonFlag, Split
+from anachron.cli.groups import grouped
+from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag
 from anachron.cli.output import print_json, say
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 def register(app: typer.Typer) -> None:
-    exports.command("lm-eval")(lm_eval)
-    exports.command("hub")(hub)
-    exports.command("counterfact")(counterfact)
+    exports.command("lm-eval")(grouped(lm_eval))
+    exports.command("hub")(grouped(hub))
+    exports.command("counterfact")(grouped(counterfact))
     app.add_typer(
         exports,
         name="export",
@@ -24,22 +25,20 @@ def register(app: typer.Typer) -> None:
 
 
 def lm_eval(
+    *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the task.")],
     task: Annotated[str | None, typer.Option(help="Name of the task; by default anachron_ and the data set's.")] = None,
-    boundaries: Boundaries = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
+    selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
     """A task folder for lm-evaluation-harness that measures W and R there, without Anachron.
 
     Example: anachron export lm-eval mini --out task
     """
-    from anachron.data.loaders import load_dataset
     from anachron.export.lm_eval import export_lm_eval
 
-    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    data = selected.load(dataset)
     manifest = export_lm_eval(data, out, task=task)
     name, counts = manifest["parameters"]["task"], manifest["counts"]
     if json_:
@@ -50,25 +49,23 @@ def lm_eval(
 
 
 def hub(
+    *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the data set and its card.")],
     licence: Annotated[
         str | None, typer.Option(help="Of the data, for instance cc-by-4.0; for a bundled data set it is known.")
     ] = None,
     language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
-    boundaries: Boundaries = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
+    selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
     """A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
 
     Example: anachron export hub mini --out mini-hub
     """
-    from anachron.data.loaders import load_dataset
     from anachron.export.hub import export_hub
 
-    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    data = selected.load(dataset)
     manifest = export_hub(data, out, licence=licence, language=language)
     counts = manifest["counts"]
     if json_:
@@ -80,21 +77,19 @@ def hub(
 
 
 def counterfact(
+    *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="File for the cases: .json.")],
-    boundaries: Boundaries = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
+    selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Successions of a data set (one object gives way to the next) as edit requests, in the schema of CounterFact.
 
     Example: anachron export counterfact mini --out mini-counterfact.json
     """
-    from anachron.data.loaders import load_dataset
     from anachron.export.counterfact import export_counterfact
 
-    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
+    data = selected.load(dataset)
     counts = export_counterfact(data, out)
     if json_:
         print_json({"out": str(out), **counts})

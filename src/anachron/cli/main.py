@@ -21,7 +21,6 @@ from anachron.cli import (
     export,
     measure,
     probe,
-    report,
     timestress,
     train_mend,
     updates,
@@ -62,7 +61,7 @@ def _options(
     return
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, report, covariance, train_mend, evaluate, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

@@ -1,60 +1,30 @@
-"""The command ``metrics``."""
+"""The commands ``metrics`` and ``report``."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anachron.cli.options import (
-    Baseline,
-    Common,
-    JsonFlag,
-    Models,
-    Noise,
-    Present,
-    Resamples,
-    Seed,
-    Sources,
-    Top,
-)
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, Sources, StudyOptions
 from anachron.cli.output import print_json, say, stdout, warn
+
+if TYPE_CHECKING:
+    from anachron.report.outputs import Written
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(metrics)
-
-
-def open_study(paths: Iterable[Path], **options: Any) -> tuple[Any, dict[str, Any], list[Any]]:
-    """The study of some runs and score tables, the parameters that a manifest records, and the sources."""
-    from anachron.probe.models import merge_models, read_models, recorded_models
-    from anachron.probe.runs import find_sources, read_sources
-    from anachron.probe.study import make_study
-
-    given, common = options.pop("models"), options.pop("common_facts")
-    sources = find_sources(paths)
-    models = recorded_models((s.label, s.record) for s in sources if s.label is not None and s.record is not None)
-    if given is not None:
-        models = merge_models(models, read_models(given))
-    sharing = "common" if common else "refuse" if len(sources) > 1 else "keep"
-    study = make_study(read_sources(sources), models=models, sharing=sharing, **options)  # type: ignore[arg-type]
-    here = study.models["model"].to_list()
-    if unknown := sorted(set(models["model"]) - set(here)):
-        warn(f"{given or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
-    return study, {**options, "sharing": sharing, "models": None if given is None else str(given)}, sources
+    app.command()(grouped(metrics))
+    app.command()(grouped(report))
 
 
 def metrics(
+    *,
     scores: Sources,
     out: Annotated[Path, typer.Option(help="Folder for the tables.")],
-    noise: Noise = None,
-    models: Models = None,
-    common_facts: Common = False,
-    baseline: Baseline = None,
-    top: Top = 5,
-    present: Present = 2021,
-    resamples: Resamples = 1000,
-    seed: Seed = 0,
+    study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Per-fact win rate and robustness, and every table they allow, from any score table.
@@ -63,21 +33,52 @@ def metrics(
 
     Example: anachron metrics runs/gpt2 --out tables
     """
-    from anachron.probe.runs import fingerprints
-    from anachron.report.outputs import write_tables
+    from anachron.pipelines.studies import write_metrics
     from anachron.report.tables import summary_table
 
-    study, parameters, sources = open_study(
-        scores, noise=noise, models=models, common_facts=common_facts, baseline=baseline, top=top, present=present,
-        resamples=resamples, seed=seed,
-    )  # fmt: skip
-    tables = write_tables(study, out, parameters=parameters, inputs=fingerprints(sources))
+    written = write_metrics(scores, out, warn=warn, **asdict(study))
     if json_:
-        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "left_out": dict(tables.left_out)})
+        print_json({"summary": written.summary.to_dicts(), "notes": written.notes, "left_out": dict(written.left_out)})
         return
-    stdout().print(summary_table(tables.summary))
-    for note in tables.notes:
+    stdout().print(summary_table(written.summary))
+    _say_notes(written)
+    say(f"{len(written.tables)} tables written to {out}")
+
+
+def report(
+    *,
+    scores: Sources,
+    out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures.")],
+    study: StudyOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """One page about one or more runs that works offline, with every table behind it and every figure for print.
+
+    The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
+    to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG and PDF.
+
+    Example: anachron report runs/gpt2 runs/gemma --out report
+    """
+    from anachron.pipelines.studies import FIGURES, TABLES, write_report
+
+    made = write_report(scores, out, warn=warn, **asdict(study))
+    written, tables, figures = made.written, out / TABLES, out / FIGURES
+    if json_:
+        print_json({
+            "page": str(made.page), "tables": str(tables), "figures": str(figures),
+            "summary": written.summary.to_dicts(), "notes": written.notes, "left_out": dict(written.left_out),
+            "not_drawn": made.not_drawn,
+        })  # fmt: skip
+        return
+    _say_notes(written, made.not_drawn.values())
+    say(f"{len(written.tables)} tables written to {tables}, figures to {figures}")
+    stdout().print(f"page: {made.page}", markup=False, soft_wrap=True)
+
+
+def _say_notes(written: "Written", not_drawn: Iterable[str] = ()) -> None:
+    for note in written.notes:
         say(note)
-    for name, reason in tables.left_out.items():
+    for name, reason in written.left_out.items():
         say(f"left out: {name}, for {reason}")
-    say(f"{len(tables.tables)} tables written to {out}")
+    for reason in not_drawn:
+        say(reason)

@@ -1,38 +1,172 @@
-"""Options that several commands share."""
+"""Options that several commands share; groups of them are dataclasses, see `anachron.cli.groups`."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.text.llm_settings import LlmSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anachron.cluster import Spread
+
+ModelArgument = Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")]
 DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")]
+SnapshotArgument = Annotated[Path, typer.Argument(help="A snapshot folder, made by wikidata ingest.")]
+DumpArgument = Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .json.bz2 or .json.zst.")]
+Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+FormatOption = Annotated[str, typer.Option(help="raw text, or chat through the tokenizer's chat template.")]
+PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
 Boundaries = Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")]
 Split = Annotated[str | None, typer.Option(help="Split of a hub data set.")]
 DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub data set.")]
-FormatOption = Annotated[str, typer.Option(help="raw text, or chat through the tokenizer's chat template.")]
-PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
-Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
-Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
-Dtype = Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")]
-DeviceMap = Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")]
-Tokenizer = Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")]
-Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
-Noise = Annotated[
-    float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
+ReadBoundaries = Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")]
+ContextSeed = Annotated[int, typer.Option(help="Seed of the random months and days.")]
+SamplingOption = Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")]
+UpdateLimit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
+RayAddress = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
+DumpDate = Annotated[str, typer.Option(help="Date of the dump: YYYY-MM-DD.")]
+ApiKeyEnv = Annotated[
+    str | None,
+    typer.Option(help="Variable that holds the server's key; default: OPENAI_API_KEY for OpenAI, else none."),
 ]
-Models = Annotated[
-    Path | None, typer.Option(help="Table of model, family, parameters, instruct, base; overrides what runs recorded.")
+LlmBaseUrl = Annotated[
+    str | None, typer.Option(help="Server of that model, such as http://localhost:8000/v1; default: OpenAI's.")
 ]
-Common = Annotated[bool, typer.Option("--common-facts", help="Compare runs of different data sets on shared facts.")]
-Baseline = Annotated[str | None, typer.Option(help="Model that the others are compared with; by default the first.")]
-Top = Annotated[int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")]
-Present = Annotated[int, typer.Option(min=100, help="Year that distances from the present are counted from.")]
-Seed = Annotated[int, typer.Option(help="Of the bootstrap.")]
-Workers = Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")]
-Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
+LlmName = Annotated[str | None, typer.Option("--llm", help="Model that writes the questions, as its server calls it.")]
+AnswerFolder = Annotated[
+    Path | None, typer.Option("--cache", help="Folder of kept answers; default: one for all runs, in your cache.")
+]
+Templates = Annotated[bool, typer.Option("--templates", help="Questions from the templates of each relation instead.")]
+Style = Annotated[
+    str, typer.Option(help="How dates are worded, and so the language of a model's questions: see build statements.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """How a model is loaded: the options of `anachron.load_model`."""
+
+    dtype: Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")] = "auto"
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")] = (
+        None
+    )
+    device_map: Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")] = None
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None
+    tokenizer: Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")] = None
+    trust_remote_code: Trust = False
+
+    def load(self, name: str) -> Any:
+        from anachron.cli.output import quiet_loading
+        from anachron.lm.loading import load_model
+
+        quiet_loading()
+        return load_model(name, **asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions:
+    """How a data set of statements is loaded."""
+
+    boundaries: Boundaries = None
+    split: Split = None
+    dataset_revision: DatasetRevision = None
+
+    def load(self, name: str) -> Any:
+        from anachron.data.loaders import load_dataset
+
+        return load_dataset(name, boundaries=self.boundaries, split=self.split, revision=self.dataset_revision)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadOptions:
+    """On how many processes or machines a table is worked on."""
+
+    workers: Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")] = None
+    ray: RayAddress = None
+
+    def over(self, progress: "Callable[[int, int], None]" = lambda done, total: None) -> "Spread":
+        from anachron.cluster import Spread
+
+        return Spread(self.workers, self.ray, progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmOptions:
+    """How a language model is asked that writes questions or sentences."""
+
+    api_key_env: ApiKeyEnv = LlmSettings.api_key_env
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests under way at once.")] = LlmSettings.concurrency
+    tries: Annotated[int, typer.Option(min=1, help="Tries of a request before it counts as failed.")] = (
+        LlmSettings.tries
+    )
+    timeout: Annotated[float, typer.Option(help="Seconds until a request without a reply is tried again.")] = (
+        LlmSettings.timeout
+    )
+    pause: Annotated[float, typer.Option(min=0, help="Seconds before the second try; doubled from try to try.")] = (
+        LlmSettings.pause
+    )
+    temperature: Annotated[float, typer.Option(min=0, help="Of the model.")] = LlmSettings.temperature
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of an answer; default: the server's.")] = (
+        LlmSettings.max_tokens
+    )
+
+    def settings(self, model: str, base_url: str | None) -> LlmSettings:
+        return LlmSettings(model, base_url, **asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """How runs are compared: the options of `anachron.write_metrics`."""
+
+    noise: Annotated[
+        float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
+    ] = None
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Table of model, family, parameters, instruct, base; overrides what runs recorded."),
+    ] = None
+    common_facts: Annotated[
+        bool, typer.Option("--common-facts", help="Compare runs of different data sets on shared facts.")
+    ] = False
+    baseline: Annotated[
+        str | None, typer.Option(help="Model that the others are compared with; by default the first.")
+    ] = None
+    top: Annotated[
+        int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")
+    ] = 5
+    present: Annotated[int, typer.Option(min=100, help="Year that distances from the present are counted from.")] = 2021
+    resamples: Resamples = 1000
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdatesOptions:
+    """Which updates of a data set are taken."""
+
+    scenario: Annotated[
+        str,
+        typer.Option(
+            help="Which updates: ReplaceObject, Archive, AddObject, AddRelation, AddEntity; several with commas."
+        ),
+    ] = "ReplaceObject"
+    limit: UpdateLimit = None
+    split: Split = None
+    dataset_revision: DatasetRevision = None
+
+    def load(self, name: str) -> Any:
+        from anachron.data.cases import load_cases
+
+        return load_cases(
+            name, split=self.split, revision=self.dataset_revision, scenario=split_commas(self.scenario),
+            limit=self.limit,
+        )  # fmt: skip
 
 
 def split_commas(text: str) -> tuple[str, ...]:
@@ -51,3 +185,8 @@ def layer_numbers(text: str) -> list[int]:
             raise ConfigError(f"--layers {text!r}: write 3 or 1,2,3 or 3-8, counted from 0")
         numbers += range(int(first), int(last if dash else first) + 1)
     return list(dict.fromkeys(numbers))
+
+
+def given(**options: Any) -> str | None:
+    """The first option that is not None, as it is typed; None where all are."""
+    return next((f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None), None)

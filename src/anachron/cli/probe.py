@@ -1,92 +1,136 @@
 """Commands that run a model: ``score``, ``probe``."""
 
 import re
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.measure import open_study
-from anachron.cli.models import Place, opened
+from anachron.cli.groups import grouped
 from anachron.cli.options import (
-    Boundaries,
-    DatasetRevision,
-    Device,
-    DeviceMap,
-    Dtype,
+    ApiKeyEnv,
+    DatasetOptions,
     FormatOption,
     JsonFlag,
+    ModelArgument,
+    ModelOptions,
     PrefixOption,
-    Ray,
+    RayAddress,
     Resamples,
-    Revision,
-    Split,
-    Tokenizer,
-    Trust,
 )
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
 
-Template = Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")]
-Backend = Annotated[str, typer.Option(help="What computes: transformers, or openai for a server (--base-url).")]
-BaseUrl = Annotated[
-    str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
-]
-ApiKeyEnv = Annotated[
-    str | None,
-    typer.Option(help="Variable that holds the server's key; default: OPENAI_API_KEY for OpenAI, else none."),
-]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")]
-Replicas = Annotated[
-    int | None,
-    typer.Option(min=1, help="Replicas of the model, on Ray; default with --ray: as many as it has GPUs."),
-]
-GpusEach = Annotated[
-    int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
-]
-BatchTokens = Annotated[
-    int | None, typer.Option(min=1, help="Most tokens in a batch; by default what suits the device.")
-]
-PrefixTree = Annotated[
-    bool,
-    typer.Option("--prefix-tree/--no-prefix-tree", help="Compute prefixes that texts share once; off: padded batches."),
-]
-Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
-]
-AllOccurrences = Annotated[bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")]
-EditFile = Annotated[Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")]
-InUserTurn = Annotated[bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")]
-NativeSoftmax = Annotated[bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")]
+if TYPE_CHECKING:
+    from anachron.lm.formats import Format
+    from anachron.pipelines.scorers import Backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """How texts are put to a model and scored."""
+
+    format: FormatOption = "raw"
+    prefix: PrefixOption = "none"
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens in a batch; by default what suits the device.")
+    ] = None
+    prefix_tree: Annotated[
+        bool,
+        typer.Option(help="Compute what texts begin with alike once, where the model takes it; else padded batches."),
+    ] = True
+    all_occurrences: Annotated[
+        bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")
+    ] = False
+    answer_in_user_turn: Annotated[
+        bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")
+    ] = False
+    native_softmax: Annotated[
+        bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")
+    ] = False
+
+    def style(self) -> "Format":
+        """The format of the texts. Raises `ConfigError` for options that do not go together."""
+        from anachron.lm.formats import Format
+        from anachron.probe.run import prefix_text
+
+        return Format(
+            self.format,  # type: ignore[arg-type]
+            prefix_text(self.prefix)[1],
+            all_occurrences=self.all_occurrences,
+            answer_in_user_turn=self.answer_in_user_turn,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerOptions:
+    """Where a model computes, by which chat template and under which edit."""
+
+    backend: Annotated[str, typer.Option(help="What computes: transformers, or openai for a server (--base-url).")] = (
+        "transformers"
+    )
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1."),
+    ] = None
+    api_key_env: ApiKeyEnv = None
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")
+    ] = None
+    chat_template: Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")] = None
+    edit: Annotated[
+        Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")
+    ] = None
+
+    def place(self, **replicated: Any) -> "Backend":
+        from anachron.pipelines.scorers import Backend
+
+        return Backend(
+            backend=self.backend, base_url=self.base_url, api_key_env=self.api_key_env, concurrency=self.concurrency,
+            **replicated,
+        )  # fmt: skip
+
+    def open(self, name: str, backend: "Backend", loading: ModelOptions) -> Any:
+        """The model as a scorer, in a block."""
+        from anachron.pipelines.scorers import open_scorer
+
+        quiet_loading()
+        return open_scorer(
+            name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, **asdict(loading)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaOptions:
+    """On how many replicas a model computes, and how repeatably."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Replicas of the model, on Ray; default with --ray: as many as it has GPUs."),
+    ] = None
+    ray: RayAddress = None
+    gpus_per_replica: Annotated[
+        int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
+    ] = 0
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine."),
+    ] = False
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(score)
-    app.command()(probe)
+    app.command()(grouped(score))
+    app.command()(grouped(probe))
 
 
 def score(
-    model: Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")],
+    *,
+    model: ModelArgument,
     input: Annotated[Path, typer.Option(help="JSON lines with prompt, answer and, if wanted, separator.")],
     out: Annotated[Path, typer.Option(help="Table of row, logp, n_tokens: .parquet, .csv or .jsonl.")],
-    format: FormatOption = "raw",
-    prefix: PrefixOption = "none",
-    backend: Backend = "transformers",
-    base_url: BaseUrl = None,
-    api_key_env: ApiKeyEnv = None,
-    concurrency: Concurrency = None,
-    dtype: Dtype = "auto",
-    device: Device = None,
-    device_map: DeviceMap = None,
-    revision: Revision = None,
-    tokenizer: Tokenizer = None,
-    chat_template: Template = None,
-    trust_remote_code: Trust = False,
-    edit: EditFile = None,
-    batch_tokens: BatchTokens = None,
-    prefix_tree: PrefixTree = True,
-    all_occurrences: AllOccurrences = False,
-    answer_in_user_turn: InUserTurn = False,
-    native_softmax: NativeSoftmax = False,
+    texts: TextOptions,
+    scorer: ScorerOptions,
+    loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
     """log Pr(answer | prompt) for any pairs, in input order.
@@ -95,28 +139,17 @@ def score(
     """
     from anachron.errors import ConfigError
     from anachron.io import check_ending
-    from anachron.lm.formats import Format
     from anachron.probe.pairs import read_pairs, score_pairs
-    from anachron.probe.run import prefix_text
 
-    place = Place(backend, base_url, api_key_env, concurrency)
+    backend = scorer.place()
     check_ending(out)
     if out.resolve() == input.resolve():
         raise ConfigError(f"--out {out} is the input itself; choose another file for the scores")
-    pairs = read_pairs(input)
-    style = Format(
-        format,  # type: ignore[arg-type]
-        prefix_text(prefix)[1],
-        all_occurrences=all_occurrences,
-        answer_in_user_turn=answer_in_user_turn,
-    )
-    with opened(
-        model, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
-        tokenizer=tokenizer, trust_remote_code=trust_remote_code,
-    ) as lm:  # fmt: skip
+    pairs, style = read_pairs(input), texts.style()
+    with scorer.open(model, backend, loading) as lm:
         table = score_pairs(
-            lm, pairs, source=input, out=out, style=style, batch_tokens=batch_tokens, prefix_tree=prefix_tree,
-            native_softmax=native_softmax,
+            lm, pairs, input, out, style, batch_tokens=texts.batch_tokens, prefix_tree=texts.prefix_tree,
+            native_softmax=texts.native_softmax,
         )  # fmt: skip
         used = lm.dtype
     say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
@@ -125,36 +158,16 @@ def score(
 
 
 def probe(
+    *,
     model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo.")],
-    dataset: Annotated[str, typer.Option(help="A file, a hub name or a bundled name.")],
+    dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
-    format: FormatOption = "raw",
-    prefix: PrefixOption = "none",
-    backend: Backend = "transformers",
-    base_url: BaseUrl = None,
-    api_key_env: ApiKeyEnv = None,
-    concurrency: Concurrency = None,
-    workers: Replicas = None,
-    ray: Ray = None,
-    gpus_per_replica: GpusEach = 0,
+    texts: TextOptions,
+    scorer: ScorerOptions,
+    replicas: ReplicaOptions,
     label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
-    dtype: Dtype = "auto",
-    device: Device = None,
-    device_map: DeviceMap = None,
-    revision: Revision = None,
-    tokenizer: Tokenizer = None,
-    chat_template: Template = None,
-    trust_remote_code: Trust = False,
-    edit: EditFile = None,
-    batch_tokens: BatchTokens = None,
-    prefix_tree: PrefixTree = True,
-    deterministic: Deterministic = False,
-    boundaries: Boundaries = None,
-    split: Split = None,
-    dataset_revision: DatasetRevision = None,
-    all_occurrences: AllOccurrences = False,
-    answer_in_user_turn: InUserTurn = False,
-    native_softmax: NativeSoftmax = False,
+    loading: ModelOptions,
+    selected: DatasetOptions,
     seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
     json_: JsonFlag = False,
@@ -165,50 +178,47 @@ def probe(
 
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
-    from anachron.data.loaders import load_dataset
     from anachron.errors import ConfigError
     from anachron.jobs import Callbacks
-    from anachron.lm.formats import Format
     from anachron.lm.loading import check_dtype
-    from anachron.probe.run import ProbeSettings, prefix_text, run_probe
-    from anachron.probe.runs import distinct_names, fingerprints
-    from anachron.report.outputs import write_tables
+    from anachron.pipelines.studies import write_metrics
+    from anachron.probe.run import ProbeSettings, run_probe
     from anachron.report.tables import summary_table
 
-    place = Place(backend, base_url, api_key_env, concurrency, workers, ray, gpus_per_replica, deterministic)
+    backend = scorer.place(**asdict(replicas))
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
-    if edit is not None and len(model) > 1:
-        raise ConfigError(f"--edit {edit}: an edit belongs to one model; probe the others without it")
-    check_dtype(dtype)  # what is wrong in the command is said before anything is loaded
-    Format(format, prefix_text(prefix)[1], answer_in_user_turn=answer_in_user_turn)  # type: ignore[arg-type]
+    if scorer.edit is not None and len(model) > 1:
+        raise ConfigError(f"--edit {scorer.edit}: an edit belongs to one model; probe the others without it")
+    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
+    texts.style()
     folders = _folders(out, model)
-    data = load_dataset(dataset, boundaries=boundaries, split=split, revision=dataset_revision)  # type: ignore[arg-type]
-    if edit is not None and label is None:
-        label = f"{Path(model[0]).resolve().name} + {edit.stem}"
-    labels = [label] if len(model) == 1 else distinct_names(model)
-    for name, own_label, folder in zip(model, labels, folders, strict=True):
-        settings = ProbeSettings(
-            format=format, prefix=prefix, label=own_label, batch_tokens=batch_tokens, prefix_tree=prefix_tree,
-            all_occurrences=all_occurrences, answer_in_user_turn=answer_in_user_turn, native_softmax=native_softmax,
-            deterministic=deterministic, seed=seed,
-        )  # fmt: skip
-        with opened(
-            name, place, chat_template, edit, dtype=dtype, device=device, device_map=device_map, revision=revision,
-            tokenizer=tokenizer, trust_remote_code=trust_remote_code,
-        ) as lm, progress_bar(name) as progress:  # fmt: skip
+    data = selected.load(dataset)
+    for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
+        settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
+        with scorer.open(name, backend, loading) as lm, progress_bar(name) as progress:
             result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
         say(_done(name, result.record, folder))
         del lm
-    study, parameters, sources = open_study(folders, models=None, common_facts=False, resamples=resamples, seed=seed)
-    tables = write_tables(study, out / "metrics", parameters=parameters, inputs=fingerprints(sources))
+    tables = write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed)
     if json_:
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
-    else:
-        stdout().print(summary_table(tables.summary))
-        for note in tables.notes:
-            say(note)
-        say(f"run folder: {out}; tables: {out / 'metrics'}")
+        return
+    stdout().print(summary_table(tables.summary))
+    for note in tables.notes:
+        say(note)
+    say(f"run folder: {out}; tables: {out / 'metrics'}")
+
+
+def _labels(models: list[str], label: str | None, edit: Path | None) -> list[str | None]:
+    """What each model is called in tables; None for the last part of its name."""
+    from anachron.probe.runs import distinct_names
+
+    if len(models) > 1:
+        return list(distinct_names(models))
+    if edit is not None and label is None:
+        label = f"{Path(models[0]).resolve().name} + {edit.stem}"
+    return [label]
 
 
 def _folders(out: Path, models: list[str]) -> list[Path]:

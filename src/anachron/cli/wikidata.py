@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from anachron.cli.options import JsonFlag, Ray, Workers
+from anachron.cli.groups import grouped
+from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SpreadOptions
 from anachron.cli.output import print_json, progress_bar, say
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(ingest)
+    app.command()(grouped(ingest))
 
 
 @contextmanager
@@ -29,8 +30,9 @@ def needing_extra() -> Iterator[None]:
 
 
 def ingest(
-    dump: Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .json.bz2 or .json.zst.")],
-    date: Annotated[str, typer.Option(help="Date of the dump: YYYY-MM-DD.")],
+    *,
+    dump: DumpArgument,
+    date: DumpDate,
     out: Annotated[Path, typer.Option(help="Folder for the snapshot.")],
     wiki: Annotated[
         str, typer.Option(help="Items with a title in this wiki are subjects; all: every item.")
@@ -46,8 +48,7 @@ def ingest(
         Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")
     ] = None,
     buckets: Annotated[int, typer.Option(help="Files a table: later steps work on one at a time.")] = 32,
-    workers: Workers = None,
-    ray: Ray = None,
+    spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Turn a Wikidata dump into a snapshot folder. An interrupted call goes on where it stopped when it is repeated.
@@ -60,12 +61,16 @@ def ingest(
     from anachron.jobs import Callbacks
 
     listed = None if entities is None else read_entity_list(entities)
-    settings = IngestSettings(date, wiki, language, limit, listed, buckets)
+    settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets)
     with progress_bar(f"reading {dump.name}", unit="bytes") as progress:
-        manifest = run(dump, out, settings, workers=workers, ray=ray, callbacks=Callbacks(progress=progress))
-    if json_:
-        print_json(manifest)
-        return
+        manifest = run(
+            dump, out, settings, workers=spread.workers, ray=spread.ray, callbacks=Callbacks(progress=progress)
+        )
+    print_json(manifest) if json_ else print_ingest(manifest, out, entities)
+
+
+def print_ingest(manifest: dict[str, Any], out: Path, entities: Path | None = None) -> None:
+    """What the manifest of a snapshot counts, for people."""
     counts = manifest["counts"]
     dropped = "; ".join(f"{number:,} {reason}" for reason, number in counts["dropped"].items()) or "none"
     say(f"{counts['lines']:,} entities read: {counts['items']:,} items, {counts['properties']:,} properties")

@@ -5,22 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.options import JsonFlag, Ray, Workers
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, SpreadOptions
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import ExitStack
-
-    from anachron.wikidata.fetching.download import Fetched
-    from anachron.wikidata.fetching.sources import Servers, Source
-
-FAR = 31  # days from which on a dump that is the nearest is no longer near: they come every week
+    from anachron.wikidata.fetching.dumps import Downloads
+    from anachron.wikidata.views.popularity import Result
 
 
 def register(app: typer.Typer) -> None:
     app.command()(download)
-    app.command()(pageviews)
+    app.command()(grouped(pageviews))
 
 
 def download(
@@ -50,143 +46,52 @@ def download(
 
     Example: anachron wikidata download --date 2021-01-04 --out dumps --pageviews --dry-run
     """
-    import shutil
+    from anachron.pipelines.listener import bars
+    from anachron.wikidata.fetching.dumps import download as fetch
+    from anachron.wikidata.fetching.web import Manners
 
-    from anachron.errors import ConfigError
-    from anachron.wikidata.fetching.download import bytes_here
-    from anachron.wikidata.fetching.sources import Servers, find_dump, find_pageviews, parse_day
-    from anachron.wikidata.fetching.web import Manners, client
-
-    if not dump and not pageviews:
-        raise ConfigError("--no-dump without --pageviews: nothing is left to fetch; leave out one or give the other")
-    day = parse_day(date)
-    manners = Manners(timeout=timeout, retries=retries, contact=contact, note=say)
-    with client(manners) as web:
-        servers = Servers(web, manners, dumps_url, archive_url)
-        sources = [find_dump(servers, day, format)] if dump else []
-        sources += find_pageviews(servers, day, months) if pageviews else []
-        here = {source.name: bytes_here(source, out) for source in sources}
-        existing = next(path for path in (out, *out.absolute().parents) if path.exists())
-        summary: dict[str, Any] = {
-            "date": day.isoformat(),
-            "out": str(out),
-            "files": [_row(source, here[source.name]) for source in sources],
-            "bytes": sum(source.size or 0 for source in sources),
-            "to_fetch": sum(max(0, (source.size or 0) - here[source.name]) for source in sources),
-            "free": shutil.disk_usage(existing).free,
-            "dry_run": dry_run,
-        }
-        if dump:
-            _say_distance(sources[0], day)
-        if not dry_run:
-            fetched = _fetch_all(servers, sources, out)
-            for row, result in zip(summary["files"], fetched, strict=True):
-                row |= {"path": str(result.path), "state": result.state, "size": result.size}
-            summary["received"] = sum(result.received for result in fetched)
+    with bars(progress_bar, "bytes") as progress:
+        downloads = fetch(
+            date, out, dump=dump, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
+            manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
+            archive_url=archive_url, progress=progress, notice=say, warn=warn,
+        )  # fmt: skip
     if json_:
-        print_json(summary)
+        print_json(_summary(downloads, out))
         return
-    for row in summary["files"]:
+    for row in _rows(downloads):
         stdout().print(_line(row), soft_wrap=True, markup=False)
-    total = f"{_size(summary['bytes'])} in {len(sources)} files"
+    total = f"{_size(downloads.bytes)} in {len(downloads.sources)} files"
     if dry_run:
-        rest = f"{_size(summary['to_fetch'])} to fetch, {_size(summary['free'])} free in {existing}"
+        rest = f"{_size(downloads.bytes_to_fetch)} to fetch, {_size(downloads.free)} free in {downloads.place}"
         stdout().print(f"{total}; {rest}", soft_wrap=True, markup=False)
     else:
-        say(f"{total} in {out}; {_size(summary['received'])} came now")
+        say(f"{total} in {out}; {_size(sum(one.received for one in downloads.fetched))} came now")
 
 
-def pageviews(
-    snapshot: Annotated[Path, typer.Argument(help="A snapshot folder, as wikidata ingest makes it.")],
-    files: Annotated[
-        list[Path], typer.Argument(help="Page views: pageviews-YYYYMM-user.bz2, a file a month, or one a day.")
-    ],
-    wiki_project: Annotated[
-        str | None, typer.Option(help="Project in these files; by default that of the snapshot's titles.")
-    ] = None,
-    redirects: Annotated[
-        Path | None, typer.Option(help="Lines of from-title, tab, to-title: views of the first go to the second.")
-    ] = None,
-    workers: Workers = None,
-    ray: Ray = None,
-    json_: JsonFlag = False,
-) -> None:
-    """Add the popularity of its entities to a snapshot: the median of monthly views by people.
-
-    It counts from the first month with any view to the last that is given. Files that were read are not read again.
-
-    Example: anachron wikidata pageviews wikidata-2021 dumps/pageviews-2020*-user.bz2
-    """
-    from contextlib import ExitStack
-
-    from anachron.wikidata.views.popularity import compute_popularity
-
-    with ExitStack() as stack:
-        result = compute_popularity(
-            snapshot,
-            files,
-            project=wiki_project,
-            redirects=redirects,
-            workers=workers,
-            ray=ray,
-            progress=_bars(stack, "items" if ray or (workers or 1) > 1 else "bytes"),
-        )
-    for warning in result.warnings:
-        warn(warning)
-    if json_:
-        print_json({"path": str(result.path), "counts": result.counts, "warnings": result.warnings})
-        return
-    c = result.counts
-    say(f"{c['lines']:,} lines in {c['files']} files: {c['lines_of_project']:,} of the project, {c['bad_lines']:,} bad")
-    if redirects is not None:
-        say(f"{c['redirects']:,} redirects, of which {c['redirects_used']:,} lead to titles of the snapshot")
-    say(f"{c['titles']:,} entities with a title: {c['with_views']:,} with views, {c['without_views']:,} without")
-    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views are theirs; written to {result.path}")
+def _summary(downloads: "Downloads", out: Path) -> dict[str, Any]:
+    summary = {
+        "date": downloads.date.isoformat(), "out": str(out), "files": _rows(downloads), "bytes": downloads.bytes,
+        "to_fetch": downloads.bytes_to_fetch, "free": downloads.free, "dry_run": not downloads.fetched,
+    }  # fmt: skip
+    if downloads.fetched:
+        summary["received"] = sum(one.received for one in downloads.fetched)
+    return summary
 
 
-def _bars(stack: "ExitStack", unit: str) -> "Callable[[str, int, int], None]":
-    """A bar for each thing that is worked on, one after another."""
-    bars: dict[str, Callable[..., None]] = {}
-
-    def progress(what: str, done: int, total: int) -> None:
-        if what not in bars:
-            stack.close()  # the bar before is complete
-            bars[what] = stack.enter_context(progress_bar(what, unit=unit))
-        bars[what](done, total)
-
-    return progress
-
-
-def _fetch_all(servers: "Servers", sources: "list[Source]", out: Path) -> "list[Fetched]":
-    """Fetch with a bar for each file, and one for each check."""
-    from contextlib import ExitStack
-
-    from anachron.wikidata.fetching.download import fetch_all
-
-    with ExitStack() as stack:
-        return fetch_all(servers.web, sources, out, servers.manners, _bars(stack, "bytes"))
-
-
-def _say_distance(source: "Source", day: Any) -> None:
-    from datetime import date as Day
-
-    if source.checksum is None:
-        warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
-    days = (Day.fromisoformat(source.date) - day).days
-    far = f"{abs(days):,} day{'s' if abs(days) > 1 else ''} {'after' if days > 0 else 'before'} {day.isoformat()}"
-    (warn if abs(days) > FAR else say)(f"nearest dump: {source.date}, {'that very day' if days == 0 else far}")
-
-
-def _row(source: "Source", here: int) -> dict[str, Any]:
-    return {
-        "kind": source.kind,
-        "date": source.date,
-        "name": source.name,
-        "url": source.url,
-        "size": source.size,
-        "here": here,
-        "checksum": None if source.checksum is None else f"{source.algorithm}:{source.checksum}",
-    }
+def _rows(downloads: "Downloads") -> list[dict[str, Any]]:
+    """What is known of each file, and where it was fetched, of that."""
+    rows: list[dict[str, Any]] = []
+    for place, (source, here) in enumerate(zip(downloads.sources, downloads.here, strict=True)):
+        checksum = None if source.checksum is None else f"{source.algorithm}:{source.checksum}"
+        rows.append({
+            "kind": source.kind, "date": source.date, "name": source.name, "url": source.url, "size": source.size,
+            "here": here, "checksum": checksum,
+        })  # fmt: skip
+        if downloads.fetched:
+            one = downloads.fetched[place]
+            rows[-1] |= {"path": str(one.path), "state": one.state, "size": one.size}
+    return rows
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -205,3 +110,52 @@ def _size(size: int | None) -> str:
         amount /= 1024
         units.pop(0)
     return f"{size:,} bytes" if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"
+
+
+def pageviews(
+    *,
+    snapshot: Annotated[Path, typer.Argument(help="A snapshot folder, as wikidata ingest makes it.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Page views: pageviews-YYYYMM-user.bz2, a file a month, or one a day.")
+    ],
+    wiki_project: Annotated[
+        str | None, typer.Option(help="Project in these files; by default that of the snapshot's titles.")
+    ] = None,
+    redirects: Annotated[
+        Path | None, typer.Option(help="Lines of from-title, tab, to-title: views of the first go to the second.")
+    ] = None,
+    spread: SpreadOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """Add the popularity of its entities to a snapshot: the median of monthly views by people.
+
+    It counts from the first month with any view to the last that is given. Files that were read are not read again.
+
+    Example: anachron wikidata pageviews wikidata-2021 dumps/pageviews-2020*-user.bz2
+    """
+    from anachron.pipelines.listener import bars
+    from anachron.wikidata.views.popularity import compute_popularity, progress_unit
+
+    with bars(progress_bar, progress_unit(spread.workers, spread.ray)) as progress:
+        result = compute_popularity(
+            snapshot, files, project=wiki_project, redirects=redirects, workers=spread.workers, ray=spread.ray,
+            progress=progress,
+        )  # fmt: skip
+    if json_:
+        for warning in result.warnings:
+            warn(warning)
+        print_json({"path": str(result.path), "counts": result.counts, "warnings": result.warnings})
+    else:
+        print_popularity(result, redirects)
+
+
+def print_popularity(result: "Result", redirects: Path | None = None) -> None:
+    """What was counted of page views, for people."""
+    for warning in result.warnings:
+        warn(warning)
+    c = result.counts
+    say(f"{c['lines']:,} lines in {c['files']} files: {c['lines_of_project']:,} of the project, {c['bad_lines']:,} bad")
+    if redirects is not None:
+        say(f"{c['redirects']:,} redirects, of which {c['redirects_used']:,} lead to titles of the snapshot")
+    say(f"{c['titles']:,} entities with a title: {c['with_views']:,} with views, {c['without_views']:,} without")
+    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views are theirs; written to {result.path}")

@@ -7,7 +7,7 @@ the fact's id and the year (`anachron.core.draws`): no fact changes the contexts
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from anachron.core.dates import GRANULARITIES, Date, Granularity, days_in_month, year_of
@@ -26,7 +26,7 @@ class Context:
     alpha: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sampling:
     """How positions become contexts.
 
@@ -53,6 +53,13 @@ SAMPLINGS: dict[str, Sampling] = {
     "timestress": Sampling(),
     "robustness-2025": Sampling(finer="same-day"),
 }
+
+
+def sampling_named(name: str, until: int | None = None) -> Sampling:
+    """The sampler of this name, perhaps up to another last year. Raises `ConfigError` for a name that is none."""
+    if name not in SAMPLINGS:
+        raise ConfigError(f"sampling {name!r}: choose one of {', '.join(SAMPLINGS)}")
+    return SAMPLINGS[name] if until is None else replace(SAMPLINGS[name], until=until)
 
 
 def positions(sampling: Sampling) -> list[float]:

@@ -134,10 +134,3 @@ class Period:
 
     def __str__(self) -> str:
         return f"[{self.start or '..'}, {self.end or '..'}]"
-
-
-def clamp_alpha(alpha: float, status: Status) -> float:
-    """Alpha as the analyses use it: transitional contexts sit at the nearer of -0.5 and +0.5."""
-    if status != "transitional":
-        return alpha
-    return 0.5 if alpha >= 0 else -0.5

@@ -1,11 +1,11 @@
 """``build statements``: a data set written to a file, with its manifest and its card."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
 
-from anachron.core.contexts import SAMPLINGS, Sampling
+from anachron.core.contexts import sampling_named
 from anachron.core.periods import Boundaries
 from anachron.data.card import card, counts, history
 from anachron.data.columns import to_published
@@ -16,6 +16,19 @@ from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write
 from anachron.text.dates import wording_of
 
 COMMAND = "build statements"
+
+
+@dataclass(frozen=True)
+class BuiltDataset:
+    """What `build_dataset` wrote.
+
+    table: one row a statement, columns of `anachron.data.columns.STATEMENT_SCHEMA`. card: the file that tells how it
+    came about. until: the last year asked about.
+    """
+
+    table: pl.DataFrame
+    card: Path
+    until: int
 
 
 def card_of(out: Path) -> Path:
@@ -38,47 +51,55 @@ def until_of(questions: Path) -> int | None:
 
 
 def build_dataset(
-    questions: Path,
-    out: Path,
+    questions: Path | str,
+    out: Path | str,
     *,
     boundaries: Boundaries = "released",
     seed: int = 0,
-    sampling: Sampling = SAMPLINGS["timestress"],
+    until: int | None = None,
+    sampling: str = "timestress",
     style: str | None = None,
     sample: int | None = None,
-) -> pl.DataFrame:
+) -> BuiltDataset:
     """Statements about the facts of a file, written in the published columns with a manifest and a card.
 
+    questions: facts with questions, as `anachron.verbalise` writes them. out: .parquet, .csv or .jsonl.
+    boundaries: how coarse boundaries are read, ``released`` or ``paper``. seed: of the random months and days.
+    until: last year asked about; by default the last that the facts could end in, by their manifests, or the sampler's.
+    sampling: a name of `anachron.core.contexts.SAMPLINGS`.
     style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, else american.
     sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
 
-    Returns the statement table. Raises `DataError` naming the file, and the row where one is at fault.
+    Raises `ConfigError` for options that cannot be, and `DataError` naming the file, and the row where one is at fault.
     """
+    questions, out = Path(questions), Path(out)
     check_ending(out)
+    sampling_named(sampling)
     if sample is not None and sample < 1:
         raise ConfigError(f"sample {sample}: give 1 or more facts")
     if out.resolve() == questions.resolve():
         raise ConfigError(f"{out} holds the questions; choose another --out")
     table = read_questions(questions)
     before = history(questions)
+    sampler = sampling_named(sampling, until_of(questions) if until is None else until)
     style = _style(style, before[-1]["parameters"].get("style") if before else None, questions)
     try:
         asked = list(asked_facts(table))
         if sample is not None:
             few = set(sorted(item.fact.id for item in asked)[:sample])
             asked = [item for item in asked if item.fact.id in few]
-        made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampling, style=style)
+        made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampler, style=style)
     except DataError as error:
         raise DataError(f"{questions}: {error}") from None
     own: Json = {
         "command": COMMAND,
-        "parameters": {"boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **asdict(sampling)},
+        "parameters": {"boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **asdict(sampler)},
         "counts": counts(made),
     }
     write_table(out, to_published(made, boundaries))
     write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
     write_bytes(card_of(out), card(out.name, made, boundaries, [*before, own]).encode())
-    return made
+    return BuiltDataset(made, card_of(out), sampler.until)
 
 
 def _style(given: str | None, recorded: str | None, questions: Path) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 
 from anachron.core.periods import Boundaries
-from anachron.data.columns import from_published
+from anachron.data.columns import from_published, to_published
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_updates import mini_updates
 from anachron.errors import ConfigError, DataError
-from anachron.io import READERS, read_table, rows_fingerprint
+from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,29 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
             raise ConfigError(f"{name} has the splits {', '.join(loaded)}; choose one with --split")
         loaded = next(iter(loaded.values()))
     return pl.DataFrame(pl.from_arrow(loaded.data.table))
+
+
+def write_dataset(name: str, out: Path | str) -> dict[str, int]:
+    """Write a data set into a file with a manifest; what the manifest counts.
+
+    name: as of `load_dataset`, in the published TimeStress columns (.parquet, .csv or .jsonl), ``{"statements",
+    "facts"}``; or ``mini-updates``, in those of WikiFactDiff (.parquet or .jsonl), ``{"updates"}``.
+    Raises `ConfigError` for an ending that cannot hold it, `DataError` as `load_dataset`.
+    """
+    parameters: dict[str, Any] = {"name": name}
+    if name in UPDATES:
+        if Path(out).suffix == ".csv":
+            raise ConfigError(f"{out}: the columns of updates are nested; write .parquet or .jsonl")
+        table = UPDATES[name][1]()
+        fingerprint, counts = rows_fingerprint(table.iter_rows()), {"updates": table.height}
+    else:
+        dataset = load_dataset(name)
+        table = to_published(dataset.table, dataset.boundaries)
+        parameters["boundaries"] = dataset.boundaries
+        fingerprint, counts = dataset.fingerprint(), {"statements": table.height, "facts": dataset.facts}
+    write_table(out, table)
+    write_manifest(out, command="datasets", parameters=parameters, inputs={name: fingerprint}, counts=counts)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

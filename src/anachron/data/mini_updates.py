@@ -34,7 +34,7 @@ from anachron.data.likeness import Likeness
 from anachron.data.mini import mini_facts
 from anachron.data.update_columns import TEXT, UPDATES_SCHEMA
 from anachron.io import Json
-from anachron.text.cloze import cloze_prompt_text, cloze_templates, fill_cloze
+from anachron.text.cloze import bundled_cloze, cloze_prompt_text, fill_cloze
 from anachron.text.questions import relation_templates
 
 SEED = 0
@@ -110,7 +110,7 @@ def known_text() -> str:
     sentences = [
         fill_cloze(template, fact.subject, fact.object)
         for fact in known_facts()
-        for template in cloze_templates()[fact.relation_id or ""].templates
+        for template in bundled_cloze()[fact.relation_id or ""].templates
     ]
     random.Random(SEED).shuffle(sentences)
     return "".join(". ".join(sentences[start : start + 10]) + ".\n" for start in range(0, len(sentences), 10))
@@ -165,7 +165,7 @@ def _likeness() -> Likeness:
 def _row(number: int, update: MiniUpdate, likeness: Likeness) -> Json:
     old, new = update.old, update.new
     relation = old.relation_id or ""
-    prompts = [cloze_prompt_text(template, old.subject) for template in cloze_templates()[relation].templates]
+    prompts = [cloze_prompt_text(template, old.subject) for template in bundled_cloze()[relation].templates]
     return {
         "case_id": number,
         "subject": _entity(old.subject),
@@ -218,6 +218,6 @@ def _drawn(update: MiniUpdate) -> list[Json]:
 
 def _neighbour(fact: Fact, dist: float | None) -> Json:
     subject, relation = _key(fact)
-    template = random.Random(f"{SEED}\n{subject}\n{relation}").choice(cloze_templates()[relation].templates)
+    template = random.Random(f"{SEED}\n{subject}\n{relation}").choice(bundled_cloze()[relation].templates)
     asked = {"object": _entity(fact.object), "prompt": cloze_prompt_text(template, subject)}
     return {"subject": _entity(subject), "dist": dist, "popularity": None, "objects": [asked]}

@@ -135,7 +135,12 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
         wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
     done = pl.col("status") == "done"
     return wide.select(
-        *KEYS, "status", "reason", "relation", "popularity", "scenario",
+        *KEYS,
+        "status",
+        "reason",
+        "relation",
+        "popularity",
+        "scenario",
         *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS),
     )
 

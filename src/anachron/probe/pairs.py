@@ -13,7 +13,7 @@ from anachron.lm.scorer import Scorer, score_texts
 Pair = tuple[str, str, str | None]
 
 
-def read_pairs(path: Path) -> list[Pair]:
+def read_pairs(path: Path | str) -> list[Pair]:
     """(prompt, answer, separator or ``None``) of each line. Raises `DataError` naming the row that is wrong."""
     pairs: list[Pair] = []
     for row, record in enumerate(read_jsonl(path), 1):
@@ -31,7 +31,7 @@ def read_pairs(path: Path) -> list[Pair]:
     return pairs
 
 
-def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None:
+def _text(record: dict[str, Any], name: str, path: Path | str, row: int) -> str | None:
     value = record.get(name)
     if value is None and name == "separator":
         return None
@@ -47,15 +47,22 @@ def _text(record: dict[str, Any], name: str, path: Path, row: int) -> str | None
 def score_pairs(
     lm: Scorer,
     pairs: list[Pair],
+    source: Path | str,
+    out: Path | str,
+    style: Format | None = None,
     *,
-    source: Path,
-    out: Path,
-    style: Format,
-    batch_tokens: int | None,
-    prefix_tree: bool,
-    native_softmax: bool,
+    batch_tokens: int | None = None,
+    prefix_tree: bool = True,
+    native_softmax: bool = False,
 ) -> pl.DataFrame:
-    """Score the pairs of the file ``source`` and write them with a manifest; one row a pair, in input order."""
+    """Score pairs and write ``row, logp, n_tokens`` with a manifest; one row a pair, in input order.
+
+    pairs: of `read_pairs`, from the file ``source``. out: .parquet, .csv or .jsonl. style: how they are put to the
+    model, by default as raw text. batch_tokens, prefix_tree, native_softmax: see `anachron.lm.scorer.score_texts`.
+
+    Raises `DataError` for a pair that cannot be scored, and as the model does.
+    """
+    style = style or Format()
     encoded = lm.encode(pairs, style)
     logp = score_texts(lm, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax)
     table = pl.DataFrame(

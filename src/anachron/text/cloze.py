@@ -34,7 +34,7 @@ class Cloze:
 
 
 @cache
-def cloze_templates() -> Mapping[str, Cloze]:
+def bundled_cloze() -> Mapping[str, Cloze]:
     """Relation id -> its five templates, from this package's ``cloze.json``; in the order of `relation_templates`."""
     return _read(json.loads(files("anachron.text").joinpath("cloze.json").read_text("utf-8")), "cloze.json")
 

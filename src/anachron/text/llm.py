@@ -1,118 +1,35 @@
 """Asks a language model behind any server that speaks the OpenAI protocol: patiently, many at a time, once each.
 
-Needs the extra ``llm`` (pip install 'anachron[llm]'). What stops everything at once: no server, a refused key, an
-unknown model, an exhausted account, a server that answers nobody. What is tried again, with growing pauses: too many
-requests (its Retry-After is honoured), errors of the server, time-outs, cut connections. What is counted and left out:
-a single request that is refused, or that gets no answer after all tries. Where the first few are all refused, an
-innocent one tells whether the server refuses the form of our requests, which ends the run, or their content.
+Needs the extra ``llm`` (pip install 'anachron[llm]'). `anachron.text.llm_requests` says what ends a run, what is tried
+again and what is left out.
 """
 
-import json
-import os
-import random
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from anachron.clients import openai_client
-from anachron.errors import BackendError, ConfigError
-from anachron.servers import (
-    OPENAI,
-    check_address,
-    key_for,
-    moved,
-    open_to_all,
-    public_url,
-    retry_after,
-    said,
-    secrets_of,
-)
-from anachron.text.answers import Answer, AnswerCache, prompt_key
-
-if TYPE_CHECKING:
-    from openai import APIConnectionError, APIStatusError, OpenAI
-
-LONGEST_PAUSE = 60.0  # seconds between tries that we choose ourselves
-LONGEST_RETRY_AFTER = 600.0  # seconds; a server that wants more has no place for this run
-REFUSALS = 3  # requests refused before any was answered: then it may be the request's form, not its content
-PLAIN = "Answer with the word yes."  # nothing that a rule on content could refuse
-KEY_LENGTH = 16  # of what is surely a key, and not a word that an answer may hold
-DROPPABLE = ("response_format", "temperature")  # what a server may not know, and can do without
+from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
+from anachron.text.llm_requests import Asker
+from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class LlmSettings:
-    """How to ask. ``timeout`` and ``pause`` (before the second try; it doubles) are in seconds."""
-
-    model: str
-    base_url: str | None = None
-    api_key_env: str | None = None
-    temperature: float = 0.0
-    max_tokens: int | None = None
-    concurrency: int = 8
-    tries: int = 6
-    timeout: float = 120.0
-    pause: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.model.strip():
-            raise ConfigError("the model's name is empty; give it as the server knows it")
-        if self.base_url is not None:
-            check_address(self.base_url)
-        for name, least in (("concurrency", 1), ("tries", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} {getattr(self, name)}: must be at least {least}")
-        if not self.timeout > 0 or not self.pause >= 0:
-            raise ConfigError(f"timeout {self.timeout} and pause {self.pause}: a timeout is above 0, a pause 0 or more")
-
-
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
-    """A request without an answer: ``reason`` is one of few, for counting."""
-
-    reason: str
-    detail: str
-
-
-def unusable(reply: Answer | NoAnswer) -> NoAnswer | None:
-    """Why there is no use in a reply: it was refused, or cut off, or never came. None for one that can be read."""
+def readable(reply: Answer | NoAnswer) -> Answer | NoAnswer:
+    """An answer that can be read; for one that was refused or cut off, why it cannot."""
     if isinstance(reply, NoAnswer):
         return reply
     if reply.refusal or reply.finish == "content_filter":
         return NoAnswer("refused by the model", reply.refusal or "content filter")
     if reply.cut_off:
         return NoAnswer("answer cut off", "raise --max-tokens or the server's limit")
-    return None
-
-
-@dataclass(slots=True)
-class Usage:
-    """What a run of requests took. Tokens are those of this run; ``kept_*`` those of answers it found on disk."""
-
-    requests: int = 0
-    retries: int = 0
-    answers: int = 0
-    kept: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    kept_prompt_tokens: int = 0
-    kept_completion_tokens: int = 0
-    uncounted: int = 0  # answers whose server named no tokens
-
-    def cost(self, price_in: float, price_out: float) -> tuple[float, float]:
-        """What this run cost, and what its answers cost over all runs, from prices per million tokens."""
-        now = (self.prompt_tokens * price_in + self.completion_tokens * price_out) / 1e6
-        kept = (self.kept_prompt_tokens * price_in + self.kept_completion_tokens * price_out) / 1e6
-        return now, now + kept
+    return reply
 
 
 def ask_all(
     prompts: Sequence[str],
     settings: LlmSettings,
-    cache: AnswerCache,
+    cache: AnswerCache | Path | None = None,
     *,
     schema: dict[str, Any] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -120,10 +37,12 @@ def ask_all(
 ) -> tuple[list[Answer | NoAnswer], Usage]:
     """Answers to texts, in their order. The same text is asked once; one whose whole answer is on disk is not asked.
 
+    cache: where answers are kept, by default one folder for all runs, in the user's cache folder.
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
     progress is told (done, total), notice what the run does without. Raises `ConfigError` or `BackendError` when no
     request can succeed; what was answered until then is kept, and the same call goes on from there.
     """
+    kept_answers = cache if isinstance(cache, AnswerCache) else AnswerCache(cache or default_cache())
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
     keys = [prompt_key(settings.model, prompt, parameters) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
@@ -131,7 +50,7 @@ def ask_all(
     found: dict[str, Answer | NoAnswer] = {}
     for key in texts:
         # an answer that was cut off is asked for again: the server's limit may have been raised since
-        if (kept := cache.get(key)) is not None and not kept.cut_off:
+        if (kept := kept_answers.get(key)) is not None and not kept.cut_off:
             found[key] = kept
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
@@ -139,7 +58,7 @@ def ask_all(
     missing = [key for key in texts if key not in found]
     progress(len(found), len(texts))
     if missing:
-        asker = _Asker(settings, cache, schema, usage, notice)
+        asker = Asker(settings, kept_answers, schema, usage, notice)
         with ThreadPoolExecutor(min(settings.concurrency, len(missing)), "ask") as pool:
             done: SimpleQueue[Future[Answer | NoAnswer]] = SimpleQueue()
             try:
@@ -158,248 +77,3 @@ def ask_all(
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     return [found[key] for key in keys], usage
-
-
-def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
-    """A client of the server, and the key it sends, which must never be shown.
-
-    Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
-    that was named, or any for the public service. Another server is sent no key but one that was named for it.
-    """
-    address = settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-    check_address(address)
-    key = key_for(address, settings.api_key_env)
-    return openai_client(address, key, timeout=settings.timeout, max_retries=0), key  # tries are counted here
-
-
-@dataclass(slots=True)
-class _Asker:
-    """One run's requests: what all its threads share."""
-
-    settings: LlmSettings
-    cache: AnswerCache
-    schema: dict[str, Any] | None
-    usage: Usage
-    notice: Callable[[str], None]
-    stop: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    dropped: set[str] = field(default_factory=set)
-    heard: bool = False  # any reply of the server, errors too
-    refused: int = 0
-    form_taken: bool | None = None  # whether `PLAIN` was answered; None where that is not known
-    asking_plain: threading.Lock = field(default_factory=threading.Lock)
-    unanswered: int = 0  # in a row
-    client: "OpenAI" = field(init=False, repr=False)
-    key: str = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.client, self.key = open_client(self.settings)
-        if (warning := open_to_all(str(self.client.base_url), self.key)) is not None:
-            self.notice(warning)
-
-    @property
-    def where(self) -> str:
-        return public_url(str(self.client.base_url)).rstrip("/")
-
-    def ask(self, key: str, prompt: str) -> Answer | NoAnswer:
-        """One prompt's answer, kept on disk; or why there is none. Raises what concerns all, and ends the run."""
-        try:
-            return self._ask(key, prompt)
-        except BaseException:
-            self.stop.set()  # here, for a free thread would begin the next prompt before the error is seen elsewhere
-            raise
-
-    def _ask(self, key: str, prompt: str) -> Answer | NoAnswer:
-        from openai import APIConnectionError, APIStatusError, OpenAIError
-
-        seen, tries = "", 0
-        while tries < self.settings.tries and not self.stop.is_set():
-            wait: float | None = None
-            sent = {name for name in DROPPABLE if name not in self.dropped}
-            with self.lock:
-                self.usage.requests += 1
-            try:
-                answer = self._request(prompt, sent)
-            except APIStatusError as error:
-                self.heard = True
-                seen = f"HTTP {error.status_code}: {self._message(error)}"
-                self._raise_for_all(error)
-                if self._drop(error, sent):
-                    continue
-                if not _passes(error.status_code):
-                    return self._refuse(seen)
-                wait = retry_after(error.response.headers)
-            except APIConnectionError as error:
-                seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
-            except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-                self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
-                seen = f"a reply that is no chat completion ({type(error).__name__}); does --base-url end in /v1?"
-            else:
-                self._keep(key, prompt, answer)
-                return answer
-            tries += 1
-            if wait is not None and wait > LONGEST_RETRY_AFTER:
-                seen += f"; the server asks to wait {wait:.0f} s"
-                break
-            if tries < self.settings.tries:
-                with self.lock:
-                    self.usage.retries += 1
-                self.stop.wait(self._pause(tries) if wait is None else wait + random.uniform(0, self.settings.pause))
-        return self._give_up(tries, seen)
-
-    def _request(self, prompt: str, sent: set[str]) -> Answer:
-        options: dict[str, Any] = {}
-        if "temperature" in sent:
-            options["temperature"] = self.settings.temperature
-        if "response_format" in sent and self.schema is not None:
-            shape = {"name": "answer", "strict": True, "schema": self.schema}
-            options["response_format"] = {"type": "json_schema", "json_schema": shape}
-        if self.settings.max_tokens is not None:
-            options["max_tokens"] = self.settings.max_tokens
-        messages = [{"role": "user", "content": prompt}]  # one message: not every chat template knows the role system
-        create = self.client.chat.completions.create
-        reply = create(model=self.settings.model, messages=messages, **options)  # type: ignore[arg-type]
-        if len(self.key) >= KEY_LENGTH and self.key in str(reply):
-            raise BackendError(
-                f"{self.where} repeats the key in its answer, which is therefore not kept; do not trust it"
-            )
-        choice, usage = reply.choices[0], reply.usage
-        message = choice.message
-        if not all(isinstance(words or "", str) for words in (message.content, message.refusal, choice.finish_reason)):
-            raise TypeError("words that are no text")
-        counts = (None, None) if usage is None else (usage.prompt_tokens, usage.completion_tokens)
-        if not all(isinstance(count or 0, int) for count in counts):
-            raise TypeError("counts that are no numbers")
-        return Answer(
-            text=message.content or "",
-            finish=choice.finish_reason,
-            refusal=message.refusal,
-            prompt_tokens=counts[0],
-            completion_tokens=counts[1],
-            served_by=None if reply.model is None else str(reply.model),
-        )
-
-    def _keep(self, key: str, prompt: str, answer: Answer) -> None:
-        if not answer.cut_off:
-            self.cache.put(key, self.settings.model, prompt, answer)
-        with self.lock:
-            self.heard, self.unanswered = True, 0
-            self.usage.answers += 1
-        self._count(answer)
-
-    def _count(self, answer: Answer) -> None:
-        """Count the tokens of an answer, which are paid for whatever becomes of it."""
-        with self.lock:
-            self.usage.prompt_tokens += answer.prompt_tokens or 0
-            self.usage.completion_tokens += answer.completion_tokens or 0
-            self.usage.uncounted += answer.prompt_tokens is None
-
-    def _raise_for_all(self, error: "APIStatusError") -> None:
-        """What no other prompt would fare better with. Without its cause: a server may echo a part of the key."""
-        status, name = error.status_code, self.settings.api_key_env or "OPENAI_API_KEY"
-        if 300 <= status < 400:
-            raise ConfigError(self._hide(moved(self.where, status, error.response.headers))) from None
-        if status in (401, 403) and not self.key:
-            raise ConfigError(
-                f"{self.where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
-            ) from None
-        if status in (401, 403):
-            words = f": {self._message(error)}" if status == 403 else ""
-            raise ConfigError(
-                f"{self.where} refuses the key (HTTP {status}{words}); set {name} in the environment to a good one"
-            ) from None
-        if status == 404:
-            raise ConfigError(
-                f"{self.where} has no model {self.settings.model!r} (HTTP 404: {self._message(error)}); check --llm, "
-                "and that --base-url ends as the server wants it, mostly in /v1"
-            ) from None
-        if status == 429 and error.code == "insufficient_quota":
-            raise BackendError(f"{self.where}: the account has no credit left; what was answered is kept") from None
-
-    def _raise_without_server(self, error: "APIConnectionError", *, last: bool) -> str:
-        cause = error.__cause__
-        reached = type(cause).__name__ not in ("ConnectError", "UnsupportedProtocol", "InvalidURL")
-        if not reached and (last or not self.heard):
-            reason = self._hide(str(cause))
-            after = f"stopped answering after {self.usage.answers} answers, which are kept" if self.heard else ""
-            raise BackendError(
-                f"no server at {self.where} ({after or reason}); start it or correct --base-url"
-            ) from None
-        return self._hide(f"{error.message} {cause or ''}").strip()
-
-    def _drop(self, error: "APIStatusError", sent: set[str]) -> bool:
-        """Whether the server refused something that can be left out; it is left out from here on."""
-        if error.status_code not in (400, 422, 501):
-            return False
-        words = (error.param or self._message(error)).replace("json_schema", "response_format")
-        named = next((name for name in DROPPABLE if name in sent and name in words), None)
-        if named is None or (named == "response_format" and self.schema is None):
-            return False
-        with self.lock:
-            news = named not in self.dropped
-            self.dropped.add(named)
-        if news:
-            self.notice(f"the server takes no {named}; it is left out from here on")
-        return True
-
-    def _refuse(self, seen: str) -> NoAnswer:
-        """Count a refusal. Raises `BackendError` where the server refuses the form of our requests, not their content.
-
-        Answers show that it takes the form, those kept from runs before as well. Where there is none yet, a request of
-        the same form with an innocent content decides.
-        """
-        with self.lock:
-            self.refused += 1
-        if self.refused < REFUSALS or self.usage.answers or self.usage.kept:
-            return NoAnswer("request refused", seen)
-        with self.asking_plain:
-            if self.form_taken is None and not self.stop.is_set():
-                self.form_taken = self._ask_plain()
-        if self.form_taken is False and not self.usage.answers:
-            raise BackendError(f"{self.where} refuses every request ({seen})")
-        return NoAnswer("request refused", seen)
-
-    def _ask_plain(self) -> bool | None:
-        """Whether the server answers `PLAIN` in the form of all requests; None where it neither answers nor refuses."""
-        from openai import APIStatusError, OpenAIError
-
-        with self.lock:
-            self.usage.requests += 1
-        try:
-            answer = self._request(PLAIN, {name for name in DROPPABLE if name not in self.dropped})
-        except APIStatusError as error:
-            return None if _passes(error.status_code) else False
-        except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None  # the requests that follow will show what is wrong
-        self._count(answer)
-        return True
-
-    def _give_up(self, tries: int, seen: str) -> NoAnswer:
-        if self.stop.is_set():
-            return NoAnswer("stopped", "the run ended before this request")
-        with self.lock:
-            self.unanswered += 1
-            dead = self.unanswered >= max(3, self.settings.concurrency)
-        if dead:
-            raise BackendError(
-                f"{self.where} left {self.unanswered} requests in a row unanswered ({tries} tries each; the last: "
-                f"{seen}); {self.usage.answers} answers are kept, and the same command goes on from there"
-            )
-        return NoAnswer("no answer from the server", f"{tries} tries; the last: {seen}")
-
-    def _pause(self, tries: int) -> float:
-        longest = min(LONGEST_PAUSE, self.settings.pause * 2 ** (tries - 1))
-        return random.uniform(longest / 2, longest)  # so that requests that failed together do not return together
-
-    def _message(self, error: "APIStatusError") -> str:
-        body = error.body
-        text = body.get("message", json.dumps(body)) if isinstance(body, dict) else None
-        return self._hide(str(text or error.message))
-
-    def _hide(self, text: str) -> str:
-        return said(text, secrets_of(str(self.client.base_url), self.key))
-
-
-def _passes(status: int) -> bool:
-    """Whether an error with this HTTP status may be gone at the next try."""
-    return status in (408, 409, 425, 429) or status >= 500

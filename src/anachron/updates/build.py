@@ -18,7 +18,7 @@ from anachron.io import (
     write_table,
 )
 from anachron.jobs import begin, discard, locked
-from anachron.text.cloze import Cloze, cloze_templates
+from anachron.text.cloze import Cloze, bundled_cloze
 from anachron.text.dates import wording_of
 from anachron.updates.card import card, statistics
 from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples
@@ -30,7 +30,7 @@ from anachron.updates.redirects import merged_by
 from anachron.updates.table import replacements, updates_table
 from anachron.updates.triples import open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
-from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.lookups import missing_from
 from anachron.wikidata.selection.rules import Selection, Steps
 from anachron.wikidata.selection.tally import Tally, count_steps
@@ -133,18 +133,25 @@ def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.Data
 
 
 def build_updates(
-    old: Snapshot, new: Snapshot, out: Path, settings: Settings, *, templates: dict[str, Cloze] | None = None,
+    old: Snapshot | Path | str, new: Snapshot | Path | str, out: Path | str, settings: Settings | None = None, *,
+    templates: dict[str, Cloze] | None = None,
     redirects: dict[str, str] | None = None, sources: Iterable[Path] = (), spread: Spread | None = None,
 ) -> Built:  # fmt: skip
     """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
 
-    templates: relation -> cloze templates; by default this project's own. redirects: item -> item it was merged into;
-    those that the new snapshot still has were merged later and are not followed.
-    sources: the files that these two come from, for the manifest.
+    templates: relation -> cloze templates, see `anachron.text.cloze.read_cloze`; by default this project's own, which
+    are English. redirects: item -> item it was merged into, see `anachron.updates.redirects.read_redirects`; those that
+    the new snapshot still has were merged later and are not followed. sources: the files that these two come from, for
+    the manifest.
 
     An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
     be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
     """
+    old, new, out, settings = open_snapshot(old), open_snapshot(new), Path(out), settings or Settings()
+    if templates is None and settings.language != "English":
+        raise ConfigError(
+            f"--style {settings.style}: this project's templates are English; for {settings.language} give --cloze FILE"
+        )
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
     if out.is_dir():
@@ -154,7 +161,7 @@ def build_updates(
     check_pair(old, new)
     merged = merged_by(redirects or {}, missing_from(new, redirects or {}))
     levels = find_levels(new) if settings.popularity else None
-    templates = dict(cloze_templates()) if templates is None else templates
+    templates = dict(bundled_cloze()) if templates is None else templates
     spread = spread or Spread()
     work = out.with_name(f".{out.name}.work")
     with locked(out.with_name(f".{out.name}.lock"), out, remove=True):

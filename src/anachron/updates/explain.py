@@ -14,6 +14,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.errors import DataError
 from anachron.io import write_table
+from anachron.text.cloze import bundled_cloze
 from anachron.updates.build import Settings, check_pair
 from anachron.updates.compare import Comparison, day_of, put_behind
 from anachron.updates.diff import align, merge_candidates
@@ -23,7 +24,7 @@ from anachron.updates.labels import rule_words
 from anachron.updates.redirects import follow, merged_by
 from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, relation_types, update_steps
 from anachron.updates.words import put_in_words
-from anachron.wikidata.reading.snapshot import Snapshot, readable
+from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.explain import check_item, in_words
 from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, missing_from
 from anachron.wikidata.selection.rows import judge_rows, scan_statements
@@ -67,14 +68,20 @@ class Changes:
 
 
 def explain_changes(
-    old: Snapshot, new: Snapshot, id: str, settings: Settings, *, relations_with_templates: Iterable[str],
-    property: str | None = None, redirects: dict[str, str] | None = None,
+    old: Snapshot | Path | str, new: Snapshot | Path | str, id: str, settings: Settings | None = None, *,
+    relations_with_templates: Iterable[str] | None = None, property: str | None = None,
+    redirects: dict[str, str] | None = None,
 ) -> Changes:  # fmt: skip
     """What two snapshots say of an entity, statement by statement, or only of one property.
+
+    settings, redirects: of `anachron.updates.build.build_updates`. relations_with_templates: by default those of this
+    project's own cloze templates.
 
     Raises `ConfigError` for an id that is none and for snapshots that cannot be compared; `DataError` for an entity
     that neither has.
     """
+    old, new, settings = open_snapshot(old), open_snapshot(new), settings or Settings()
+    templates = bundled_cloze() if relations_with_templates is None else relations_with_templates
     check_item(id)
     check_pair(old, new)
     for snapshot in (old, new):
@@ -112,7 +119,7 @@ def explain_changes(
         objects = _new_objects(comparison, alive["new"], settings)
         merged = missing_from(new, merge_candidates(triples)["gone"])
         labelled = label_bucket(triples, comparison, pl.DataFrame({"id": objects}, schema={"id": pl.String}), merged)
-    outcomes = _outcomes(labelled, old, new, settings.style, relations_with_templates)
+    outcomes = _outcomes(labelled, old, new, settings.style, templates)
     rows = pl.concat(
         [
             outcomes,

@@ -1,14 +1,16 @@
 """Groups of triples that somebody gives as JSON lines, and their labels (``anachron label``)."""
 
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from anachron.core.dates import Date
-from anachron.errors import DataError
-from anachron.io import Json
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json, file_fingerprint, read_jsonl, write_bytes, write_manifest
 from anachron.updates.labels import TRIPLE_COLUMNS, label_triples
 from anachron.wikidata.reading.times import DAY, GREGORIAN, MONTH, YEAR, read_time
 
@@ -39,6 +41,31 @@ def label_groups(groups: Iterable[Json], old_date: str, new_date: str) -> list[J
     found = label_triples(pl.DataFrame(rows, schema=TRIPLE_COLUMNS), old_day, new_day)
     labels, rules = iter(found["label"].to_list()), iter(found["rule"].to_list())
     return [{"labels": [next(labels) for _ in range(n)], "rules": [next(rules) for _ in range(n)]} for n in sizes]
+
+
+def label_file(groups: Path | str, old_date: str, new_date: str, out: Path | str | None = None) -> list[Json]:
+    """The labels of the groups of a .jsonl file (see `label_groups`), written to ``out`` (.jsonl) with a manifest.
+
+    Raises `ConfigError` for another ending of ``out``, and `DataError` as `label_groups`.
+    """
+    groups = Path(groups)
+    if out is not None and Path(out).suffix != ".jsonl":
+        raise ConfigError(f"{out}: labels are written as .jsonl")
+    labelled = label_groups(read_jsonl(groups), old_date, new_date)
+    if out is not None:
+        write_bytes(out, json_lines(labelled).encode())
+        write_manifest(
+            out,
+            command="label",
+            parameters={"old_date": old_date, "new_date": new_date},
+            inputs={str(groups): file_fingerprint(groups)},
+            counts={"groups": len(labelled), "triples": sum(len(row["labels"]) for row in labelled)},
+        )
+    return labelled
+
+
+def json_lines(rows: Iterable[Json]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def days_between(old_date: str, new_date: str) -> tuple[int, int]:

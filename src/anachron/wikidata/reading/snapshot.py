@@ -178,8 +178,13 @@ class Snapshot:
             return pl.read_parquet(path)
 
 
-def open_snapshot(folder: Path | str) -> Snapshot:
-    """Open a snapshot folder. Raises `DataError` for one that is missing, unfinished, of another format or has gaps."""
+def open_snapshot(folder: Snapshot | Path | str) -> Snapshot:
+    """Open a snapshot folder; one that is open already is given back.
+
+    Raises `DataError` for a folder that is missing, unfinished, of another format or has gaps.
+    """
+    if isinstance(folder, Snapshot):
+        return folder
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(

@@ -1,4 +1,4 @@
-"""Time values of Wikidata, read into the date texts of `anachron.core.dates`, and written back.
+"""Time values of Wikidata, read into the date texts of `anachron.core.dates`.
 
 A time value is a text (`+2011-03-24T00:00:00Z`), a precision (11 day, 10 month, 9 year, 8 decade, 7 century,
 down to 0; 12 to 14 are finer than a day) and a calendar. In the JSON there is no year 0: `-0044` is 44 BCE, as in our
@@ -7,9 +7,9 @@ at any precision.
 """
 
 import re
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from anachron.core.dates import Date, as_date, days_in_month
+from anachron.core.dates import Date, days_in_month
 
 GREGORIAN = "http://www.wikidata.org/entity/Q1985727"
 JULIAN = "http://www.wikidata.org/entity/Q1985786"
@@ -91,41 +91,6 @@ def julian_to_gregorian(year: int, month: int, day: int) -> Date | None:
     if not 1 <= day <= _julian_days_in_month(year, month):
         return None
     return Date.from_day_number(_julian_day_number(year, month, day))
-
-
-def gregorian_to_julian(day: Date) -> tuple[int, int, int]:
-    """Historical year, month and day in the (proleptic) Julian calendar of a Gregorian day."""
-    number = day.first_day
-    # Four Julian years have 1,461 days; an estimate that is at most one year off is then corrected.
-    estimate = 4 * (number + 1) // 1461 + 1
-    year = estimate if estimate > 0 else estimate - 1
-    while number < _julian_day_number(year, 1, 1):
-        year = _neighbour(year, -1)
-    while number >= _julian_day_number(_neighbour(year, 1), 1, 1):
-        year = _neighbour(year, 1)
-    month = 12
-    while number < _julian_day_number(year, month, 1):
-        month -= 1
-    return year, month, number - _julian_day_number(year, month, 1) + 1
-
-
-def write_time(date: Date | str, calendar: Literal["gregorian", "julian"] = "gregorian") -> tuple[str, int, str]:
-    """Text, precision and calendar model of a date, as Wikidata writes them: the inverse of `read_time`.
-
-    With ``julian`` the digits of a day are converted to that calendar, those of months and years are kept.
-    Raises `DataError` for a text that is not a date.
-    """
-    date = as_date(date)
-    year, month, day = date.year, date.month or 0, date.day or 0
-    if calendar == "julian" and date.granularity == "day":
-        year, month, day = gregorian_to_julian(date)
-    precision = {"year": YEAR, "month": MONTH, "day": DAY}[date.granularity]
-    time = f"{'-' if year < 0 else '+'}{abs(year):04d}-{month:02d}-{day:02d}T00:00:00Z"
-    return time, precision, GREGORIAN if calendar == "gregorian" else JULIAN
-
-
-def _neighbour(year: int, step: int) -> int:
-    return year + step or step
 
 
 def _julian_leap(year: int) -> bool:

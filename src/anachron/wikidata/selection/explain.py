@@ -7,6 +7,7 @@ here.
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,8 @@ import polars as pl
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json
-from anachron.wikidata.reading.snapshot import Snapshot, readable
+from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
+from anachron.wikidata.selection.facts import selection_of
 from anachron.wikidata.selection.lookups import (
     Lookups,
     barred_among,
@@ -81,22 +83,27 @@ def check_item(id: str) -> None:
 
 
 def explain_entity(
-    snapshot: Snapshot,
+    snapshot: Snapshot | Path | str,
     id: str,
-    settings: Selection,
+    settings: Selection | None = None,
     *,
     property: str | None = None,
+    facts: Path | str | None = None,
     cut: Cut | None = None,
     spread: Spread | None = None,
 ) -> Explanation:
     """What the selection does with each statement of one entity, or with those of one property.
 
+    facts: a file of ``build facts`` of this snapshot, whose settings and cut are then taken.
     cut: where popularity cuts, as a finished selection of the same settings recorded it. It depends on all facts, so
         without it the whole snapshot is selected from first, unless the settings fix it.
 
     Raises `ConfigError` for an id that is none and `DataError` for an entity that the snapshot lacks, and for
     tables that are damaged.
     """
+    snapshot, settings = open_snapshot(snapshot), settings or Selection()
+    if facts is not None:
+        settings, cut = selection_of(Path(facts), snapshot)
     check_item(id)
     check_tables(snapshot)
     found = entity_rows(snapshot, [id], ABOUT)

@@ -1,32 +1,48 @@
 """``build facts``: a selection written to a file, with its manifest."""
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import file_fingerprint, read_json, write_manifest, write_table
-from anachron.wikidata.reading.snapshot import Snapshot
+from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.rules import Selection
-from anachron.wikidata.selection.select import Selected, emptied_by, select_facts
+from anachron.wikidata.selection.rules import preset as preset_named
+from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
 from anachron.wikidata.selection.stages import Cut
 
 COMMAND = "build facts"
 
 
 def build_facts(
-    snapshot: Snapshot, out: Path, settings: Selection, *, preset: str | None = None, spread: Spread | None = None
+    snapshot: Snapshot | Path | str,
+    out: Path | str,
+    settings: Selection | None = None,
+    *,
+    preset: str | None = None,
+    spread: Spread | None = None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> Selected:
     """Select the facts of a snapshot and write them (.parquet or .jsonl) with ``<out>.manifest.json``.
 
-    preset: the name that the settings started from, for the manifest.
+    settings: by default those of TimeStress; see `selection_named`. preset: the name that they started from, for the
+    manifest. warn: told what a reader of the facts must know.
 
     Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
     """
+    snapshot, out, settings = open_snapshot(snapshot), Path(out), settings or Selection()
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
     if snapshot.folder.resolve() in out.resolve().parents:
         raise ConfigError(f"{out} lies in the snapshot itself; choose another --out")
+    if snapshot.manifest["options"].get("limit") is not None:
+        warn(
+            f"{snapshot.folder} was cut by --limit: where it lacks properties or their classes, meta properties and "
+            "restrictive qualifiers pass"
+        )
     found = select_facts(snapshot, settings, spread=spread, work=out.parent)
     if not found.facts.height:
         raise DataError(
@@ -41,7 +57,18 @@ def build_facts(
     parameters = {"preset": preset, **asdict(settings)}
     counts = {"facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
+    if settings.lowers_threshold and found.facts.height <= settings.more_than:
+        warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
     return found
+
+
+def selection_named(name: str, **thresholds: Any) -> Selection:
+    """The selection of a preset (``timestress`` or ``robustness-2025``) with the thresholds that are not None.
+
+    thresholds: fields of `anachron.wikidata.selection.rules.Selection`. Raises `ConfigError` for an unknown preset and
+    for thresholds that do not go together.
+    """
+    return with_thresholds(preset_named(name), **thresholds)
 
 
 def selection_of(facts: Path, snapshot: Snapshot) -> tuple[Selection, Cut]:

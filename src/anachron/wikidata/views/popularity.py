@@ -326,6 +326,11 @@ def _text(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
+def progress_unit(workers: int | None, ray: str | None) -> str:
+    """What `compute_popularity` counts in: one worker reads byte by byte, several take a file (an item) each."""
+    return "items" if ray or (workers or 1) > 1 else "bytes"
+
+
 def import_duckdb() -> Any:
     """The module; `ConfigError` where it is not installed."""
     try:

@@ -1,0 +1,102 @@
+"""The main path on bundled data and the bundled model: probe, report, edit (``demo``)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from anachron.data.cases import load_cases
+from anachron.data.loaders import load_dataset
+from anachron.edit.corpus import BUNDLED
+from anachron.edit.covariance.collect import collect
+from anachron.edit.plan import plan
+from anachron.errors import ConfigError
+from anachron.evaluate.measure import Measures
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.jobs import Callbacks
+from anachron.lm.loading import DEMO, DEMO_UNTRAINED, load_model, taught_facts
+from anachron.pipelines.listener import Listener
+from anachron.pipelines.studies import write_page
+from anachron.probe.run import run_probe
+from anachron.probe.runs import find_sources, fingerprints, read_sources
+from anachron.probe.study import make_study
+from anachron.report.evaluation import write_evaluation
+from anachron.report.outputs import Written, write_tables
+
+DEMO_FACTS = 130
+DEMO_METHODS = ("FT", "ROME", "MEMIT", "PROMPT")
+DEMO_UPDATES = 10
+DEMO_TOKENS = 40  # of prompt and free text, from which fluency is measured
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo left behind.
+
+    runs: run folder of each model. tables: folder of ``written``. report: the page, or why there is none.
+    edits: folder of the updates that were made. edit_summary: what became of them, a row a method.
+    """
+
+    runs: dict[str, Path]
+    tables: Path
+    written: Written
+    report: str
+    edits: Path
+    edit_summary: pl.DataFrame
+
+
+def run_demo(out: Path | str, *, full: bool = False, listener: Listener | None = None) -> Demo:
+    """Probe the bundled model and its untrained twin for real dated facts, then bring a few of its facts up to date.
+
+    full: all facts of ``mini`` and all updates of ``mini-updates``, instead of a fixed sample. Needs no network and no
+    GPU. Raises as `anachron.run_probe` and `anachron.run_evaluation`.
+    """
+    listener, folder = listener or Listener(), Path(out) / ("full" if full else "sample")
+    data = load_dataset("mini")
+    if not full:
+        total, data = data.facts, data.sample(DEMO_FACTS)
+        listener.notice(
+            f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full takes all of them"
+        )
+    runs = {name: folder / name for name in (DEMO, DEMO_UNTRAINED)}
+    for name, run_folder in runs.items():
+        lm = load_model(name)
+        with listener.bar(name) as progress:
+            result = run_probe(lm, data, run_folder, callbacks=Callbacks(listener.warn, progress))
+        rate = result.record["sessions"][-1]["statements_per_second"]
+        speed = f" at {rate:,.0f} statements/s" if rate else ""
+        listener.notice(f"{name}: {result.scores.height:,} statements scored{speed}")
+    sources = find_sources(runs.values())
+    taught = taught_facts()
+    study = make_study([_split_taught(scores, taught, DEMO) for scores in read_sources(sources)], seed=0)
+    tables = folder / "metrics"
+    written = write_tables(study, tables, parameters={"seed": 0}, inputs=fingerprints(sources))
+    page = folder / "report.html"
+    try:
+        write_page(study, written, sources, page)
+        report = str(page)
+    except ConfigError as error:  # the extra is not installed; the rest of the demo does not need it
+        report = f"none, for {error}"
+    return Demo(runs, tables, written, report, folder / "edits", _edit(folder / "edits", full, listener))
+
+
+def _split_taught(scores: pl.DataFrame, taught: frozenset[str], trained: str) -> pl.DataFrame:
+    """Give the trained model two labels: for the facts it was taught, and for those it never saw."""
+    suffix = pl.when(pl.col("fact_id").is_in(list(taught))).then(pl.lit(", taught")).otherwise(pl.lit(", not taught"))
+    is_trained = pl.col("model") == trained
+    return scores.with_columns(
+        pl.when(is_trained).then(pl.col("model") + suffix).otherwise(pl.col("model")).alias("model")
+    )
+
+
+def _edit(out: Path, full: bool, listener: Listener) -> pl.DataFrame:
+    """Make real replacements in the demo model by several methods, and judge them; returns the summary."""
+    cases = load_cases("mini-updates", limit=None if full else DEMO_UPDATES)
+    methods = ", ".join(DEMO_METHODS)
+    listener.notice(f"{len(cases.cases)} updates of mini-updates, each made in {DEMO} by {methods}")
+    lm = load_model(DEMO)
+    planned = plan(lm, DEMO_METHODS, collect=lambda modules: collect(lm, modules, BUNDLED))
+    with listener.bar("edits") as progress:
+        settings = EvaluateSettings(measures=Measures(fluency_tokens=DEMO_TOKENS))
+        result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(listener.warn, progress))
+    return write_evaluation(result.targets, result.neighbours, result.updates, out / "report")[0]

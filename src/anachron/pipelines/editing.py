@@ -1,0 +1,165 @@
+"""From updates of a data set to an edit: methods made ready, requests asked for, the edit made (``edit``)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from anachron.data.case_records import EditCase
+from anachron.data.cases import CaseSet
+from anachron.edit.base import Edit
+from anachron.edit.corpus import BUNDLED, Corpus, open_corpus
+from anachron.edit.covariance.collect import cache_folder, check_settings, collect
+from anachron.edit.covariance.second_moment import SecondMoment
+from anachron.edit.make import make_edit
+from anachron.edit.methods import check_scenarios
+from anachron.edit.methods.mend import MendNetwork
+from anachron.edit.plan import Planned, parse_method, plan
+from anachron.edit.requests import EditRequest
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate.asking import askable
+from anachron.jobs import Callbacks
+from anachron.lm.loading import DEMO
+from anachron.lm.model import LanguageModel
+from anachron.lm.sites import find_sites
+from anachron.pipelines.listener import Listener
+
+TOKENS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice:
+    """Methods by name and what they need, as `choose_methods` checked it."""
+
+    methods: tuple[str, ...]
+    changes: Mapping[str, Mapping[str, Any]]
+    sites: Mapping[str, str]
+    corpus: Corpus | None
+    identity_covariance: bool
+    tokens: int | None
+    regularise: float | None
+    cache: Path | None
+    mend: Path | None
+
+    def check_scenarios(self, cases: CaseSet) -> None:
+        """Raise `ConfigError` where no method supports the scenario of one of the updates."""
+        check_scenarios([parse_method(name)[0] for name in self.methods], {case.scenario for case in cases.cases})
+
+
+def choose_methods(
+    methods: Sequence[str],
+    *,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    sites: Mapping[str, str] | None = None,
+    corpus: str | Path | None = None,
+    identity_covariance: bool = False,
+    tokens: int | None = None,
+    regularise: float | None = None,
+    cache: Path | None = None,
+    mend: Path | None = None,
+) -> MethodChoice:
+    """Name methods of editing and what they need; all is checked as far as it can be without the model.
+
+    methods: names of `anachron.edit.methods`, as ``ROME``, or ``ROME dated`` to say a date in the requests.
+    changes: method -> settings other than its preset. sites: modules by hand, see `anachron.lm.sites.find_sites`.
+    corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`; the demo model has its own by default.
+    identity_covariance: take the identity in the covariance's place. tokens: of the corpus to read, by default 100,000.
+    regularise: share of the mean diagonal to add to the covariance. cache: folder of the covariances, by default
+    `anachron.edit.covariance.collect.cache_folder`. mend: the file of MEND's trained network.
+
+    Raises `ConfigError` for no method, an unknown one, and what does not go together.
+    """
+    if not methods:
+        raise ConfigError("no method is named; give one at least, such as ROME")
+    if corpus is not None and identity_covariance:
+        raise ConfigError("give either --corpus or --no-covariance, not both")
+    if mend is not None and not mend.is_file():
+        raise ConfigError(f"--mend {mend}: no such file; train a network with anachron train-mend")
+    check_settings(precision="float64", regularise=regularise)
+    for name in methods:
+        parse_method(name)
+    return MethodChoice(
+        methods=tuple(methods),
+        changes=changes or {},
+        sites=sites or {},
+        corpus=None if corpus is None else open_corpus(corpus),
+        identity_covariance=identity_covariance,
+        tokens=tokens,
+        regularise=regularise,
+        cache=cache,
+        mend=mend,
+    )
+
+
+def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, listener: Listener | None = None) -> list[Planned]:
+    """The methods ready for `anachron.run_evaluation` or `edit_from_updates`: covariances collected, settings checked.
+
+    Raises as `anachron.plan_edits` and `anachron.collect_covariance`.
+    """
+    listener = listener or Listener()
+    corpus = choice.corpus
+    if corpus is None and not choice.identity_covariance and lm.name == DEMO:
+        corpus = open_corpus(BUNDLED)
+    short = corpus is not None and corpus.name == BUNDLED and choice.tokens is None  # it is known to be short
+
+    def collected(modules: Sequence[str]) -> Mapping[str, SecondMoment]:
+        assert corpus is not None
+        with listener.bar("covariance") as progress:
+            return collect(
+                lm, modules, corpus, tokens=choice.tokens or TOKENS, cache=choice.cache or cache_folder(),
+                regularise=choice.regularise,
+                callbacks=Callbacks(progress=progress) if short else Callbacks(listener.warn, progress),
+            )  # fmt: skip
+
+    return plan(
+        lm,
+        choice.methods,
+        changes=choice.changes,
+        collect=None if corpus is None else collected,
+        identity_covariance=choice.identity_covariance,
+        network=None if choice.mend is None else MendNetwork.load(choice.mend, lm),
+        sites=find_sites(lm.model, **choice.sites) if choice.sites else None,
+    )
+
+
+@dataclass(frozen=True)
+class UpdateRequests:
+    """What updates ask of a method. asked: updates with their requests. left_out: the reason for each that cannot be
+    asked for."""
+
+    cases: CaseSet
+    asked: list[tuple[EditCase, list[EditRequest]]]
+    left_out: list[str]
+
+
+def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> UpdateRequests:
+    """The requests of the updates of a data set to a method (a name of `MethodChoice`).
+
+    Raises `DataError` where none can be asked for, and, without ``skip``, where one cannot.
+    """
+    name, dated_requests = parse_method(method)
+    asked, failures = askable(cases.cases, name, dated_requests=dated_requests)
+    left_out = [str(failure.reason) for failure in failures]
+    if left_out and not skip:
+        raise DataError(
+            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; mend them, or "
+            "leave them out with --skip"
+        )
+    if not asked:
+        raise DataError(f"{cases.name}: none of its {len(cases.cases)} updates can be made")
+    return UpdateRequests(cases, asked, left_out)
+
+
+def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateRequests) -> Edit:
+    """Make updates true in a model, all in one edit, which records where its updates and settings are from.
+
+    Raises as `anachron.make_edit`.
+    """
+    requests = [request for _, asked in updates.asked for request in asked]
+    edit = make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
+    identity = planned.identity()
+    return replace(edit, about=edit.about | {
+        "settings_from": planned.source, "updates": updates.cases.name,
+        "updates_fingerprint": updates.cases.fingerprint(), "left_out": len(updates.left_out),
+        **{name: identity[name] for name in ("covariance", "network")},
+    })  # fmt: skip

@@ -1,0 +1,148 @@
+"""A model opened to score, wherever it computes: in this process, on replicas of a Ray cluster, or behind a server."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anachron.errors import ConfigError
+from anachron.lm.loading import load_model, load_tokenizer
+from anachron.lm.numerics import deterministic
+from anachron.lm.scorer import Scorer
+from anachron.servers import check_address, key_for, open_to_all
+
+BACKENDS = ("transformers", "openai")
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """Where a model computes.
+
+    backend: ``transformers``, or ``openai`` for a server at base_url that speaks this protocol. api_key_env: variable
+    that holds the server's key. concurrency: requests to it under way at once, 8 by default. workers: replicas of the
+    model, on the Ray cluster at the address ``ray`` (by default ``local``, one on this machine). gpus_per_replica: with
+    several, layers are spread. deterministic: see `anachron.lm.numerics`.
+
+    Raises `ConfigError` for options that do not go together.
+    """
+
+    backend: str = "transformers"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    concurrency: int | None = None
+    workers: int | None = None
+    ray: str | None = None
+    gpus_per_replica: int = 0
+    deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ConfigError(f"backend {self.backend!r}: choose {' or '.join(BACKENDS)}")
+        for_servers = {
+            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency
+        }  # fmt: skip
+        for_models = {
+            "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
+            "--deterministic": self.deterministic or None,
+        }  # fmt: skip
+        _refuse(for_models if self.backend == "openai" else for_servers, f"--backend {self.backend}")
+        if self.backend == "openai" and self.base_url is None:
+            raise ConfigError("--backend openai needs the server's address: --base-url http://localhost:8000/v1")
+        if self.gpus_per_replica and not self.replicated:
+            raise ConfigError(
+                f"--gpus-per-replica {self.gpus_per_replica} is for replicas; give --workers or --ray too"
+            )
+
+    @property
+    def replicated(self) -> bool:
+        return self.workers is not None or self.ray is not None
+
+
+@contextmanager
+def open_scorer(
+    name: str,
+    backend: Backend | None = None,
+    *,
+    chat_template: Path | str | None = None,
+    edit: Path | str | None = None,
+    warn: Callable[[str], None] = lambda message: None,
+    **loading: Any,
+) -> Iterator[Scorer]:
+    """The model by name, for `anachron.run_probe`, with an edit in force; what it needs ends with the block.
+
+    chat_template: a file with a Jinja template in the tokenizer's place. edit: a file of `anachron.save_edit`, made for
+    this model. loading: the other options of `anachron.load_model`. warn: told of a server that anybody may ask.
+
+    Raises `ConfigError` for options that do not go together, and what loading or the server raises.
+    """
+    backend = backend or Backend()
+    if backend.backend == "openai":
+        _refuse({"--edit": edit}, "--backend openai")
+        yield _served(name, backend, chat_template, loading, warn)
+    elif backend.replicated:
+        from anachron.probe.replicas import Replicas
+
+        if edit is not None:
+            raise ConfigError(
+                f"--edit {edit} is not for replicas; save the edited model (edit --save-model) and probe that"
+            )
+        with Replicas(
+            name,
+            {**loading, "chat_template": read_template(chat_template)},
+            ray=backend.ray or "local",
+            workers=backend.workers,
+            gpus=backend.gpus_per_replica,
+            repeatable=backend.deterministic,
+        ) as replicas:
+            yield replicas
+    else:
+        with deterministic(backend.deterministic):  # from the first use of the device on
+            lm = load_model(name, chat_template=read_template(chat_template), **loading)
+            if edit is None:
+                yield lm
+            else:
+                from anachron.edit.base import edited
+                from anachron.edit.storage import load_edit
+
+                with edited(lm, load_edit(edit)):
+                    yield lm
+
+
+def _served(
+    name: str, backend: Backend, template: Path | str | None, loading: Mapping[str, Any], warn: Callable[[str], None]
+) -> Scorer:
+    from anachron.lm.served import ServedModel, Server
+
+    of_models = {"--dtype": None if loading.get("dtype", "auto") == "auto" else loading["dtype"]}
+    of_models |= {"--device": loading.get("device"), "--device-map": loading.get("device_map")}
+    _refuse(of_models, "--backend openai")
+    assert backend.base_url is not None
+    check_address(backend.base_url)
+    key, text = key_for(backend.base_url, backend.api_key_env), read_template(template)
+    if (warning := open_to_all(backend.base_url, key)) is not None:
+        warn(warning)
+    tokenizer = load_tokenizer(
+        loading.get("tokenizer") or name,
+        revision=loading.get("revision"),
+        trust_remote_code=loading.get("trust_remote_code", False),
+        chat_template=text,
+    )
+    return ServedModel(name, tokenizer, Server(backend.base_url, key, backend.concurrency or CONCURRENCY))
+
+
+def _refuse(options: Mapping[str, Any], beside: str) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{option} {value} does not go with {beside}; leave one of them out")
+
+
+def read_template(path: Path | str | None) -> str | None:
+    """A file with a chat template. Raises `ConfigError` where it cannot be read."""
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"chat template {path} cannot be read as UTF-8 text: {error}") from error

@@ -1,0 +1,94 @@
+"""Runs and score tables to every table they allow, and to a page about them (``metrics`` and ``report``)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anachron.io import Json, write_bytes, write_manifest
+from anachron.probe.models import merge_models, read_models, recorded_models
+from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
+from anachron.probe.study import Study, make_study
+from anachron.report.figures import write_figures
+from anachron.report.outputs import Written, write_tables
+from anachron.report.page.data import counts, page_data
+from anachron.report.page.render import plotly_source, render
+
+PAGE, TABLES, FIGURES = "index.html", "tables", "figures"
+
+
+@dataclass(frozen=True)
+class OpenedStudy:
+    """A study, what a manifest records of how it was put together, and the files it was read from."""
+
+    study: Study
+    parameters: Json
+    sources: list[Source]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written: its page, its tables, and figures that were not drawn, by name, with the reason."""
+
+    page: Path
+    written: Written
+    not_drawn: dict[str, str]
+
+
+def open_study(
+    paths: Iterable[Path | str],
+    *,
+    models: Path | str | None = None,
+    common_facts: bool = False,
+    warn: Callable[[str], None] = lambda message: None,
+    **options: Any,
+) -> OpenedStudy:
+    """The study of some score tables, run folders, or folders of run folders.
+
+    models: a table of model, family, parameters, instruct, base; it overrides what runs recorded. common_facts: compare
+    runs of different data sets on the facts they share. options: of `anachron.probe.study.make_study`. warn: told of
+    models in the table that no run is of.
+
+    Raises `ConfigError` for options that cannot be, `DataError` for scores that cannot be read or put together.
+    """
+    sources = find_sources(map(Path, paths))
+    known = recorded_models((s.label, s.record) for s in sources if s.label is not None and s.record is not None)
+    if models is not None:
+        known = merge_models(known, read_models(Path(models)))
+    sharing = "common" if common_facts else "refuse" if len(sources) > 1 else "keep"
+    study = make_study(read_sources(sources), models=known, sharing=sharing, **options)  # type: ignore[arg-type]
+    here = study.models["model"].to_list()
+    if unknown := sorted(set(known["model"]) - set(here)):
+        warn(f"{models or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
+    parameters = {**options, "sharing": sharing, "models": None if models is None else str(models)}
+    return OpenedStudy(study, parameters, sources)
+
+
+def write_metrics(scores: Iterable[Path | str], out: Path | str, **options: Any) -> Written:
+    """Every table that some runs allow, into a folder: as Parquet and CSV, and for print as Markdown and LaTeX.
+
+    scores: score tables, run folders, or folders of run folders. options: of `open_study`, which says what it raises.
+    """
+    opened = open_study(scores, **options)
+    return write_tables(opened.study, Path(out), parameters=opened.parameters, inputs=fingerprints(opened.sources))
+
+
+def write_report(scores: Iterable[Path | str], out: Path | str, **options: Any) -> Report:
+    """A page about some runs that works offline, with the tables behind it and the figures for print.
+
+    scores, options: as of `write_metrics`. Raises `ConfigError` without the extra ``report``, and as `open_study`.
+    """
+    plotly_source()  # a missing extra is said before any work
+    out, opened = Path(out), open_study(scores, **options)
+    written = write_tables(
+        opened.study, out / TABLES, parameters=opened.parameters, inputs=fingerprints(opened.sources), command="report"
+    )
+    write_page(opened.study, written, opened.sources, out / PAGE)
+    return Report(out / PAGE, written, write_figures(written.tables, out / FIGURES))
+
+
+def write_page(study: Study, written: Written, sources: Iterable[Source], page: Path) -> None:
+    """Write the page of a study with its manifest beside it."""
+    data = page_data(study, written, [{"name": s.label or str(s.file), "record": s.record} for s in sources])
+    write_bytes(page, render(data).encode())
+    write_manifest(page, command="report", parameters=written.parameters, inputs=written.inputs, counts=counts(data))

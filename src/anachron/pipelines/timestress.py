@@ -1,0 +1,121 @@
+"""A TimeStress of one's own: from a dump and page views to a data set, every step of the way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from anachron.cluster import Spread, worker_count
+from anachron.core.periods import Boundaries, check_boundaries
+from anachron.data.build_statements import BuiltDataset, build_dataset
+from anachron.errors import DataError
+from anachron.jobs import Callbacks
+from anachron.pipelines.listener import Listener, bars
+from anachron.text.llm_requests import open_client
+from anachron.text.llm_settings import LlmSettings
+from anachron.text.question_files import check_style, verbalise
+from anachron.wikidata.reading.dump import open_dump
+from anachron.wikidata.reading.ingest import IngestSettings, ingest
+from anachron.wikidata.selection.facts import build_facts
+from anachron.wikidata.selection.rules import Selection
+from anachron.wikidata.views.pageviews import months_of, parse_name
+from anachron.wikidata.views.popularity import (
+    choose_project,
+    compute_popularity,
+    import_duckdb,
+    progress_unit,
+)
+
+SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.parquet", "timestress.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimestressSettings:
+    """How a data set is made of a dump.
+
+    ingest: what of the dump is read. selection: which facts, from the preset of this name. llm: who writes the
+    questions, by default the templates of each relation. style: how dates are worded, see `anachron.text.dates`.
+    boundaries: how coarse ones are read, ``released`` or ``paper``. seed: of the questions drawn and of the random
+    months and days.
+    """
+
+    ingest: IngestSettings
+    selection: Selection = field(default_factory=Selection)
+    preset: str = "timestress"
+    llm: LlmSettings | None = None
+    style: str = "american"
+    boundaries: Boundaries = "released"
+    seed: int = 0
+
+
+def build_timestress(
+    dump: Path | str,
+    pageviews: Sequence[Path | str],
+    out: Path | str,
+    settings: TimestressSettings,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    listener: Listener | None = None,
+) -> BuiltDataset:
+    """Ingest a dump, add page views, select facts, put them into questions, build statements: all into one folder.
+
+    dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day. out: the folder of
+    ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. workers, ray: see
+    `anachron.cluster`. listener: told of each step (``ingest, pageviews, facts, questions, statements``) and its
+    result.
+
+    What a step would refuse is refused before the first. An interrupted call goes on where it was. Raises what the
+    steps raise: `anachron.wikidata.reading.ingest.ingest`, `anachron.wikidata.views.popularity.compute_popularity`,
+    `anachron.build_facts`, `anachron.verbalise` and `anachron.build_statements`.
+    """
+    out, listener = Path(out), listener or Listener()
+    _check(Path(dump), pageviews, out, settings, workers)
+    listener.notice(f"1 of 5: {dump} to a snapshot")
+    with listener.bar(f"reading {Path(dump).name}", unit="bytes") as progress:
+        manifest = ingest(
+            dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=Callbacks(progress=progress)
+        )
+    listener.finished("ingest", manifest)
+    listener.notice("2 of 5: popularity")
+    with bars(listener.bar, progress_unit(workers, ray)) as told:
+        popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, progress=told)
+    listener.finished("pageviews", popularity)
+    listener.notice("3 of 5: facts")
+    with listener.bar("buckets") as progress:
+        selected = build_facts(
+            out / SNAPSHOT, out / FACTS, settings.selection, preset=settings.preset,
+            spread=Spread(workers, ray, progress), warn=listener.warn,
+        )  # fmt: skip
+    listener.finished("facts", selected)
+    listener.notice("4 of 5: questions")
+    with listener.bar("asking") as progress:
+        counts = verbalise(
+            out / FACTS, out / QUESTIONS, settings.llm, style=settings.style, seed=settings.seed, progress=progress,
+            notice=listener.notice,
+        )  # fmt: skip
+    listener.finished("questions", counts)
+    if not counts["verbalised"]:
+        raise DataError(f"no fact got its questions; {out / QUESTIONS}.failed.jsonl says why, fact by fact")
+    listener.notice("5 of 5: statements")
+    sampling = settings.preset if settings.preset == "robustness-2025" else "timestress"
+    built = build_dataset(
+        out / QUESTIONS, out / DATASET, boundaries=settings.boundaries, seed=settings.seed, sampling=sampling
+    )
+    listener.finished("statements", built)
+    return built
+
+
+def _check(
+    dump: Path, pageviews: Sequence[Path | str], out: Path, settings: TimestressSettings, workers: int | None
+) -> None:
+    """Raise now what one of the steps would raise about its options after hours of those before it."""
+    check_style(settings.llm, settings.style)
+    if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
+        open_client(settings.llm)
+    check_boundaries(settings.boundaries)
+    if workers is not None:
+        worker_count(workers)
+    months_of(map(parse_name, pageviews))
+    choose_project({"options": settings.ingest.options()}, None)
+    import_duckdb()
+    open_dump(dump)

@@ -1,0 +1,71 @@
+"""Which language model is asked and how, and what comes of it: an answer or none, and what that took."""
+
+from dataclasses import KW_ONLY, dataclass
+
+from anachron.errors import ConfigError
+from anachron.servers import check_address
+
+
+@dataclass(frozen=True)
+class LlmSettings:
+    """Which language model is asked, where, and how patiently.
+
+    model: as its server calls it. base_url: of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
+    api_key_env: variable that holds its key. temperature: of the model. max_tokens: most tokens of an answer, by
+    default the server's. concurrency: requests under way at once. tries: of a request before it counts as failed.
+    timeout: seconds until a request without a reply is tried again. pause: seconds before the second try; it doubles
+    from try to try.
+
+    Raises `ConfigError` for an empty name, an address that is none and numbers out of range.
+    """
+
+    model: str
+    base_url: str | None = None
+    _: KW_ONLY
+    api_key_env: str | None = None
+    temperature: float = 0.0
+    max_tokens: int | None = None
+    concurrency: int = 8
+    tries: int = 6
+    timeout: float = 120.0
+    pause: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
+            raise ConfigError("the model's name is empty; give it as the server knows it")
+        if self.base_url is not None:
+            check_address(self.base_url)
+        for name, least in (("concurrency", 1), ("tries", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} {getattr(self, name)}: must be at least {least}")
+        if not self.timeout > 0 or not self.pause >= 0:
+            raise ConfigError(f"timeout {self.timeout} and pause {self.pause}: a timeout is above 0, a pause 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """A request without an answer: ``reason`` is one of few, for counting."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a run of requests took. Tokens are those of this run; ``kept_*`` those of answers it found on disk."""
+
+    requests: int = 0
+    retries: int = 0
+    answers: int = 0
+    kept: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    kept_prompt_tokens: int = 0
+    kept_completion_tokens: int = 0
+    uncounted: int = 0  # answers whose server named no tokens
+
+    def cost(self, price_in: float, price_out: float) -> tuple[float, float]:
+        """What this run cost, and what its answers cost over all runs, from prices per million tokens."""
+        now = (self.prompt_tokens * price_in + self.completion_tokens * price_out) / 1e6
+        kept = (self.kept_prompt_tokens * price_in + self.kept_completion_tokens * price_out) / 1e6
+        return now, now + kept

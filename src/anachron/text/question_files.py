@@ -1,0 +1,174 @@
+"""Questions for a file of facts, written with a manifest, and samples of them for a person to judge (``verbalize``)."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+
+from anachron.errors import ConfigError, DataError
+from anachron.io import Json, file_fingerprint, read_table, write_manifest, write_table
+from anachron.servers import public_url
+from anachron.text.dates import wording_of
+from anachron.text.llm import ask_all, readable
+from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
+from anachron.text.question_tables import (
+    Judged,
+    count_reasons,
+    draw_sample,
+    facts_table,
+    facts_to_word,
+    failures_table,
+    questions_table,
+    read_judged,
+)
+from anachron.text.spreadsheets import harmless
+from anachron.text.verbalize import (
+    QUESTIONS_SCHEMA,
+    TEMPLATES,
+    FactToWord,
+    Failed,
+    Outcome,
+    Verbalised,
+    by_answer,
+    by_templates,
+    prompt_of,
+    relation_examples,
+)
+
+ENDINGS = (".parquet", ".jsonl")
+
+
+def check_style(llm: LlmSettings | None, style: str) -> None:
+    """Raise `ConfigError` for a style that is none, and without a model for one of another language than English."""
+    language = wording_of(style).language
+    if llm is None and language != "English":
+        raise ConfigError(f"--style {style}: templates are English; questions in {language} need --llm MODEL")
+
+
+def verbalise(
+    facts: Path | str,
+    out: Path | str,
+    llm: LlmSettings | None = None,
+    *,
+    style: str = "american",
+    seed: int = 0,
+    limit: int | None = None,
+    cache: Path | None = None,
+    prices: tuple[float, float] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    notice: Callable[[str], None] = lambda message: None,
+) -> Json:
+    """Four questions for each fact of a table, checked, one of them drawn; written with a manifest.
+
+    facts: a table with ``fact_id, subject_label, relation_id, object_label``, and for a model ``relation_label, start,
+        end``. out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why.
+    llm: the model that writes the questions; without, they come from the templates of each relation.
+    style: how dates are worded, see `anachron.text.dates`; its language is that of a model's questions.
+    seed: which of four questions each fact is asked with. limit: only the first so many facts.
+    cache: folder of kept answers, see `anachron.text.llm.ask_all`: an interrupted call goes on without paying twice.
+    prices: of a million tokens read and written, to count the cost. progress: told (done, total). notice: told what
+        the run does without.
+
+    Returns what the manifest counts: ``facts, verbalised, failed {reason: facts}, source`` and, of a model, ``usage``.
+    Raises `ConfigError` for options that do not go together, `DataError` naming the row of a bad fact, and
+    `BackendError` where the server cannot be asked.
+    """
+    facts, out = Path(facts), Path(out)
+    if out.suffix not in ENDINGS:
+        raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
+    check_style(llm, style)
+    every_row = facts_table(read_table(facts), str(facts))
+    every_fact = facts_to_word(every_row, str(facts), by_model=llm is not None)
+    table, asked = every_row[:limit], every_fact[:limit]
+    parameters: Json = {"seed": seed, "limit": limit, "style": style}
+    usage: Json = {}
+    if llm is None:
+        source = TEMPLATES
+        outcomes: list[Outcome] = [by_templates(fact, seed) for fact in asked]
+    else:
+        source = llm.model
+        # examples of the whole table, so that the first facts are asked in the same words when the rest follows
+        examples = relation_examples(every_fact)
+        prompts = [prompt_of(fact, examples, style) for fact in asked]
+        outcomes, used = _ask(asked, prompts, llm, cache, seed=seed, style=style, progress=progress, notice=notice)
+        usage = asdict(used)
+        if prices is not None:
+            usage["cost"], usage["cost_of_all_runs"] = used.cost(*prices)
+        address = llm.base_url or os.environ.get("OPENAI_BASE_URL")
+        shown = None if address is None else public_url(address)
+        parameters |= {**asdict(llm), "base_url": shown, "prices": prices or (None, None)}
+    counts: Json = {
+        "facts": len(asked),
+        "verbalised": sum(isinstance(outcome, Verbalised) for outcome in outcomes),
+        "failed": count_reasons(outcomes),
+        **({"usage": usage} if usage else {}),
+    }
+    write_table(f"{out}.failed.jsonl", failures_table(outcomes))
+    write_table(out, questions_table(table, outcomes, source))
+    write_manifest(
+        out,
+        command="verbalize",
+        parameters={"source": source, **parameters},
+        inputs={str(facts): file_fingerprint(facts)},
+        counts=counts,
+    )
+    return counts | {"source": source}
+
+
+def _ask(
+    facts: Sequence[FactToWord],
+    prompts: Sequence[str | Failed],
+    llm: LlmSettings,
+    cache: Path | None,
+    *,
+    seed: int,
+    style: str,
+    progress: Callable[[int, int], None],
+    notice: Callable[[str], None],
+) -> tuple[list[Outcome], Usage]:
+    """What a model makes of each fact, and what that took. prompts: one a fact, or why it is not asked about."""
+    sent = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
+    answers, usage = ask_all(sent, llm, cache, schema=QUESTIONS_SCHEMA, progress=progress, notice=notice)
+    replies = iter(answers)
+    outcomes: list[Outcome] = []
+    for fact, prompt in zip(facts, prompts, strict=True):
+        if isinstance(prompt, Failed):
+            outcomes.append(prompt)
+            continue
+        reply = readable(next(replies))
+        if isinstance(reply, NoAnswer):
+            outcomes.append(Failed(fact.fact_id, reply.reason, reply.detail))
+        else:
+            outcomes.append(by_answer(fact, reply.text, seed, style))
+    return outcomes, usage
+
+
+def sample_questions(questions: Path | str, out: Path | str, size: int, *, seed: int = 0) -> int:
+    """Draw questions for a person to judge, into a .csv with an empty column ``good``; the number drawn.
+
+    It is 0, and nothing is written, where the table has no question. Raises `DataError` for a table without questions'
+    columns.
+    """
+    table = _read_questions(Path(questions))
+    if not table.height:
+        return 0
+    drawn = draw_sample(table, size, seed)
+    write_table(out, harmless(drawn))  # it is filled in in a spreadsheet
+    return drawn.height
+
+
+def judged_questions(questions: Path | str, judged: Path | str) -> Judged:
+    """How many questions of a sample (`sample_questions`, filled in with yes and no) are good, and of how many.
+
+    Raises `DataError` for a row that is not judged, judged twice, or not one of these questions.
+    """
+    return read_judged(read_table(judged), _read_questions(Path(questions)), str(judged))
+
+
+def _read_questions(path: Path) -> pl.DataFrame:
+    table = read_table(path)
+    if missing := [c for c in ("fact_id", "object_label", "question") if c not in table.columns]:
+        raise DataError(f"{path}: no column {', '.join(missing)}; give a table that verbalize wrote")
+    return table
