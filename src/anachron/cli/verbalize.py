@@ -78,14 +78,7 @@ def verbalize(
                 facts, out, writer, style=style, seed=seed, limit=limit, cache=cache, prices=prices, progress=progress,
                 notice=say,
             )  # fmt: skip
-        if json_:
-            print_json(summary)
-            _say_written(summary, out)
-        else:
-            print_questions(summary, out)
-        if not summary["verbalised"]:
-            warn(f"no fact got its questions; {out}.failed.jsonl says why, fact by fact")
-            raise typer.Exit(1)
+        _tell(summary, out, json_)
     if sample is not None and sample_out is not None:
         _sample(facts if out is None else out, sample, sample_out, seed)
 
@@ -144,6 +137,18 @@ def _judge(questions: Path, judged: Path, json_: bool) -> None:
         f"(Wilson, corrected for the {counted.population:,} questions there are)",
         markup=False,
     )
+
+
+def _tell(summary: dict[str, Any], out: Path, json_: bool) -> None:
+    """Print the summary; a table without any question ends the command with code 1."""
+    if json_:
+        print_json(summary)
+        _say_written(summary, out)
+    else:
+        print_questions(summary, out)
+    if not summary["verbalised"]:
+        warn(f"no fact got its questions; {out}.failed.jsonl says why, fact by fact")
+        raise typer.Exit(1)
 
 
 def print_questions(summary: dict[str, Any], out: Path) -> None:
