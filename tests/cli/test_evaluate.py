@@ -19,12 +19,12 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
 from anachron.edit.base import edited
-from anachron.edit.covariance import collect as covariance
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
 from anachron.evaluate import stages as stages_module
 from anachron.jobs import RunFolder
 from anachron.lm.loading import load_model
+from anachron.pipelines import editing
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
 FT = ["--set", "FT.steps=2"]
@@ -356,13 +356,13 @@ def test_one_pass_over_the_text_serves_all_methods(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     asked: list[list[str]] = []
-    real = covariance.collect
+    real = editing.collect
 
     def counted(lm: Any, modules: Any, *rest: Any, **more: Any) -> Any:
         asked.append(list(modules))
         return real(lm, modules, *rest, **more)
 
-    monkeypatch.setattr(covariance, "collect", counted)
+    monkeypatch.setattr(editing, "collect", counted)
     text = tmp_path / "text.txt"
     text.write_text(
         "\n".join(f"In {n}, the {n * 37 % 1009} of place {n % 11} met {n * 7919 % 997}." for n in range(300))

@@ -78,10 +78,7 @@ def verbalize(
                 facts, out, writer, style=style, seed=seed, limit=limit, cache=cache, prices=prices, progress=progress,
                 notice=say,
             )  # fmt: skip
-        print_json(summary) if json_ else print_questions(summary, out)
-        if not summary["verbalised"]:
-            warn(f"no fact got its questions; {out}.failed.jsonl says why, fact by fact")
-            raise typer.Exit(1)
+        _tell(summary, out, json_)
     if sample is not None and sample_out is not None:
         _sample(facts if out is None else out, sample, sample_out, seed)
 
@@ -142,6 +139,18 @@ def _judge(questions: Path, judged: Path, json_: bool) -> None:
     )
 
 
+def _tell(summary: dict[str, Any], out: Path, json_: bool) -> None:
+    """Print the summary; a table without any question ends the command with code 1."""
+    if json_:
+        print_json(summary)
+        _say_written(summary, out)
+    else:
+        print_questions(summary, out)
+    if not summary["verbalised"]:
+        warn(f"no fact got its questions; {out}.failed.jsonl says why, fact by fact")
+        raise typer.Exit(1)
+
+
 def print_questions(summary: dict[str, Any], out: Path) -> None:
     """The summary of `anachron.verbalise` for people."""
     lines = [f"{summary['facts']:,} facts, {summary['verbalised']:,} with questions by {summary['source']}"]
@@ -157,5 +166,9 @@ def print_questions(summary: dict[str, Any], out: Path) -> None:
         if "cost" in usage:
             lines.append(f"cost: {usage['cost']:.4f} now, {usage['cost_of_all_runs']:.4f} over all runs")
     stdout().print("\n".join(lines), markup=False)
+    _say_written(summary, out)
+
+
+def _say_written(summary: dict[str, Any], out: Path) -> None:
     if summary["verbalised"]:
         say(f"{summary['verbalised']:,} of {summary['facts']:,} facts written to {out}")
