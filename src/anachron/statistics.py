@@ -78,6 +78,17 @@ def bootstrap_ratio(
     return ends[0], ends[1]
 
 
+def bootstrap_one_ratio(
+    sums: np.ndarray, counts: np.ndarray, *,
+    resamples: int = RESAMPLES, seed: int = 0,
+) -> tuple[float, float]:  # fmt: skip
+    """`bootstrap_ratio` of one column: ``sums`` and ``counts`` have one number a fact."""
+    low, high = bootstrap_ratio(
+        np.asarray(sums, float)[:, None], np.asarray(counts, float)[:, None], resamples=resamples, seed=seed
+    )
+    return float(low[0]), float(high[0])
+
+
 def _times_drawn(facts: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
     """How often each resample drew each fact, some resamples at a time: shape (resamples, facts)."""
     size = max(1, CHUNK // facts)

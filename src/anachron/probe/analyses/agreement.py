@@ -12,7 +12,7 @@ from anachron.plots.words import DISTANCE, prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_ratio, matthews
+from anachron.statistics import RESAMPLES, bootstrap_one_ratio, matthews
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))
@@ -77,8 +77,8 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
                 pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id"
             )
             by_fact = shares.group_by("fact_id", maintain_order=True).agg(pl.col("share").sum(), pl.len().alias("n"))
-            low, high = bootstrap_ratio(
-                by_fact["share"].to_numpy()[:, None], by_fact["n"].to_numpy()[:, None], resamples=resamples, seed=seed
+            low, high = bootstrap_one_ratio(
+                by_fact["share"].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed
             )
             pooled = cell.select((pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS).row(0)
             rows.append(
@@ -90,8 +90,8 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
                     "facts": cell.select([*RUN_KEYS, "fact_id"]).n_unique(),
                     "contexts": cell.height,
                     "accuracy": shares["share"].mean(),
-                    "low": float(low[0]),
-                    "high": float(high[0]),
+                    "low": low,
+                    "high": high,
                     "accuracy_pooled": float(np.mean(pooled)),
                     "matthews": _mean_matthews(cell),
                 }

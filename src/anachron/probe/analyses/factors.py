@@ -15,7 +15,7 @@ from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_ratio, pearson
+from anachron.statistics import RESAMPLES, bootstrap_one_ratio, pearson
 
 BINS = 10
 CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (paper 002, figure 18)
@@ -125,12 +125,12 @@ def factor_bins(
             edges = np.unique(np.quantile(by_fact["value"].to_numpy(), np.linspace(0, 1, BINS + 1)[1:-1]))
             groups = by_fact.with_columns(pl.Series("bin", np.searchsorted(edges, by_fact["value"], side="left")))
             for (number,), facts in groups.sort("bin", maintain_order=True).group_by("bin", maintain_order=True):
-                sums, counts = facts["sum"].to_numpy()[:, None], facts["n"].to_numpy()[:, None]
-                low, high = bootstrap_ratio(sums, counts, resamples=resamples, seed=seed)
+                sums, counts = facts["sum"].to_numpy(), facts["n"].to_numpy()
+                low, high = bootstrap_one_ratio(sums, counts, resamples=resamples, seed=seed)
                 row = {"models": name, "format": form, "factor": factor, "score": score, "bin": int(number)}
                 row |= {"value_low": facts["value"].min(), "value_high": facts["value"].max()}
                 row |= {"value_mean": facts["value"].mean(), "facts": facts.height}
-                rows.append(row | {"mean": sums.sum() / counts.sum(), "low": float(low[0]), "high": float(high[0])})
+                rows.append(row | {"mean": sums.sum() / counts.sum(), "low": low, "high": high})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

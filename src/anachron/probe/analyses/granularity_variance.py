@@ -10,7 +10,7 @@ from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart
 from anachron.probe.analyses.common import INTERVAL, RUN
 from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
-from anachron.statistics import RESAMPLES, bootstrap_ratio
+from anachron.statistics import RESAMPLES, bootstrap_one_ratio
 
 
 def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -37,8 +37,8 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
         row |= {"variance": float(having.mean()), "variance_without": float(without.mean())}
         row |= {"ratio": None, "low": None, "high": None}
         if without.sum() > 0:
-            low, high = bootstrap_ratio(having[:, None], without[:, None], resamples=resamples, seed=seed)
-            row |= {"ratio": float(having.sum() / without.sum()), "low": float(low[0]), "high": float(high[0])}
+            low, high = bootstrap_one_ratio(having, without, resamples=resamples, seed=seed)
+            row |= {"ratio": float(having.sum() / without.sum()), "low": low, "high": high}
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 

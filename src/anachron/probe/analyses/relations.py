@@ -8,7 +8,7 @@ from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_ratio
+from anachron.statistics import RESAMPLES, bootstrap_one_ratio
 
 HIGHEST = 10  # relations that are drawn
 WIDE = 32  # letters a line of a relation
@@ -30,12 +30,12 @@ def relations(
     rows: list[dict[str, Any]] = []
     for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
         by_fact = cell.group_by("fact_id", maintain_order=True).agg(pl.col("robustness").sum(), pl.len().alias("n"))
-        low, high = bootstrap_ratio(
-            by_fact["robustness"].to_numpy()[:, None], by_fact["n"].to_numpy()[:, None], resamples=resamples, seed=seed
+        low, high = bootstrap_one_ratio(
+            by_fact["robustness"].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed
         )
         row: dict[str, Any] = {"format": form, "relation": relation, "facts": by_fact.height}
         row |= {"win_rate": cell["win_rate"].mean(), "robustness": cell["robustness"].mean()}
-        rows.append(row | {"low": float(low[0]), "high": float(high[0])})
+        rows.append(row | {"low": low, "high": high})
     table = pl.DataFrame(rows, infer_schema_length=None).sort(
         "format", "robustness", "win_rate", "relation", descending=[False, True, True, False]
     )

@@ -18,7 +18,10 @@ from anachron.report.page.pack import pack
 KEYS = ["fact_id", "granularity", "time", "status"]
 NATS = 0.01
 ALPHA = 0.01
-FAR_BIT, GRANULARITY_SHIFT = 8, 4  # a context's kind: its status (index into STATUSES) + 8 far + 16 * granularity
+FAR_BIT, GRANULARITY_SHIFT = (
+    8,
+    4,
+)  # a context's kind: its status (index into STATUSES) + 8 far + granularity in the bits above
 LOST, MISSING = 1, 2
 
 
@@ -37,7 +40,9 @@ def pack_scores(study: Study, ids: list[str]) -> Json:
     per_fact = np.zeros(len(ids), np.int64)
     per_fact[counts["fact"].to_numpy()] = counts["len"].to_numpy()
     far = (table["alpha"].abs() >= FAR).fill_null(False).to_numpy()
-    kind = table["status_index"].to_numpy() + FAR_BIT * far + (table["granularity_index"].to_numpy() << 4)
+    kind = (
+        table["status_index"].to_numpy() + FAR_BIT * far + (table["granularity_index"].to_numpy() << GRANULARITY_SHIFT)
+    )
     return {
         "nats": NATS,
         "alpha_step": ALPHA,
