@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statsmodels.stats.proportion import proportion_confint
 
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.metrics import METRICS, bleedover_bins, geometric_mean, summarise, update_metrics
@@ -232,6 +231,8 @@ def check_summary(row, name, values):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
     if name == "efficacy_success":
+        from statsmodels.stats.proportion import proportion_confint
+
         low, high = proportion_confint(sum(values), n, method="wilson")
     else:
         centre = sum(values) / n

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from anachron.errors import BackendError, DataError
 from anachron.updates import nearest as module
@@ -121,6 +120,8 @@ def test_frequencies_of_parts_are_those_of_the_whole(rows, data):
 @few
 @given(triples.filter(len), st.data())
 def test_vectors_are_those_of_scikit_learn(rows, data):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     documents = documents_of(rows)
     ids = pl.Series(data.draw(st.lists(st.sampled_from(sorted(documents)), min_size=1)))
     features = features_of(frame(rows).lazy())

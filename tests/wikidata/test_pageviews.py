@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.views import pageviews, popularity, streams
+from anachron.wikidata.reading import streams
+from anachron.wikidata.views import pageviews, popularity
 from anachron.wikidata.views.pageviews import (
     Lines,
     PageviewFile,
