@@ -1,15 +1,16 @@
 """What many tests need, built once for all workers; how Hypothesis draws its examples; what runs when.
 
-Three tiers. Every change (``make test``): all tests without a mark, under the profile ``quick``, whose examples are the
-same in every run, so that a failure is a change of the code. The full run (``make test-all``): besides, what is marked
-``full`` or ``trial``, under the profile ``full``, which draws other examples each time and prints the line that repeats a
-failure. ``make test-slow``: what is marked ``slow``.
+Three tiers. On every change (``make test``): all tests without a mark, under the profile ``quick``, whose examples are
+the same in every run, so that a failure is a change of the code. In the full run (``make test-all``): what is marked
+``full`` or ``trial``, and all tests by Hypothesis once more under the profile ``full``, which draws other examples each
+time and prints the line that repeats a failure. By ``make test-slow``: what is marked ``slow``.
 
 Two rules move variants of a test to the full run. Of the model families that a test has for the same other parameters,
 one is left for every change; of a test marked ``few(n)``, n variants. Which ones follows from the test's name, so that
 all families are met somewhere on every change.
 """
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from zlib import crc32
 
 import polars as pl
 import pytest
+import typer
 from filelock import FileLock
 from hypothesis import settings
 
@@ -28,6 +30,7 @@ from anachron.data.loaders import Dataset, load_dataset
 settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None, database=None)
 settings.register_profile("full", max_examples=400, deadline=None, database=None, print_blob=True)
 settings.load_profile("quick")  # another: pytest --hypothesis-profile full
+gc.disable()  # until all tests are collected: nothing that is imported goes away
 FAMILY = "family"  # the parameter that holds the family of a model
 TRIAL = "trial:"
 
@@ -49,6 +52,14 @@ def _mini_is_built_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     loaders.BUNDLED["mini"] = replace(bundled, statements=shared)
     yield
     loaders.BUNDLED["mini"] = bundled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_built_once() -> Iterator[None]:
+    """typer builds all commands anew, in a tenth of a second, each time one is called."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +98,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             for place, item in enumerate(members):
                 if place not in stay:
                     item.add_marker("full")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what stays: modules and tests are some millions of objects."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _spread(size: int, count: int, start: int) -> set[int]:

@@ -236,6 +236,7 @@ def test_other_modes(mode: str, updates: Path, tmp_path: Path, capsys: pytest.Ca
     assert (seconds[0] == seconds[1]) == (mode == "batch")
 
 
+@pytest.mark.full
 def test_dated_questions_and_requests(
     rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -275,6 +276,7 @@ def kill_when(path: Path, code: str, *words: str) -> None:
     assert child.wait() == -signal.SIGKILL
 
 
+@pytest.mark.full
 def test_a_killed_run_goes_on_with_the_same_command(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -300,6 +302,7 @@ def test_a_killed_run_goes_on_with_the_same_command(
 GROWING = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
 
 
+@pytest.mark.full
 def test_growing_edits(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *GROWING, "--out", tmp_path / "run"]
     assert run(*command, "--json") == 0

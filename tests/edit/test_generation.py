@@ -95,6 +95,7 @@ def test_an_end_of_text_token_is_not_the_end():
     assert greedy_texts(lm, PROMPTS, 30) == [""] * len(PROMPTS)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "own", [{"eos_token_id": 2}, {"repetition_penalty": 5.0}, {"no_repeat_ngram_size": 1}, {"num_beams": 3},
             {"bad_words_ids": [[n] for n in range(100)]}, {"do_sample": True, "temperature": 9.0},

@@ -92,6 +92,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("family", "which", "contexts", "changes"), CASES)
 def test_the_value_is_that_of_a_plain_loop(
     family: str, which: str, contexts: tuple[str, ...], changes: dict[str, float]

@@ -123,6 +123,7 @@ def test_what_is_damaged_of_a_growing_sequence_is_made_again(
     assert any(name in line and "made again" in line for line in said)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["growing", "undo-00003"])
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 def test_a_damaged_sequence_is_made_again(

@@ -89,6 +89,7 @@ def p(lm: LanguageModel, prompt: str, answer: str) -> float:
     return math.exp(naive_log_prob(lm, lm.prefix + prompt, answer) / tokens)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["ROME", "PROMPT"])
 @pytest.mark.parametrize("edits", [1, 2, 5])
 def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Growth, method: str, edits: int):
@@ -161,6 +162,7 @@ def content(folder: Path) -> Any:
 STOPS = [("batch", n) for n in (2, 9, 15)] + [("sequential", n) for n in (6, 9, 14, 18, 21)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("mode", "stop_after"), STOPS)
 def test_an_interrupted_run_ends_with_the_same_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, stop_after: int

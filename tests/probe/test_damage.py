@@ -83,6 +83,7 @@ def unfinished(folder: Path) -> RunFolder:
     return run
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("done", [True, False])
@@ -181,6 +182,7 @@ def test_a_part_of_another_model_ends_the_run_unfinished(
         read_runs([folder])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -595,6 +595,7 @@ def test_years_stacks_the_statuses(several):
 STUDIES = ("several", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alone", "many")))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_text_is_legible(name, study, request, monkeypatch):
@@ -676,6 +677,7 @@ def test_the_readers_settings_neither_change_a_figure_nor_are_changed(tmp_path, 
         assert ours.read_bytes() == theirs.read_bytes()
 
 
+@pytest.mark.full
 def test_files_are_the_same_in_another_process(tmp_path, several):
     """The names in a file must not come from Python's hashes, which differ between processes."""
     several["overlap"].write_parquet(tmp_path / "overlap.parquet")

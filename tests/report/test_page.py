@@ -300,6 +300,7 @@ def test_every_chart_belongs_to_a_table_and_is_tested():
     assert set(CHARTS) <= {analysis.name for analysis in ANALYSES}
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", sorted(DRAWN))
 def test_charts_draw_what_their_tables_say(everything, name):
     _, tables, looks = everything

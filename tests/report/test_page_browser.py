@@ -580,6 +580,7 @@ def edited(tmp_path_factory):
     return path.as_uri(), study
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [1200, 390])
 def test_past_facts_are_shown_before_and_after_edits(browser, edited, width):
     address, study = edited

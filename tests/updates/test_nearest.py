@@ -27,7 +27,7 @@ from anachron.updates.nearest import (
 SUBJECTS = [f"Q{n}" for n in (1, 2, 9, 10, 11, 100, 2000, 30, 31, 32, 33, 34)]
 OBJECTS = [*SUBJECTS[:4], "Q5", "Q6", "P31", "L7", "L7-F1"]
 RELATIONS = ["P31", "P6", "P39"]
-few = settings(max_examples=60)
+few = settings(max_examples=min(60, settings.default.max_examples))
 triples = st.lists(
     st.tuples(st.sampled_from(SUBJECTS), st.sampled_from(RELATIONS), st.sampled_from(OBJECTS)), max_size=60
 )
@@ -207,7 +207,6 @@ def as_matrix(rows):
     return np.array(rows, float).reshape(-1, 4) / 8
 
 
-@settings(max_examples=150)
 @given(eighths, eighths, st.integers(1, 12), st.data())
 def test_lists_with_many_ties_are_exact(queries, candidates, count, data):
     queries, candidates = as_matrix(queries[:8]), as_matrix(candidates)

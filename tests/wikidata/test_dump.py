@@ -58,7 +58,6 @@ texts = st.builds(
 )
 
 
-@settings(max_examples=50)
 @given(
     text=texts,
     ending=st.sampled_from([".json", ".gz", ".bz2", ".zst"]),

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
@@ -454,7 +454,6 @@ some_claims = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
     claims=st.lists(some_claims, max_size=8),
     labels=st.dictionaries(st.sampled_from(["en", "mul", "fr"]), st.text("xyz", max_size=3)),

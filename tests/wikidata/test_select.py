@@ -364,6 +364,7 @@ VARIANTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     made = random_snapshot(seed)
