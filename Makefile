@@ -75,6 +75,7 @@ bench: .venv/installed-dev  ## measured claims, as JSON
 
 docs: .venv/installed-docs  ## the site, into site/, after the pages made from the code
 	$(BIN)/python tools/make_reference.py
+	$(BIN)/python tools/architecture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
