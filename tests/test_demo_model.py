@@ -34,6 +34,7 @@ def test_it_is_small():
     assert (demo_folder() / "model.safetensors").is_file()
 
 
+@pytest.mark.full
 def test_no_probed_question_is_taught(trainer):
     probed = {question for _, questions in relation_templates().values() for question in questions}
     for relation, wordings in trainer.WORDINGS.items():

@@ -244,6 +244,7 @@ def test_every_file_has_a_card_of_its_own(questions: Path, tmp_path: Path, capsy
         assert text.startswith(f"# Dated statements: {name}\n") and f"| facts | {sample} |" in text
 
 
+@pytest.mark.full
 def test_scores_carry_what_is_known_of_subject_and_object(questions: Path, tmp_path: Path):
     out = tmp_path / "set.parquet"
     assert run("build", "statements", questions, "--out", out, "--sample", 1) == 0

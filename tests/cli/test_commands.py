@@ -232,6 +232,7 @@ def test_metrics_reads_runs_and_bare_tables(run_folder: Path, tmp_path: Path, ca
     assert any("--noise" in note for note in from_table["notes"])
 
 
+@pytest.mark.full
 def test_several_models_make_several_runs(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", str(tmp_path / "runs"), "--json"]
     assert _code(argv, debug=False) == 0

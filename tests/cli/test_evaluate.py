@@ -190,6 +190,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
 
 
+@pytest.mark.full
 def test_a_saved_edit_is_put_on_for_scores_and_probes(
     updates: Path, rows: list[dict[str, Any]], brief: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -41,6 +41,7 @@ def test_what_is_left_out_is_said(table: Path, tmp_path: Path, capsys):
     assert not (tmp_path / "out" / "sizes.csv").exists()
 
 
+@pytest.mark.full
 def test_top_and_present_reach_the_tables(table: Path, tmp_path: Path):
     for name, options in (("one", ["--top", "1"]), ("all", ["--present", "2100"])):
         assert run("metrics", table, "--out", tmp_path / name, *options) == 0

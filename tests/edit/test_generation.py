@@ -33,6 +33,7 @@ def naive(lm: LanguageModel, prompt: str, length: int, prefix: str = "") -> str:
     return lm.tokenizer.decode(ids[start:], skip_special_tokens=True)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("family", "kind"),
     [
@@ -52,6 +53,7 @@ def test_greedy_texts_are_those_of_a_plain_loop(family: str, kind: str):
     assert texts == [greedy_texts(lm, [prompt], 24)[0] for prompt in PROMPTS]  # the company does not matter
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_a_prefix_is_read_and_not_counted(kind: str):
     lm = make_lm("gpt2", kind)

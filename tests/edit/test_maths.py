@@ -238,6 +238,7 @@ def test_alphaedit_spares_the_keys_of_earlier_edits():
         make_edit(lm, "AlphaEdit", REQUESTS, replace(settings_of("AlphaEdit"), threshold=1e-9), resources)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["MEMIT", "AlphaEdit", "EMMET", "FT", "LoRA", "ROME", "PROMPT"])
 def test_whether_the_order_of_a_batch_matters(method: str):
     lm, _, resources = of("llama")

@@ -184,6 +184,7 @@ def stop_at(step: int, error: type[BaseException] = KeyboardInterrupt) -> Callab
     return progress
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_resumed_after_interrupts_it_has_the_same_bytes(
     lm: LanguageModel, whole: bytes, tmp_path: Path, error: type[BaseException]

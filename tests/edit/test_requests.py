@@ -207,6 +207,7 @@ def test_texts_too_long_for_the_model_and_foreign_tokenizers_are_refused():
         make_edit(lm, "LoRA", [EditRequest("{} is", "中国", "中国")])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("method", ["FT", "ROME", "MEMIT", "LoRA"])
 @pytest.mark.parametrize(("family", "kind"), [("gpt2", "gpt2"), ("llama", "eos"), ("opt", "pythia")])
 def test_the_tokenizer_s_padding_side_changes_nothing(family: str, kind: str, method: str):

@@ -92,6 +92,7 @@ def days_of_windows(changed, old_start, end, until):
     return {"past": past, "present": present}
 
 
+@pytest.mark.full
 @given(
     st.tuples(dates, dates, dates).map(sorted),
     st.tuples(*[st.sampled_from(GRANULARITIES)] * 3),

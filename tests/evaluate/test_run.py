@@ -188,6 +188,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
         run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT"])
 def test_judged_together_is_judged_one_at_a_time(lm: LanguageModel, method: str):
     (one,) = planned(lm, method)

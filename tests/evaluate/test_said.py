@@ -114,6 +114,7 @@ def test_a_name_without_letters_is_found_sign_by_sign(name: str, front: str):
     assert says(f"{front}{name}{name[-1]}", [name]) == says(f"{front}Paris {name}", [name]) == 0
 
 
+@pytest.mark.full
 @given(st.text(max_size=20))
 def test_words_are_in_a_form_that_stays(text: str):
     once = plain_words(text)

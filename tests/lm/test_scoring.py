@@ -100,6 +100,7 @@ def naive(lm: LanguageModel, pairs: list, **how: bool) -> np.ndarray:
 # Right
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", TOKENIZERS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_a_plain_computation(family: str, kind: str):
@@ -300,6 +301,7 @@ def test_soft_capping_is_kept():
     assert np.abs(scores - free.log_probs(PAIRS)).max() > 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_softmax_of_a_bfloat16_model_is_float32_unless_native(family: str):
     lm = make_lm(family)

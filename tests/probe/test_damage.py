@@ -315,6 +315,7 @@ def test_what_is_no_number_is_no_rounding():
         check_noise(np.array([3.0, 2.5]), np.array([0.5, 2.0]), ["a", "b"], "bfloat16")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dtype", "packing"),
     [

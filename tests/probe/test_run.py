@@ -259,6 +259,7 @@ def test_prefixes_change_scores_and_a_file_is_used_as_it_is(lm: LanguageModel, d
     assert result.scores["logp"][3] == pytest.approx(lm.log_probs([("Answer well.\n" + prompt, answer)])[0], abs=1e-5)
 
 
+@pytest.mark.full
 def test_halved_batches_are_said_and_scores_agree(
     finished: Path, lm: LanguageModel, data: Dataset, tmp_path, monkeypatch
 ):

@@ -145,6 +145,7 @@ def test_summary(several):
     assert in_legend(figure) == ["year", "month", "day", "all three", "random scorer"]
 
 
+@pytest.mark.full
 def test_summary_of_many_models_has_the_five_most_robust_on_their_own(study_of_many):
     table = table_of(study_of_many, "summary")
     panels = FIGURES["summary"](table).axes
@@ -369,6 +370,7 @@ def test_transfer_shows_the_pooled_models_first(several):
         assert axes.get_ylim() == (2.5, -0.5)  # year at the top
 
 
+@pytest.mark.full
 def test_transfer_of_many_models_says_how_many_it_shows(study_of_many):
     figure = FIGURES["transfer"](table_of(study_of_many, "transfer"))
     heads = [" ".join(axes.get_title(loc="left").split("\n")) for axes in figure.axes]
@@ -695,6 +697,7 @@ def test_files_are_the_same_in_another_process(tmp_path, several):
     assert contents[0] == contents[1] == contents[2]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["formats", "overlap", "years"])
 def test_files_have_their_letters_with_them(name, tmp_path, several):
     svg, pdf = write_figure(FIGURES[name](several[name]), tmp_path, name)

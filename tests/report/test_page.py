@@ -213,6 +213,7 @@ def test_positions_before_the_common_era_have_no_gap():
     assert position(Date.parse("-0044").first_day) == -43
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("models", "edits", "title"),
     [

@@ -32,6 +32,7 @@ def content(out: Path) -> list[bytes]:
     return [path.read_bytes() for path in (out, *companions(out).values())]
 
 
+@pytest.mark.full
 def test_two_processes_write_the_same_bytes(world, tmp_path):
     build(world, tmp_path / "one" / "u.parquet")
     build(world, tmp_path / "two" / "u.parquet", spread=Spread(2))
@@ -85,6 +86,7 @@ def test_killed_and_resumed_gives_the_same_bytes_and_does_no_bucket_twice(world,
     assert whole.equals(resumed) and not work.exists()
 
 
+@pytest.mark.full
 def test_interrupted_in_the_search_resumes(world, tmp_path, monkeypatch):
     build(world, tmp_path / "whole" / "u.parquet")
     out = tmp_path / "stopped" / "u.parquet"

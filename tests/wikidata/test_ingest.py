@@ -123,6 +123,7 @@ def test_columns_and_types(tmp_path):
     assert entities.row(0) == ("Q1", None, None, "One", [], None, None)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ending", [".json", ".gz", ".bz2", ".zst"])
 def test_same_bytes_whatever_the_ranges_and_layout(tmp_path, ending):
     made = some_entities()
@@ -584,6 +585,7 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 def test_real_dumps(tmp_path):
     for name, items, bad in (("opentapioca_short_stream.json", 574, 61), ("qrank_twenty_entities.json", 20, 0)):

@@ -394,6 +394,7 @@ def test_the_number_of_buckets_and_the_order_of_subjects_change_nothing(tmp_path
     assert a.facts.height
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [1, 7, 40])
 def test_the_size_of_slices_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
     made = random_snapshot(5)
