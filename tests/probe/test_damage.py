@@ -83,7 +83,7 @@ def unfinished(folder: Path) -> RunFolder:
     return run
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("done", [True, False])
