@@ -430,6 +430,7 @@ def test_groups_of_a_scenario_are_made_judged_and_shown(
     assert "FT: making 2 updates" in capsys.readouterr().err and load_edit(made).count == 2
 
 
+@pytest.mark.full
 def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "run"
     command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", "--out", out, *QUICK]

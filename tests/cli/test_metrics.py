@@ -35,6 +35,7 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
 
 
+@pytest.mark.full
 def test_what_is_left_out_is_said(table: Path, tmp_path: Path, capsys):
     assert run("metrics", table, "--out", tmp_path / "out") == 0
     assert "left out: sizes, for no model's number of parameters is known (give --models)" in capsys.readouterr().err

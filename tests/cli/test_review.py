@@ -119,6 +119,7 @@ def test_offloaded_weights_are_fingerprinted_in_full(tmp_path: Path):
     assert lm.fingerprint() != whole
 
 
+@pytest.mark.full
 def test_manifest_of_tables_fingerprints_the_scores(small: Path, tmp_path: Path):
     assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = tmp_path / "run" / "scores.parquet"
@@ -135,6 +136,7 @@ def test_an_older_run_beside_is_left_out(small: Path, tmp_path: Path, capsys):
     assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"demo", "demo-untrained"}
 
 
+@pytest.mark.full
 def test_tables_of_one_model_are_not_merged(small: Path, tmp_path: Path, capsys):
     assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = pl.read_parquet(tmp_path / "run" / "scores.parquet")

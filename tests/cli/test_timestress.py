@@ -68,6 +68,7 @@ def test_one_command_is_the_five(sources: list[Path], tmp_path: Path, capsys: py
     assert '- dump: `"dump.json.bz2"`' in card and "- items: 5\n" in card
 
 
+@pytest.mark.full
 def test_another_year_moves_the_end_of_facts_and_of_dates(sources: list[Path], tmp_path: Path):
     out = tmp_path / "later"
     words = ("--date", "2024-01-01", "--out", out, "--templates", "--ended-before", 2024)

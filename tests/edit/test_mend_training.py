@@ -139,6 +139,7 @@ def test_gradients_through_the_edited_model_are_right():
         )
 
 
+@pytest.mark.full
 def test_training_makes_edits_better_and_keeps_unrelated_text(lm: LanguageModel, tmp_path: Path):
     sites, before = find_sites(lm.model), lm.fingerprint()
     network = train(lm, tmp_path / "network", replace(SETTINGS, steps=120), warn=pytest.fail)

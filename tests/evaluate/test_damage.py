@@ -77,6 +77,7 @@ def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-30])
 
 
+@pytest.mark.full
 def test_every_file_of_a_run_has_its_checksum(whole: dict[str, Path]):
     for folder in whole.values():
         files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {"run.json", ".lock"}

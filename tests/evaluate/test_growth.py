@@ -239,6 +239,7 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
     assert lm.weights_fingerprint() == result.record["settings"]["weights"]
 
 
+@pytest.mark.full
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):
     judging = Judging(fluency_tokens=0, say=True, dated=Dating("2020"))
     settings = replace(SETTINGS, after=(1, 3), judging=judging)

@@ -42,6 +42,7 @@ def test_clustered_p_says_nothing_where_there_is_nothing():
     assert pearson(x, 3 * x, x).p_clustered == 0
 
 
+@pytest.mark.full
 def test_missing_popularity_may_be_written_as_pandas_writes_it(scores):
     nulls = tables_of(scores)[0]["correlations"]
     nan = tables_of(scores.with_columns(pl.col("popularity").fill_null(float("nan"))))[0]["correlations"]

@@ -666,6 +666,7 @@ def test_looks_differ_without_colour():
     assert len({(seen.marker, seen.hollow) for seen in looks}) == 16
 
 
+@pytest.mark.full
 def test_the_readers_settings_neither_change_a_figure_nor_are_changed(tmp_path, several):
     write_figure(FIGURES["formats"](several["formats"]), tmp_path / "ours", "formats")
     before = copy.deepcopy(dict(matplotlib.rcParams))

@@ -266,7 +266,7 @@ def test_compression_is_told_by_the_content(tmp_path):
     assert open_dump(path).compression == "bz2"
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 @pytest.mark.parametrize("name", ["opentapioca_short_stream.json", "qrank_twenty_entities.json", "qsdump_entities"])
 def test_real_files_by_ranges(tmp_path, name):

@@ -176,6 +176,7 @@ ingest(sys.argv[1], sys.argv[2], IngestSettings("2021-01-04", buckets=4), range_
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ending", [".bz2", ".gz", pytest.param(".json", marks=pytest.mark.slow)])
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, ending):
     path = write_dump(tmp_path / f"dump{ending}", some_entities(200), streams=5)

@@ -462,7 +462,7 @@ def test_entities_read_as_by_plain_json(claims, labels):
     assert_same(line(item("Q42", labels=labels, claims=claims)).encode())
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 @pytest.mark.parametrize("name", ["opentapioca_short_stream.json", "qrank_twenty_entities.json", "qsdump_entities"])
 def test_real_entities_read_as_by_plain_json(name):
