@@ -14,7 +14,13 @@ INSTALL = $(PIP) --no-compile --no-deps -c constraints.txt torch && \
 SELDOM := /tests/|/testing/_internal/|/transformers/models/(?!auto/)|/pygments/lexers/
 SELDOM := $(SELDOM)|/site-packages/(mypy|mypyc|networkx|pip|plotly|pymeeus|setuptools)/
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' .venv/lib
-JOBS ?= 3
+JOBS ?= 2
+# PKG: the tests of one package alone, for instance make test PKG=core
+PKG ?=
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+SPREAD = -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/$(PKG)
+# The tests start many processes, which would compile the package anew where this is set
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all test-pythons test-slow lint format bench docs clean
 
@@ -38,19 +44,16 @@ demo: .venv/installed  ## probe the bundled model on bundled facts (under two mi
 	$(BIN)/anachron demo --out demo-run
 
 test: .venv/installed-dev  ## the tests that run on every change
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) $(SPREAD)
 
-# LONG: a part of it, for instance make test-all LONG='tests/trial tests/lm'
-LONG ?= tests
-test-all: .venv/installed-dev  ## the long run: the hostile trial, and all tests with other random examples each time
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow' \
-		--hypothesis-profile full --durations 20 $(LONG)
+test-all: .venv/installed-dev  ## what make test leaves out: more families, the trial, other random examples each time
+	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD)
 
 test-pythons:  ## the tests that need no torch, on other versions of Python where they are installed
 	tools/test_pythons.sh python3.12 python3.13
 
 test-slow: .venv/installed-docs  ## the heavier checks; those of export need the extra export-test and are skipped without
-	$(BIN)/python -m pytest -q -m slow
+	$(PYTEST) -m slow
 
 lint: .venv/installed-dev  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
@@ -72,6 +75,7 @@ bench: .venv/installed-dev  ## measured claims, as JSON
 
 docs: .venv/installed-docs  ## the site, into site/, after the pages made from the code
 	$(BIN)/python tools/make_reference.py
+	$(BIN)/python tools/architecture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:

@@ -1,24 +1,70 @@
-"""What many tests need, built once for each worker; how hypothesis draws its examples; what the trial says.
+"""What many tests need, built once for all workers; how Hypothesis draws its examples; what runs when.
 
-``quick``: the same examples in every run, so that a failure is a change of the code. ``full``, of the long run: other
-examples each time; a failure prints the line that repeats it.
+Three tiers. On every change (``make test``): all tests without a mark, under the profile ``quick``, whose examples are
+the same in every run, so that a failure is a change of the code. In the full run (``make test-all``): what is marked
+``full`` or ``trial``, and all tests by Hypothesis once more under the profile ``full``, which draws other examples each
+time and prints the line that repeats a failure. By ``make test-slow``: what is marked ``slow``.
+
+Two rules move variants of a test to the full run. Of the model families that a test has for the same other parameters,
+one is left for every change; of a test marked ``few(n)``, n variants. Which ones follows from the test's name, so that
+all families are met somewhere on every change.
 """
+
+import gc
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from zlib import crc32
 
 import polars as pl
 import pytest
+import typer
+from filelock import FileLock
 from hypothesis import settings
 
+from anachron.data import loaders
 from anachron.data.loaders import Dataset, load_dataset
 
-settings.register_profile("quick", derandomize=True, deadline=None, database=None)
+settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None, database=None)
 settings.register_profile("full", max_examples=400, deadline=None, database=None, print_blob=True)
 settings.load_profile("quick")  # another: pytest --hypothesis-profile full
+gc.disable()  # until all tests are collected: nothing that is imported goes away
+FAMILY = "family"  # the parameter that holds the family of a model
 TRIAL = "trial:"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _mini_is_built_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The bundled statements, which take seconds to build, are built by one worker and read by the others."""
+    folder = tmp_path_factory.getbasetemp()  # of a worker of xdist, in that of the run
+    path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "mini.parquet"
+    bundled = loaders.BUNDLED["mini"]
+
+    @cache
+    def shared() -> pl.DataFrame:
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                bundled.statements().write_parquet(path)
+        return pl.read_parquet(path)
+
+    loaders.BUNDLED["mini"] = replace(bundled, statements=shared)
+    yield
+    loaders.BUNDLED["mini"] = bundled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_built_once() -> Iterator[None]:
+    """typer builds all commands anew, in a tenth of a second, each time one is called."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session")
 def mini() -> Dataset:
-    """The bundled statements, which take seconds to build."""
+    """The bundled statements."""
     return load_dataset("mini")
 
 
@@ -27,6 +73,43 @@ def brief(mini: Dataset) -> Dataset:
     """The five facts of ``mini`` with the fewest statements: whole successions of contexts that are soon scored."""
     shortest = mini.table["fact_id"].value_counts().sort("count", "fact_id")["fact_id"].head(5)
     return Dataset("brief", mini.table.filter(pl.col("fact_id").is_in(shortest.to_list())), mini.boundaries)
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks choose what runs
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Leave n variants of a test marked few(n), and one family of the others; the rest gets the mark ``full``."""
+    tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    counts: dict[str, int] = {}
+    for item in items:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        if any(item.get_closest_marker(mark) for mark in ("slow", "trial", "all_families")):
+            continue
+        test = item.nodeid.partition("[")[0]
+        if few := item.get_closest_marker("few"):
+            tests[test][""].append(item)
+            counts[test] = few.args[0]
+        elif FAMILY in item.callspec.params:
+            others = {name: value for name, value in item.callspec.params.items() if name != FAMILY}
+            tests[test][repr(others)].append(item)
+    for test, groups in tests.items():
+        for number, members in enumerate(groups.values()):
+            stay = _spread(len(members), counts.get(test, 1), crc32(test.encode()) + number)
+            for place, item in enumerate(members):
+                if place not in stay:
+                    item.add_marker("full")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what stays: modules and tests are some millions of objects."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _spread(size: int, count: int, start: int) -> set[int]:
+    """Places of count of size variants, at even distances."""
+    return {(start + step * size // count) % size for step in range(count)}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

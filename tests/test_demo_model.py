@@ -34,6 +34,7 @@ def test_it_is_small():
     assert (demo_folder() / "model.safetensors").is_file()
 
 
+@pytest.mark.full
 def test_no_probed_question_is_taught(trainer):
     probed = {question for _, questions in relation_templates().values() for question in questions}
     for relation, wordings in trainer.WORDINGS.items():
@@ -43,6 +44,7 @@ def test_no_probed_question_is_taught(trainer):
             assert wording.count("[SUBJ]") == wording.count("[OBJ]") == 1
 
 
+@pytest.mark.full
 def test_a_third_of_the_correct_contexts_of_each_taught_fact_is_held_out(mini: Dataset):
     held_out = json.loads((demo_folder() / "taught.json").read_text())["held_out_years"]
     table = mini.table.filter(pl.col("status") == "correct")
@@ -157,6 +159,7 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: st
     assert blind["robustness"] <= 0.02
 
 
+@pytest.mark.full
 def test_pattern_on_a_sample(mini: Dataset, tmp_path: Path):
     """In years alone, which is a third of the statements."""
     years = Dataset("years", mini.table.filter(pl.col("granularity") == "year"), mini.boundaries)

@@ -19,7 +19,7 @@ KEYS = ("model", "format", "prefix", "fact_id")
 NOISE = 0.25  # scores are multiples of a quarter, so differences of exactly the noise occur
 
 scores_of = st.lists(st.integers(-50, 50), min_size=1, max_size=8)
-few = settings(max_examples=60)
+few = settings(max_examples=min(60, settings.default.max_examples))
 
 
 def row(status, logp, time, granularity="year", fact="f", model="m", format="raw", prefix="none"):

@@ -86,6 +86,7 @@ def test_models_are_those_of_the_papers():
     assert sorted(listed) == sorted(map(hub_name, PRETRAINED | INSTRUCT)) and len(listed) == 18
 
 
+@pytest.mark.full
 def test_timestress_probes_what_the_paper_probed(tmp_path):
     commands = record("timestress.sh", tmp_path)
     for words in commands:
@@ -107,6 +108,7 @@ def test_timestress_probes_what_the_paper_probed(tmp_path):
         assert words[1 : words.index("--out")] == folders
 
 
+@pytest.mark.full
 def test_robustness_2025_probes_what_the_paper_probed(tmp_path):
     commands = record("robustness-2025.sh", tmp_path, "facts.parquet")
     for words in commands:

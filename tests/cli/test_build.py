@@ -121,6 +121,7 @@ def test_ray_gives_the_same_bytes(snapshot: Path, tmp_path: Path):
     assert (tmp_path / "here.parquet").read_bytes() == (tmp_path / "ray.parquet").read_bytes()
 
 
+@pytest.mark.full
 def test_statements_are_read_back_and_audited(questions: Path, tmp_path: Path, capsys):
     out = tmp_path / "set.parquet"
     assert run("build", "statements", questions, "--out", out, "--json") == 0
@@ -244,6 +245,7 @@ def test_every_file_has_a_card_of_its_own(questions: Path, tmp_path: Path, capsy
         assert text.startswith(f"# Dated statements: {name}\n") and f"| facts | {sample} |" in text
 
 
+@pytest.mark.full
 def test_scores_carry_what_is_known_of_subject_and_object(questions: Path, tmp_path: Path):
     out = tmp_path / "set.parquet"
     assert run("build", "statements", questions, "--out", out, "--sample", 1) == 0
@@ -270,6 +272,7 @@ def test_explain_prints_a_table_or_json(snapshot: Path, tmp_path: Path, capsys):
     assert "0 of 0 statements of Q76" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_real_statements_are_counted_as_their_json_says(tmp_path: Path, capsys):
     source = SHARED / "opentapioca_short_stream.json.bz2"
     if not source.is_file():

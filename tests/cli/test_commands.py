@@ -232,6 +232,7 @@ def test_metrics_reads_runs_and_bare_tables(run_folder: Path, tmp_path: Path, ca
     assert any("--noise" in note for note in from_table["notes"])
 
 
+@pytest.mark.full
 def test_several_models_make_several_runs(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     argv = ["probe", "demo", "demo-untrained", "--dataset", str(small), "--out", str(tmp_path / "runs"), "--json"]
     assert _code(argv, debug=False) == 0
@@ -241,6 +242,7 @@ def test_several_models_make_several_runs(small: Path, tmp_path: Path, capsys: p
     assert _code(["metrics", str(tmp_path / "runs"), "--out", str(tmp_path / "t"), "--json"], debug=False) == 0
 
 
+@pytest.mark.full
 def test_chat_probe_and_switches(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     base = ["probe", "demo", "--dataset", str(small), "--format", "chat", "--json"]
     assert _code([*base, "--out", str(tmp_path / "a")], debug=False) == 0

@@ -9,6 +9,7 @@ from anachron.cli.main import _code
 from anachron.pipelines import demo as demo_module
 
 
+@pytest.mark.full
 def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.setattr(demo_module, "DEMO_FACTS", 3)
     monkeypatch.setattr(demo_module, "DEMO_UPDATES", 2)

@@ -190,6 +190,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
 
 
+@pytest.mark.full
 def test_a_saved_edit_is_put_on_for_scores_and_probes(
     updates: Path, rows: list[dict[str, Any]], brief: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -236,6 +237,7 @@ def test_other_modes(mode: str, updates: Path, tmp_path: Path, capsys: pytest.Ca
     assert (seconds[0] == seconds[1]) == (mode == "batch")
 
 
+@pytest.mark.full
 def test_dated_questions_and_requests(
     rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -277,6 +279,7 @@ def kill_when(path: Path, code: str, *words: str) -> None:
     assert child.wait() == -signal.SIGKILL
 
 
+@pytest.mark.full
 def test_a_killed_run_goes_on_with_the_same_command(
     updates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -302,6 +305,7 @@ def test_a_killed_run_goes_on_with_the_same_command(
 LIFELONG = ["--mode", "sequential", "--after", "1,3", "--text", "mini", "--text-tokens", "100", *QUICK]
 
 
+@pytest.mark.full
 def test_lifelong_editing(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", *FT, *LIFELONG, "--out", tmp_path / "run"]
     assert run(*command, "--json") == 0
@@ -428,6 +432,7 @@ def test_groups_of_a_scenario_are_made_judged_and_shown(
     assert "FT: making 2 updates" in capsys.readouterr().err and load_edit(made).count == 2
 
 
+@pytest.mark.full
 def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "run"
     command = ["evaluate", "demo", "--updates", updates, "--methods", "FT", "--out", out, *QUICK]

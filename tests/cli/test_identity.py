@@ -46,6 +46,7 @@ def refused(command: list[Any], code: int, capsys: pytest.CaptureFixture[str]) -
     return line
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_probe_run(finished: bool, model: Path, brief: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     data = brief.sample(2)

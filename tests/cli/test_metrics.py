@@ -35,12 +35,14 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
 
 
+@pytest.mark.full
 def test_what_is_left_out_is_said(table: Path, tmp_path: Path, capsys):
     assert run("metrics", table, "--out", tmp_path / "out") == 0
     assert "left out: sizes, for no model's number of parameters is known (give --models)" in capsys.readouterr().err
     assert not (tmp_path / "out" / "sizes.csv").exists()
 
 
+@pytest.mark.full
 def test_top_and_present_reach_the_tables(table: Path, tmp_path: Path):
     for name, options in (("one", ["--top", "1"]), ("all", ["--present", "2100"])):
         assert run("metrics", table, "--out", tmp_path / name, *options) == 0

@@ -24,6 +24,7 @@ def report(scores: Path, out: Path, *more: str) -> int:
     return _code(["report", str(scores), "--out", str(out), "--resamples", "100", *more], debug=False)
 
 
+@pytest.mark.full
 def test_it_writes_a_page_its_tables_and_manifests(scores, tmp_path, capsys):
     out = tmp_path / "report"
     assert report(scores, out, "--seed", "3") == 0

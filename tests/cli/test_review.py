@@ -42,6 +42,7 @@ def test_several_models_into_a_run_folder_are_refused(small: Path, tmp_path: Pat
     assert "itself a run folder" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
     for parent in "ab":
         shutil.copytree(demo_folder(), tmp_path / parent / "final")
@@ -51,6 +52,7 @@ def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
     assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"a/final", "b/final"}
 
 
+@pytest.mark.full
 def test_a_refused_command_leaves_no_run_behind(small: Path, tmp_path: Path, capsys):
     (tmp_path / "long.txt").write_text("word " * 500)
     command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")]
@@ -117,6 +119,7 @@ def test_offloaded_weights_are_fingerprinted_in_full(tmp_path: Path):
     assert lm.fingerprint() != whole
 
 
+@pytest.mark.full
 def test_manifest_of_tables_fingerprints_the_scores(small: Path, tmp_path: Path):
     assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = tmp_path / "run" / "scores.parquet"
@@ -124,6 +127,7 @@ def test_manifest_of_tables_fingerprints_the_scores(small: Path, tmp_path: Path)
     assert manifest["inputs"] == {str(scores): file_fingerprint(scores)}
 
 
+@pytest.mark.full
 def test_an_older_run_beside_is_left_out(small: Path, tmp_path: Path, capsys):
     (tmp_path / "runs" / "old").mkdir(parents=True)
     (tmp_path / "runs" / "old" / "run.json").write_text(json.dumps({"settings": {"label": "old"}}))
@@ -132,6 +136,7 @@ def test_an_older_run_beside_is_left_out(small: Path, tmp_path: Path, capsys):
     assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"demo", "demo-untrained"}
 
 
+@pytest.mark.full
 def test_tables_of_one_model_are_not_merged(small: Path, tmp_path: Path, capsys):
     assert _code(["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")], False) == 0
     scores = pl.read_parquet(tmp_path / "run" / "scores.parquet")

@@ -39,6 +39,7 @@ run(sys.argv[2:])
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "module", ["typer", "rich.progress", "anachron.cli.updates", "polars", "transformers", "anachron.probe.run"]
 )
@@ -66,6 +67,7 @@ def test_an_error_that_ctrl_c_caused_is_not_shown_for_it(monkeypatch: pytest.Mon
     assert capfd.readouterr() == ("", INTERRUPTED.decode())
 
 
+@pytest.mark.full
 def test_ctrl_c_while_a_bar_is_drawn_leaves_the_line_and_the_cursor(brief: Dataset, tmp_path: Path):
     data = tmp_path / "brief.csv"
     to_published(brief.table, brief.boundaries).write_csv(data)
@@ -99,6 +101,7 @@ def run_in_shell(line: str, **environment: str) -> subprocess.CompletedProcess[b
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_closed_stdout_loses_what_is_printed_and_nothing_else(tmp_path: Path):
     out = tmp_path / "mini.csv"
     done = run_in_shell(f"anachron datasets mini --out {out} >&-")
@@ -114,6 +117,7 @@ def test_a_full_stdout_is_an_error_in_one_line():
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"No space left" in done.stderr
 
 
+@pytest.mark.full
 def test_a_terminal_without_unicode_gets_every_result(tmp_path: Path):
     data = tmp_path / "data.csv"
     pl.DataFrame({

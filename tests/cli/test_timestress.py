@@ -68,6 +68,7 @@ def test_one_command_is_the_five(sources: list[Path], tmp_path: Path, capsys: py
     assert '- dump: `"dump.json.bz2"`' in card and "- items: 5\n" in card
 
 
+@pytest.mark.full
 def test_another_year_moves_the_end_of_facts_and_of_dates(sources: list[Path], tmp_path: Path):
     out = tmp_path / "later"
     words = ("--date", "2024-01-01", "--out", out, "--templates", "--ended-before", 2024)
@@ -77,6 +78,7 @@ def test_another_year_moves_the_end_of_facts_and_of_dates(sources: list[Path], t
     assert made["Time"].drop_nulls().str.head(4).cast(pl.Int64).max() == 2023
 
 
+@pytest.mark.full
 def test_another_language_is_asked_for_and_kept(
     sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -148,6 +150,7 @@ def test_files_are_looked_at_before_the_long_part(change, code, message, sources
     assert message in capsys.readouterr().err and not (tmp_path / "o").exists()
 
 
+@pytest.mark.full
 def test_what_is_finished_needs_no_key(sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -199,6 +199,7 @@ def test_two_servers_of_which_one_cannot_be_held_to_a_shape_write_the_same(facts
     assert capsys.readouterr().err.count("the server takes no response_format") == 1
 
 
+@pytest.mark.full
 def test_killed_and_started_again_nothing_is_paid_for_twice(facts: Path, tmp_path: Path):
     out = tmp_path / "q.parquet"
 

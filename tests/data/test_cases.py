@@ -690,7 +690,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(list(MAKERS)), junk=JUNK, data=st.data())
 def test_any_value_in_any_place_is_read_or_refused_in_words(load, kind, junk, data):
     record = MAKERS[kind]()

@@ -87,6 +87,7 @@ def test_round_trip_through_a_json_list(tmp_path: Path) -> None:
     assert load_dataset(str(tmp_path / "statements.json")).table.equals(TABLE)
 
 
+@pytest.mark.full
 def test_the_bundled_statements_survive_the_round_trip(mini: Dataset) -> None:
     back, boundaries = from_published(to_published(mini.table, mini.boundaries))
     assert boundaries == mini.boundaries

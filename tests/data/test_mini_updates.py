@@ -5,8 +5,10 @@ import json
 from calendar import monthrange
 from collections import Counter, defaultdict
 from datetime import date
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +42,11 @@ def read(name: str) -> list[dict[str, str]]:
 
 
 UPDATES, STANDING, FACTS, ABOUT = (read(name) for name in ("updates.csv", "standing.csv", "facts.csv", "about.csv"))
-ROWS = mini_updates().to_dicts()
+
+
+@cache
+def rows() -> list[dict[str, Any]]:
+    return mini_updates().to_dicts()
 
 
 def labels(row: dict) -> tuple[str, str]:
@@ -113,8 +119,8 @@ def test_successions_agree_with_mini() -> None:
 def test_the_table_says_what_the_file_says() -> None:
     assert mini_updates().schema == MINI_UPDATES_SCHEMA
     assert list(MINI_UPDATES_SCHEMA)[: len(UPDATES_SCHEMA)] == list(UPDATES_SCHEMA)
-    assert [row["case_id"] for row in ROWS] == list(range(len(UPDATES)))
-    for row, line in zip(ROWS, UPDATES, strict=True):
+    assert [row["case_id"] for row in rows()] == list(range(len(UPDATES)))
+    for row, line in zip(rows(), UPDATES, strict=True):
         new, old = row["objects"]
         assert labels(row) == (line["relation_id"], line["subject"])
         assert (new["label"], new["decision"], new["start"], new["end"] or "") == (
@@ -130,7 +136,7 @@ def test_the_table_says_what_the_file_says() -> None:
 
 
 def test_every_prompt_names_its_subject_and_ends_with_the_blank() -> None:
-    for row in ROWS:
+    for row in rows():
         prompts = [row["update_prompt"], *row["generalization_prompts"]]
         assert len(set(prompts)) == len(prompts) == 5
         asked = [(row["subject"]["label"], prompt) for prompt in prompts]
@@ -144,7 +150,7 @@ def test_relations_have_templates_and_questions_fit() -> None:
     assert {row["relation_id"] for row in [*UPDATES, *STANDING]} <= set(bundled_cloze()) & set(relation_templates())
     assert {row["relation_id"] for row in ABOUT} <= set(bundled_cloze()) | {"P31"}
     bad = []
-    for row in ROWS:
+    for row in rows():
         assert len(row["question_templates"]) == 4
         for template in row["question_templates"]:
             for item in row["objects"]:
@@ -164,7 +170,7 @@ def test_neighbours_are_other_subjects_and_truly_hold_at_the_date() -> None:
         periods.setdefault((r["relation_id"], r["subject"], r["object"]), (r["start"], r["end"]))
     relations = {label: id for id, (label, _) in relation_templates().items()}
     assert len(relations) == len(relation_templates())
-    for row in ROWS:
+    for row in rows():
         relation, subject = labels(row)
         names = [one["subject"]["label"] for one in row["neighborhood"]]
         assert len(set(names)) == 10 and subject not in names
@@ -178,7 +184,7 @@ def test_neighbours_are_other_subjects_and_truly_hold_at_the_date() -> None:
 
 def test_random_facts_are_of_other_subjects_and_vary() -> None:
     seen = set()
-    for row in ROWS:
+    for row in rows():
         drawn = [(one["subject"]["label"], one["objects"][0]["prompt"]) for one in row["random_neighborhood"]]
         assert len(set(drawn)) == 10 and row["subject"]["label"] not in {subject for subject, _ in drawn}
         assert {one["dist"] for one in row["random_neighborhood"]} == {None}
@@ -204,5 +210,5 @@ def test_likeness_is_that_of_scikit_learn() -> None:
 
 
 def test_the_data_set_is_the_golden_one() -> None:
-    found = {"fingerprint": rows_fingerprint(mini_updates().iter_rows()), "updates": len(ROWS)}
+    found = {"fingerprint": rows_fingerprint(mini_updates().iter_rows()), "updates": len(rows())}
     assert found == json.loads(GOLDEN.read_text())

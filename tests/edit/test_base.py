@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers.pytorch_utils import Conv1D
 
@@ -66,7 +66,6 @@ def assert_sum(edit: Edit, parts: list[tuple[float, Edit]]) -> None:
         np.testing.assert_allclose(bias, wanted[name][1], atol=1e-12)
 
 
-@settings(max_examples=150)
 @given(edits, edits, edits)
 def test_edits_add_up_in_any_grouping(a: Edit, b: Edit, c: Edit):
     for total in ((a + b) + c, a + (b + c)):
@@ -81,7 +80,6 @@ def test_edits_add_up_in_any_grouping(a: Edit, b: Edit, c: Edit):
     assert_sum(b + a + c, [(1, a), (1, b), (1, c)])
 
 
-@settings(max_examples=150)
 @given(st.lists(edits, min_size=1, max_size=5), st.data())
 def test_what_is_taken_out_of_a_sum_was_never_in_it(held: list[Edit], data: Any):
     k = data.draw(st.integers(0, len(held) - 1))
@@ -113,7 +111,6 @@ def test_an_edit_that_is_not_in_a_sum_is_refused_or_leaves_its_keys():
         replace(one, model="a") - replace(two, model="b")
 
 
-@settings(max_examples=100)
 @given(edits, edits, st.floats(-3, 3))
 def test_edits_scale_and_minus_one_undoes(a: Edit, b: Edit, factor: float):
     a, b = Edit(a.deltas, model="m"), Edit(b.deltas, model="m")

@@ -195,6 +195,7 @@ def test_in_bfloat16_a_dense_change_counts_as_it_would_be_written():
     assert (clean == same).all() and not (clean == moved).any()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [Quantised, Packed])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("family", ["llama", "opt"])

@@ -281,6 +281,7 @@ def test_a_resumed_pass_gives_the_same_bytes(lm: LanguageModel, text: Path, tmp_
     assert found[LAST].matrix.shape == (64, 64)
 
 
+@pytest.mark.full
 def test_a_killed_pass_goes_on(lm: LanguageModel, text: Path, tmp_path: Path):
     script = (
         "import os, signal, sys\n"

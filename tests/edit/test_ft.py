@@ -85,6 +85,7 @@ def test_training_is_that_of_plain_autograd(family: str, changes: dict[str, floa
     assert not any(p.grad is not None for p in lm.model.parameters())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_box_holds_after_every_step(family: str, dtype: torch.dtype):

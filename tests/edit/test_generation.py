@@ -33,6 +33,7 @@ def naive(lm: LanguageModel, prompt: str, length: int, prefix: str = "") -> str:
     return lm.tokenizer.decode(ids[start:], skip_special_tokens=True)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("family", "kind"),
     [
@@ -52,6 +53,7 @@ def test_greedy_texts_are_those_of_a_plain_loop(family: str, kind: str):
     assert texts == [greedy_texts(lm, [prompt], 24)[0] for prompt in PROMPTS]  # the company does not matter
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_a_prefix_is_read_and_not_counted(kind: str):
     lm = make_lm("gpt2", kind)
@@ -95,6 +97,7 @@ def test_an_end_of_text_token_is_not_the_end():
     assert greedy_texts(lm, PROMPTS, 30) == [""] * len(PROMPTS)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "own", [{"eos_token_id": 2}, {"repetition_penalty": 5.0}, {"no_repeat_ngram_size": 1}, {"num_beams": 3},
             {"bad_words_ids": [[n] for n in range(100)]}, {"do_sample": True, "temperature": 9.0},

@@ -148,6 +148,7 @@ def storm(work: Callable[[], object], after: Callable[[], None], rounds: int, lo
     return came
 
 
+@pytest.mark.full
 def test_interrupts_at_any_moment_of_putting_on_and_taking_off(watched: Watched):
     def nested() -> None:
         with edited(watched.lm, edit_of(), check=False), edited(watched.lm, edit_of(2), check=False):
@@ -157,6 +158,7 @@ def test_interrupts_at_any_moment_of_putting_on_and_taking_off(watched: Watched)
     assert storm(nested, watched.assert_same, rounds, 5e-4) == rounds
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["FT", "ROME", "LoRA"])
 def test_interrupts_at_any_moment_of_making_an_edit(watched: Watched, method: str):
     more = {"FT": {"layer": 1}, "ROME": {"layer": 1, "contexts": ()}, "LoRA": {"layers": (1,)}}[method]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from peft import LoraConfig, get_peft_model
 
 from anachron.edit.base import Dense, Edit, edited
 from anachron.edit.make import make_edit, make_edits, settings_for
@@ -33,6 +32,8 @@ SETTINGS = LoraSettings(steps=6, rate=1e-2, stop_below=0.0, rank=3, alpha=7.0)
 
 
 def adapted_by_peft(model: Any, s: LoraSettings, names: list[str]) -> Any:
+    from peft import LoraConfig, get_peft_model
+
     config = LoraConfig(
         r=s.rank, lora_alpha=int(s.alpha), target_modules=names, fan_in_fan_out=model.config.model_type == "gpt2"
     )

@@ -101,6 +101,7 @@ def test_together_equals_alone(method: str, family: str):
         assert edit.about["method"] == method and edit.about["edits"] == 1 and edit.about["seconds"] > 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("method", "family"), [*((method, "llama") for method in TOGETHER[:-1]), *(("LoRA", family) for family in ALL)]
 )
@@ -119,6 +120,7 @@ def test_in_float32_log_probabilities_are_those_of_edits_made_alone(method: str,
 STOPS = {"ROME": 7.04, "MEMIT": 7.08, "AlphaEdit": 7.08, "EMMET": 7.04, "FT": 3.0, "FT+L": 3.6, "LoRA": 0.5}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", TOGETHER)
 def test_edits_that_stop_at_different_steps(method: str):
     """At these losses some are finished after few steps and others never are."""
@@ -249,6 +251,7 @@ def logits(lm: LanguageModel, edit: Edit) -> torch.Tensor:
     return found
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=8)
 @given(order=st.permutations(range(4)), count=st.integers(1, 4), place=st.integers(0, 3))

@@ -138,6 +138,7 @@ def test_gradients_through_the_edited_model_are_right():
         )
 
 
+@pytest.mark.full
 def test_training_makes_edits_better_and_keeps_unrelated_text(lm: LanguageModel, tmp_path: Path):
     sites, before = find_sites(lm.model), lm.fingerprint()
     network = train(lm, tmp_path / "network", replace(SETTINGS, steps=120), callbacks=Callbacks(warn=pytest.fail))
@@ -183,6 +184,7 @@ def stop_at(step: int, error: type[BaseException] = KeyboardInterrupt) -> Callba
     return Callbacks(progress=progress)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_resumed_after_interrupts_it_has_the_same_bytes(
     lm: LanguageModel, whole: bytes, tmp_path: Path, error: type[BaseException]

@@ -7,7 +7,7 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
@@ -76,7 +76,6 @@ def test_positions_of_bare_prompts(kind: str):
 words = st.sampled_from(["France", "São", "Iran", "中国", "हिन्दी", "e\u0301t", "Zürich", "is", "of", "x"])
 
 
-@settings(max_examples=60)
 @given(st.lists(words, max_size=4), st.lists(words, min_size=1, max_size=3), st.lists(words, max_size=4),
        st.lists(words, min_size=1, max_size=3), st.sampled_from(TOKENIZERS))  # fmt: skip
 def test_positions_of_any_words(front: list[str], subject: list[str], behind: list[str], target: list[str], kind: str):
@@ -208,6 +207,7 @@ def test_texts_too_long_for_the_model_and_foreign_tokenizers_are_refused():
         make_edit(lm, "LoRA", [EditRequest("{} is", "中国", "中国")])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("method", ["FT", "ROME", "MEMIT", "LoRA"])
 @pytest.mark.parametrize(("family", "kind"), [("gpt2", "gpt2"), ("llama", "eos"), ("opt", "pythia")])
 def test_the_tokenizer_s_padding_side_changes_nothing(family: str, kind: str, method: str):

@@ -92,6 +92,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("family", "which", "contexts", "changes"), CASES)
 def test_the_value_is_that_of_a_plain_loop(
     family: str, which: str, contexts: tuple[str, ...], changes: dict[str, float]
@@ -112,6 +113,7 @@ def test_the_value_is_that_of_a_plain_loop(
         assert (delta.norm() > 0) == (settings.steps > 1)
 
 
+@pytest.mark.full
 def test_each_update_stops_on_its_own():
     lm = make_edit_lm("llama", "mistral", dtype=torch.float64)
     lm.model.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32

@@ -75,6 +75,7 @@ def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-30])
 
 
+@pytest.mark.full
 def test_every_file_of_a_run_has_its_checksum(whole: dict[str, Path]):
     for folder in whole.values():
         files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {"run.json", ".lock"}
@@ -121,6 +122,7 @@ def test_what_is_damaged_of_lifelong_editing_is_made_again(
     assert any(name in line and "made again" in line for line in said)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["sequence", "undo-00003"])
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 def test_a_damaged_sequence_is_made_again(

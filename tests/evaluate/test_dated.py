@@ -4,7 +4,7 @@ import datetime
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from anachron.core.dates import GRANULARITIES, Date
@@ -92,7 +92,7 @@ def days_of_windows(changed, old_start, end, until):
     return {"past": past, "present": present}
 
 
-@settings(max_examples=50)
+@pytest.mark.full
 @given(
     st.tuples(dates, dates, dates).map(sorted),
     st.tuples(*[st.sampled_from(GRANULARITIES)] * 3),

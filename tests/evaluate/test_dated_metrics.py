@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.errors import DataError
@@ -73,7 +73,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(ROWS, ROWS)
 def test_every_metric_against_loops(first, second):
     clean = {}
@@ -148,7 +147,6 @@ def neighbour(number, distance, before=0.5, after=0.5, case_id="1", method="ROME
 KINDS = ("nearest", "random")
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

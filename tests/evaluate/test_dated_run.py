@@ -303,6 +303,7 @@ def fast(lm: LanguageModel, *methods: str) -> Any:
     return plan(lm, methods, changes={"FT": {"steps": 3, "layer": 2, "rate": 1e-2}})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["independent", "batch", "sequential"])
 def test_dated_scores_of_a_real_model_against_asking_it(lm: LanguageModel, tmp_path: Path, mode: str):
     """Requests with a date name the day after the change; each number is the model's own under that edit."""
@@ -348,6 +349,7 @@ def asking(lm: LanguageModel, pairs: Any) -> list[float]:
     return [math.exp(logp / n) for logp, n in zip(lm.log_probs(pairs), tokens, strict=True)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stop_after", [1, 3])
 def test_an_interrupted_run_ends_with_the_same_dated_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int

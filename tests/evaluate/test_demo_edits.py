@@ -76,6 +76,7 @@ def test_the_demo_model_writes_varied_text_and_goes_on_after_an_edit(lm: Languag
         assert abs(rows[method]["fluency"] - rows[UNEDITED]["fluency"]) < 0.3
 
 
+@pytest.mark.full
 def test_the_demo_model_knows_the_old_values_and_the_neighbours(lm: LanguageModel, tmp_path: Path):
     result = evaluated(lm, tmp_path / "run", ("PROMPT",), every(load_cases("mini-updates"), 4), 0)
     update = result.targets.filter(pl.col("kind") == "update")

@@ -121,6 +121,7 @@ def test_a_name_without_letters_is_found_sign_by_sign(name: str, front: str):
     assert letters_of_name(f"{front}{name}{name[-1]}", [name]) == letters_of_name(f"{front}Paris {name}", [name]) == 0
 
 
+@pytest.mark.full
 @given(st.text(max_size=20))
 def test_words_are_in_a_form_that_stays(text: str):
     once = plain_words(text)

@@ -89,6 +89,7 @@ def p(lm: LanguageModel, prompt: str, answer: str) -> float:
     return math.exp(naive_log_prob(lm, lm.prefix + prompt, answer) / tokens)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["ROME", "PROMPT"])
 @pytest.mark.parametrize("edits", [1, 2, 5])
 def test_a_sequence_against_edits_made_by_hand(
@@ -163,6 +164,7 @@ def content(folder: Path) -> Any:
 STOPS = [("batch", n) for n in (2, 9, 15)] + [("sequential", n) for n in (6, 9, 14, 18, 21)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("mode", "stop_after"), STOPS)
 def test_an_interrupted_run_ends_with_the_same_scores(
     lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, stop_after: int
@@ -239,6 +241,7 @@ def test_a_model_that_breaks_has_collapsed(lm: LanguageModel, tmp_path: Path, mo
     assert lm.weights_fingerprint() == result.record["settings"]["weights"]
 
 
+@pytest.mark.full
 def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path: Path):
     measures = Measures(fluency_tokens=0, generate=True, dated=Dating("2020"))
     settings = replace(SETTINGS, after=(1, 3), measures=measures)

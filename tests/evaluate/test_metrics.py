@@ -7,9 +7,8 @@ from math import exp, inf, log, nan, sqrt
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.proportion import proportion_confint
 
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.metrics import METRICS, bleedover_bins, geometric_mean, summarise, update_metrics
@@ -201,7 +200,6 @@ def by_loop(targets, neighbours, row, side):
     return dict.fromkeys(METRICS) if side == "after" and row["status"] == "failed" else found
 
 
-@settings(max_examples=60)
 @given(runs())
 def test_metrics_and_their_summary_against_loops(run):
     targets, neighbours, updates = run
@@ -233,6 +231,8 @@ def check_summary(row, name, values):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
     if name == "efficacy_success":
+        from statsmodels.stats.proportion import proportion_confint
+
         low, high = proportion_confint(sum(values), n, method="wilson")
     else:
         centre = sum(values) / n
@@ -241,7 +241,6 @@ def check_summary(row, name, values):
     assert (row[f"{name}_low"], row[f"{name}_high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
 
 
-@settings(max_examples=60)
 @given(runs(), st.integers(1, 4), st.integers(1, 4))
 def test_bins_against_loops(run, similar, popular):
     facts = [n for n in run[1] if None not in (n["before"], n["after"], n["dist"], n["popularity"])]

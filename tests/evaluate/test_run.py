@@ -190,6 +190,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
         run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT"])
 def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: str):
     (one,) = planned(lm, method)
@@ -237,6 +238,7 @@ def content(folder: Path) -> Any:
     return {name: table.to_dicts() for name, table in tables.items()}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", ["independent", "sequential"])
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 8])
 def test_an_interrupted_run_ends_with_the_same_scores(

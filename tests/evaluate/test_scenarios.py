@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.scenarios import SCENARIOS
@@ -247,7 +247,6 @@ def by_loop(scenario: str, table: list[dict[str, Any]], side: str) -> dict[str, 
     return means | {name: prompts[0][name] for name in PARTS}
 
 
-@settings(max_examples=40)
 @given(runs())
 def test_metrics_of_groups_against_loops(run):
     table, updates = run

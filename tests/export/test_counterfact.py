@@ -132,6 +132,7 @@ def days(text):
     return date(*parts).toordinal()
 
 
+@pytest.mark.full
 def test_all_of_mini(mini: Dataset):
     """Cases with day dates against datetime; prompts and targets against the data set; nothing without a source."""
     cases, counts = edit_cases(mini.table)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.data.loaders import Dataset
@@ -67,7 +67,6 @@ def tables(draw):
 
 
 @given(tables())
-@settings(max_examples=60)
 def test_facts_have_the_metrics_of_this_package(rows):
     expected = ours(rows) if rows else {}
     found = harness.fact_metrics(counted(rows))

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
@@ -27,19 +28,24 @@ from anachron.export.hub import (
 )
 from anachron.io import file_fingerprint, read_json, write_manifest, write_table
 
-datasets = pytest.importorskip("datasets", reason="pip install 'anachron[hub]'")
-yaml = pytest.importorskip("yaml")
+pytestmark = pytest.mark.skipif(
+    find_spec("datasets") is None or find_spec("yaml") is None, reason="pip install 'anachron[hub]'"
+)
 
 
 @pytest.fixture
 def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No hub, and a cache that goes with the test."""
+    import datasets
+
     monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True, raising=False)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     return tmp_path
 
 
 def front_matter(folder: Path) -> dict:
+    import yaml
+
     return yaml.safe_load((folder / "README.md").read_text("utf-8").split("---\n")[1])
 
 
@@ -54,6 +60,8 @@ def paper_dataset() -> Dataset:
 
 @pytest.mark.parametrize("which", ["five", "paper"])
 def test_both_readers_read_it_back(which: str, five: Dataset, offline: Path):
+    import datasets
+
     data = five if which == "five" else paper_dataset()
     export_hub(data, offline / "set")
     loaded = datasets.load_dataset(str(offline / "set"))

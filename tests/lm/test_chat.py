@@ -70,6 +70,7 @@ def text_of(lm: LanguageModel, prompt: str, answer: str, style: Format) -> str:
 # Published templates
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", ["gpt2", "pythia", "mistral", "eos"])
 @pytest.mark.parametrize("name", NAMES)
 def test_only_the_tokens_of_the_answer_are_scored(name: str, kind: str):

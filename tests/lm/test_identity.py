@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 import transformers
@@ -120,6 +119,8 @@ def test_a_configuration_of_sets_infinities_and_unknown_objects_is_plain():
 @pytest.fixture
 def adapted(llama: Path, tmp_path: Path) -> Path:
     """A folder with an adapter, which transformers puts onto the model that its configuration names."""
+    import peft
+
     made = peft.get_peft_model(
         transformers.AutoModelForCausalLM.from_pretrained(llama),
         peft.LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM"),
@@ -144,9 +145,11 @@ def test_adapters_count_with_their_scaling(llama: Path, adapted: Path):
 
 
 def test_what_is_done_to_adapters_in_memory_counts(adapted: Path):
+    from peft.tuners.lora import LoraLayer
+
     lm = load_model(str(adapted))
     first, identity = scores(lm), lm.identity()
-    layers = [m for m in lm.model.modules() if isinstance(m, peft.tuners.lora.LoraLayer)]
+    layers = [m for m in lm.model.modules() if isinstance(m, LoraLayer)]
     layers[0].set_scale("default", 5)
     assert (scores(lm) - first).abs().max() > NOISE
     assert lm.identity()["weights"] == identity["weights"] and lm.identity() != identity

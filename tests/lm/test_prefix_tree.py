@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.errors import BackendError
@@ -103,7 +103,6 @@ def tries(draw: st.DrawFn, longest_shared: int = 12) -> list[Encoded]:
     return texts
 
 
-@settings(max_examples=60)
 @given(tries(), st.integers(1, 60), st.sampled_from(sorted(MODELS)), st.sampled_from((1, 15, 640)))
 def test_prefix_trees_score_as_one_text_at_a_time(texts: list[Encoded], tokens: int, family: str, head_rows: int):
     with pytest.MonkeyPatch.context() as patch:
@@ -178,7 +177,6 @@ def test_what_a_tree_batch_sees_are_ancestors(texts: list[Encoded], tokens: int)
         before = prefixes
 
 
-@settings(max_examples=40)
 @given(tries(), st.lists(st.integers(0, 2), min_size=10, max_size=10), st.integers(1, 60))
 def test_texts_of_different_owners_share_nothing(texts: list[Encoded], owners: list[int], tokens: int):
     model, owners = MODELS["llama"], owners[: len(texts)]
@@ -247,6 +245,7 @@ def test_models_that_take_prefix_trees_pass_the_check(family: str, dtype: torch.
     assert TreeChecks().refuse(model, dated(), plan_tree_batches(dated(), VOCABULARY, Limits(512))) is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["bloom", "mamba", "jamba", "window"])
 def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: str, caplog: pytest.LogCaptureFixture):
     lm = LanguageModel(why_no_prefix_tree()[kind], make_tokenizer("gpt2"), kind)

@@ -65,6 +65,7 @@ def counts(url: str) -> dict[str, int]:
         return json.loads(reply.read())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", ["plain", "by-text", "strict", "text-only", "flaky", "lost", "packed"])
 def test_a_served_model_scores_as_it_does_here(serve, lm: LanguageModel, mode: str):
     model = served(serve(mode))
@@ -212,6 +213,7 @@ def test_a_native_softmax_is_refused(serve):
         score_texts(model, model.encode(PAIRS), native_softmax=True)
 
 
+@pytest.mark.full
 def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: LanguageModel, brief: Dataset, tmp_path):
     data = brief.sample(2)
     whole = run_probe(lm, data, tmp_path / "here").scores
@@ -245,6 +247,7 @@ def test_a_probe_through_a_server_goes_on_where_the_server_stopped(serve, lm: La
     assert result.noise < 1e-6
 
 
+@pytest.mark.full
 def test_the_commands_score_and_probe(serve, lm: LanguageModel, brief: Dataset, tmp_path: Path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a, _ in PAIRS))

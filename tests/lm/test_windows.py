@@ -41,6 +41,7 @@ def test_gpt_neo_after_a_small_first_call():
     assert gaps(lm, LARGE, batch_tokens=512).max() < 1e-4
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", ["gpt2", "gpt_neo", "gemma3", "phi3_longrope", "qwen3_moe"])
 @pytest.mark.parametrize(
     "how", [{"batch_tokens": 512}, {"prefix_tree": False}, {"prefix_tree": False, "batch_tokens": 2048}]

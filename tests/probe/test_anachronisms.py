@@ -4,7 +4,7 @@ from random import Random
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
@@ -162,7 +162,6 @@ def test_order_of_rows_and_kind_of_text_change_nothing(kind):
     assert got.equals(expected)
 
 
-@settings(max_examples=40)
 @given(st.integers(-4000, 4000).map(lambda q: q / 4), st.integers(0, 50))
 def test_adding_a_constant_moves_only_the_scores(constant, seed):
     random = Random(seed)

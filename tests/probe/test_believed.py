@@ -8,7 +8,7 @@ from statistics import fmean, median
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
@@ -239,7 +239,6 @@ def test_order_of_rows_and_kind_of_text_change_nothing(kind):
 quarters = st.lists(st.integers(-40, 40).map(lambda q: q / 4), min_size=MIN_CONTEXTS, max_size=24)
 
 
-@settings(max_examples=150)
 @given(quarters, st.integers(-4000, 4000).map(lambda q: q / 4))
 def test_adding_a_constant_moves_only_the_levels(scores, constant):
     """Quarters collide often, so equally good stretches must be told apart by a rule, not by rounding."""
@@ -250,7 +249,6 @@ def test_adding_a_constant_moves_only_the_levels(scores, constant):
         assert moved[level] == pytest.approx(fit[level] + constant, abs=1e-9, nan_ok=True)
 
 
-@settings(max_examples=150)
 @given(quarters)
 def test_the_best_step_is_as_good_as_the_best_of_the_loop(scores):
     assume(len(set(scores)) > 1)
@@ -260,7 +258,6 @@ def test_the_best_step_is_as_good_as_the_best_of_the_loop(scores):
     assert 0 < fit["stop"][0] - fit["first"][0] < len(scores)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.floats(-30, 0), min_size=MIN_CONTEXTS, max_size=24, unique=True))
 def test_time_reversed_scores_give_the_reversed_period(scores):
     n = len(scores)
@@ -271,7 +268,6 @@ def test_time_reversed_scores_give_the_reversed_period(scores):
     assert back["bic_gain"] == pytest.approx(fit["bic_gain"], abs=1e-6)
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_a_planted_step_is_found_exactly(data):
     n = data.draw(st.integers(8, 60))

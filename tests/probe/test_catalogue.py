@@ -511,6 +511,7 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
 # What a study must have
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -556,6 +557,7 @@ def test_what_is_missing_is_left_out_and_said(scores, change, expected):
     assert all(table.height for table in made.values())
 
 
+@pytest.mark.full
 def test_popularity_alone_may_be_missing(scores):
     made, left_out = make_tables(make_study([scores.drop("popularity")], models=synthetic_models(), resamples=100))
     assert left_out == {}

@@ -83,6 +83,7 @@ def unfinished(folder: Path) -> RunFolder:
     return run
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("done", [True, False])
@@ -181,6 +182,7 @@ def test_a_part_of_another_model_ends_the_run_unfinished(
         read_runs([folder])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -313,6 +315,7 @@ def test_what_is_no_number_is_no_rounding():
         check_noise(np.array([3.0, 2.5]), np.array([0.5, 2.0]), ["a", "b"], "bfloat16")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dtype", "prefix_tree"),
     [

@@ -25,6 +25,7 @@ def tables_of(scores, **options):
     return make_tables(make_study([scores], models=synthetic_models(), resamples=100, **options))
 
 
+@pytest.mark.full
 def test_runs_with_a_prefix_change_nothing_of_those_without(scores):
     best = scores.filter(pl.col("model") == "fir-7b-it")
     more = pl.concat([scores, *(best.with_columns(pl.lit(p).alias("prefix")) for p in ("hierarchy", "transfer"))])
@@ -41,6 +42,7 @@ def test_clustered_p_says_nothing_where_there_is_nothing():
     assert pearson(x, 3 * x, x).p_clustered == 0
 
 
+@pytest.mark.full
 def test_missing_popularity_may_be_written_as_pandas_writes_it(scores):
     nulls = tables_of(scores)[0]["correlations"]
     nan = tables_of(scores.with_columns(pl.col("popularity").fill_null(float("nan"))))[0]["correlations"]
@@ -96,6 +98,7 @@ def test_incorrect_dates_that_are_all_beyond_five_periods(scores):
     assert "agreement" in tables_of(far)[1]
 
 
+@pytest.mark.full
 def test_a_baseline_is_found_in_each_format(scores):
     chat = synthetic_scores(20, seed=1, runs=(("fir-1b", "raw", "none", 0.5), *RUNS[2:3], *RUNS[6:7]))
     made, _ = tables_of(chat)
@@ -113,6 +116,7 @@ def test_an_end_before_its_start_is_named(scores):
         )])  # fmt: skip
 
 
+@pytest.mark.full
 def test_years_that_are_no_years_leave_out_what_needs_them(scores):
     odd = scores.with_columns(
         pl.when(pl.col("granularity") == "year").then("y" + pl.col("time")).otherwise("time").alias("time")

@@ -231,6 +231,7 @@ def test_full_disk_keeps_finished_parts_and_resumes(processes, data: Dataset, fi
     assert all_bytes(folder) == all_bytes(finished)
 
 
+@pytest.mark.full
 def test_chat_date_is_frozen_and_said(lm: LanguageModel, data: Dataset, tmp_path: Path):
     template = lm.tokenizer.chat_template
     dated = LanguageModel(lm.model, load_model("demo").tokenizer, "demo")
@@ -250,6 +251,7 @@ def test_chat_date_is_frozen_and_said(lm: LanguageModel, data: Dataset, tmp_path
     assert not np.allclose(resumed.scores["logp"].to_numpy(), result.scores["logp"].to_numpy())
 
 
+@pytest.mark.full
 def test_prefixes_change_scores_and_a_file_is_used_as_it_is(lm: LanguageModel, data: Dataset, tmp_path: Path):
     (tmp_path / "mine.txt").write_text("Answer well.\n")
     result = run_probe(lm, data, tmp_path / "run", ProbeSettings(prefix=str(tmp_path / "mine.txt")))
@@ -259,6 +261,7 @@ def test_prefixes_change_scores_and_a_file_is_used_as_it_is(lm: LanguageModel, d
     assert result.scores["logp"][3] == pytest.approx(lm.log_probs([("Answer well.\n" + prompt, answer)])[0], abs=1e-5)
 
 
+@pytest.mark.full
 def test_halved_batches_are_said_and_scores_agree(
     finished: Path, lm: LanguageModel, data: Dataset, tmp_path, monkeypatch
 ):

@@ -217,6 +217,7 @@ def test_one_kind_of_neighbour_is_a_figure_of_a_column_and_none_is_no_figure():
         by_date(bleedover_by_date(neighbours_of([])))
 
 
+@pytest.mark.full
 def test_files_of_a_run(tmp_path):
     found, notes = write_dated(*tables(), tmp_path)
     assert notes == [] and found.equals(summary())

@@ -294,6 +294,7 @@ def test_one_wild_cell_does_not_pale_the_others_and_small_differences_look_small
     assert mesh.get_array().max() == 0.5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("methods", "modes", "titles", "width"),
     [
@@ -322,6 +323,7 @@ def test_lines_of_maps_and_legible_texts(methods, modes, titles, width):
     assert meet == []
 
 
+@pytest.mark.full
 def test_the_figure_is_written_the_same_twice(tmp_path):
     files = [write_figure(bleedover(bleedover_bins(results()[1])), tmp_path / name, "bleedover") for name in "ab"]
     for one, other in zip(*files, strict=True):

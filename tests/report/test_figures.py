@@ -148,6 +148,7 @@ def test_summary(several):
     assert in_legend(figure) == ["year", "month", "day", "all three", "random scorer"]
 
 
+@pytest.mark.full
 def test_summary_of_many_models_has_the_five_most_robust_on_their_own(study_of_many):
     table = table_of(study_of_many, "summary")
     panels = FIGURES["summary"](table).axes
@@ -372,6 +373,7 @@ def test_transfer_shows_the_pooled_models_first(several):
         assert axes.get_ylim() == (2.5, -0.5)  # year at the top
 
 
+@pytest.mark.full
 def test_transfer_of_many_models_says_how_many_it_shows(study_of_many):
     figure = FIGURES["transfer"](table_of(study_of_many, "transfer"))
     heads = [" ".join(axes.get_title(loc="left").split("\n")) for axes in figure.axes]
@@ -598,6 +600,7 @@ def test_years_stacks_the_statuses(several):
 STUDIES = ("several", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alone", "many")))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_text_is_legible(name, study, request, monkeypatch):
@@ -666,6 +669,7 @@ def test_looks_differ_without_colour():
     assert len({(seen.marker, seen.hollow) for seen in looks}) == 16
 
 
+@pytest.mark.full
 def test_the_readers_settings_neither_change_a_figure_nor_are_changed(tmp_path, several):
     write_figure(FIGURES["formats"](several["formats"]), tmp_path / "ours", "formats")
     before = copy.deepcopy(dict(matplotlib.rcParams))
@@ -679,6 +683,7 @@ def test_the_readers_settings_neither_change_a_figure_nor_are_changed(tmp_path, 
         assert ours.read_bytes() == theirs.read_bytes()
 
 
+@pytest.mark.full
 def test_files_are_the_same_in_another_process(tmp_path, several):
     """The names in a file must not come from Python's hashes, which differ between processes."""
     several["overlap"].write_parquet(tmp_path / "overlap.parquet")
@@ -697,6 +702,7 @@ def test_files_are_the_same_in_another_process(tmp_path, several):
     assert contents[0] == contents[1] == contents[2]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["formats", "overlap", "years"])
 def test_files_have_their_letters_with_them(name, tmp_path, several):
     svg, pdf = write_figure(FIGURES[name](several[name]), tmp_path, name)

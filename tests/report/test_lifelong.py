@@ -133,6 +133,7 @@ def test_what_is_not_measured_has_no_panel():
         lifelong(summary().with_columns(efficacy_success=pl.lit(None, pl.Float64)))
 
 
+@pytest.mark.full
 def test_files_of_a_run(tmp_path: Path):
     found, notes = write_lifelong(tables(), tmp_path)
     assert notes == [] and found.equals(summary())

@@ -109,6 +109,7 @@ def test_notes_name_facts_without_matches():
     )
 
 
+@pytest.mark.full
 def test_files_of_an_earlier_study_do_not_stay(tmp_path):
     scores = synthetic_scores(12)
     for chosen, written in ((scores, True), (scores.filter(pl.col("model") == "oak-3b"), False)):

@@ -213,6 +213,7 @@ def test_positions_before_the_common_era_have_no_gap():
     assert position(Date.parse("-0044").first_day) == -43
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("models", "edits", "title"),
     [
@@ -299,6 +300,7 @@ def test_every_chart_belongs_to_a_table_and_is_tested():
     assert {analysis.name for analysis in ANALYSES if analysis.chart is not None} == set(DRAWN)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", sorted(DRAWN))
 def test_charts_draw_what_their_tables_say(everything, name):
     _, tables, looks = everything

@@ -200,6 +200,7 @@ def test_it_opens_from_a_file_without_errors_or_requests(opened, address, tables
     assert page.locator("#left-out + ul li").count() == len(tables[1])
 
 
+@pytest.mark.full
 def test_headline_numbers(page, tables):
     rows = page.locator("#headline tbody tr").all_text_contents()
     summary = tables[0]["summary"].filter(pl.col("granularity") == "global")
@@ -211,6 +212,7 @@ def test_headline_numbers(page, tables):
             assert f"{mean} ({low}–{high})" in own
 
 
+@pytest.mark.full
 def test_every_fact_is_listed_the_most_popular_first(page, study):
     popular = {r["fact_id"]: r["popularity"] for r in study.about.to_dicts()}
     found = listed(page)
@@ -222,6 +224,7 @@ def test_every_fact_is_listed_the_most_popular_first(page, study):
     assert page.inner_text("#count") == f"51–{FACTS} of {FACTS} facts"
 
 
+@pytest.mark.full
 def test_a_fact_without_matches_has_a_dash(page):
     page.fill("#search", "object 5")
     rows = [cells(page, i) for i in range(page.locator("#facts-table tbody tr").count())]
@@ -229,6 +232,7 @@ def test_a_fact_without_matches_has_a_dash(page):
     assert row[-2:] == ["–", "–"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", ["Object 12", "CAPITAL 1", "uni", "東京", "no such fact", "</script>"])
 def test_search(page, study, query):
     page.fill("#search", query)
@@ -244,12 +248,14 @@ def test_search(page, study, query):
         assert page.inner_text("#count").startswith("No fact")
 
 
+@pytest.mark.full
 def test_filter_by_relation(page, study):
     page.select_option("#relation", "spouse")
     expected = [r["fact_id"] for r in study.about.to_dicts() if r["relation_label"] == "spouse"]
     assert sorted(listed(page)) == sorted(expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("status", ["all", "some", "none", "unknown"])
 def test_filter_by_robustness(page, study, status):
     page.select_option("#run", "1")
@@ -259,6 +265,7 @@ def test_filter_by_robustness(page, study, status):
     assert sorted(listed(page)) == sorted(fact for fact, count in counts.items() if kinds[count] == status)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("since", "until", "low", "high"),
     [("1950", "1960", 1950, 1960), ("", "44 BCE", None, -44), ("-200", "-100", -200, -100), ("100 bc", "", -100, None)],
@@ -275,6 +282,7 @@ def test_filter_by_period(page, study, since, until, low, high):
     assert page.inner_text("#filter-trouble") == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fact", ["fact0012", "fact0020"])
 def test_both_ends_of_a_period_belong_to_it(page, study, fact):
     about = study.about.filter(pl.col("fact_id") == fact).to_dicts()[0]
@@ -287,6 +295,7 @@ def test_both_ends_of_a_period_belong_to_it(page, study, fact):
         page.fill(field, "")
 
 
+@pytest.mark.full
 def test_filter_by_popularity(page, study):
     page.fill("#popular-from", "100")
     page.fill("#popular-to", "1,000")
@@ -296,6 +305,7 @@ def test_filter_by_popularity(page, study):
     assert sorted(listed(page)) == sorted(expected)
 
 
+@pytest.mark.full
 def test_filters_work_together_and_are_cleared(page, study):
     page.fill("#search", "capital")
     page.fill("#from", "1900")
@@ -305,6 +315,7 @@ def test_filters_work_together_and_are_cleared(page, study):
     assert len(listed(page)) == FACTS
 
 
+@pytest.mark.full
 def test_a_bound_that_is_no_year_is_named(page):
     page.fill("#from", "0")
     assert "“0” is no year" in page.inner_text("#filter-trouble")
@@ -312,6 +323,7 @@ def test_a_bound_that_is_no_year_is_named(page):
     assert len(listed(page)) == FACTS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("down", [True, False])
 def test_sort_by_win_rate(page, study, down):
     sort(page, "win_rate", down=down)
@@ -322,6 +334,7 @@ def test_sort_by_win_rate(page, study, down):
     assert set(found[len(values) :]) == {"fact0005", "fact0009"}  # those without matches come last either way
 
 
+@pytest.mark.full
 def test_sort_by_period_knows_that_bce_comes_before(page, study):
     sort(page, "held", down=False)
     starts = {r["fact_id"]: r["start"] for r in study.about.to_dicts()}
@@ -330,6 +343,7 @@ def test_sort_by_period_knows_that_bce_comes_before(page, study):
     assert years[0] < 0
 
 
+@pytest.mark.full
 def test_the_chosen_run_decides_w(page, study):
     sort(page, "subject", down=False)
     shown = []
@@ -344,6 +358,7 @@ def test_the_chosen_run_decides_w(page, study):
     assert shown[0] != shown[1]
 
 
+@pytest.mark.full
 def test_a_click_opens_the_timeline_of_a_fact(page, study):
     page.fill("#search", "Object 12")
     page.locator("#facts-table tbody tr", has_text="Object 12").first.click()
@@ -357,6 +372,7 @@ def test_a_click_opens_the_timeline_of_a_fact(page, study):
     assert held[0][1] == pytest.approx(int(about["end"]) + 1, abs=1e-6)
 
 
+@pytest.mark.full
 def test_years_lie_in_the_middle_of_themselves(page, study):
     page.fill("#search", "Object 13")
     page.locator("#facts-table tbody tr", has_text="Object 13").first.click()
@@ -367,6 +383,7 @@ def test_years_lie_in_the_middle_of_themselves(page, study):
     assert found == pytest.approx(sorted(int(time) + 0.5 for time in rows["time"]))
 
 
+@pytest.mark.full
 def test_all_granularities_and_runs_side_by_side(page, study):
     page.fill("#search", "Object 20")
     page.locator("#facts-table tbody tr", has_text="Object 20").first.click()
@@ -384,6 +401,7 @@ def test_all_granularities_and_runs_side_by_side(page, study):
     assert page.is_checked("#timeline-levels input[value=year]")
 
 
+@pytest.mark.full
 def test_a_run_without_scores_of_a_fact_draws_none(page, study):
     page.fill("#search", "Object 9")
     page.locator("#facts-table tbody tr", has_text="Object 9").first.click()
@@ -395,6 +413,7 @@ def test_a_run_without_scores_of_a_fact_draws_none(page, study):
     check_panel(marks(page)[1], expected_marks(study, 1, "fact0009", "year"))
 
 
+@pytest.mark.full
 def test_dates_before_the_common_era_have_names(page):
     sort(page, "held", down=False)
     page.locator("#facts-table tbody tr").first.click()
@@ -408,6 +427,7 @@ def test_dates_before_the_common_era_have_names(page):
     assert len(places) >= 4
 
 
+@pytest.mark.full
 def test_everything_works_from_the_keyboard(page, study):
     page.focus("#facts-table th[data-key=win_rate] button")
     page.keyboard.press("Enter")
@@ -427,6 +447,7 @@ def test_everything_works_from_the_keyboard(page, study):
     assert "fact=" not in page.url
 
 
+@pytest.mark.full
 def test_previous_and_next_follow_the_list(page):
     order = listed(page)
     page.click("#previous-page")
@@ -438,6 +459,7 @@ def test_previous_and_next_follow_the_list(page):
     assert f"fact={order[1]}" in page.url
 
 
+@pytest.mark.full
 def test_worst_errors_lead_to_their_timelines(page, study, tables):
     worst = tables[0]["timelines"].unique("rank", keep="first", maintain_order=True)
     assert page.locator("#worst-list li").count() == worst.height > 0
@@ -451,6 +473,7 @@ def test_worst_errors_lead_to_their_timelines(page, study, tables):
     assert panel[NAMES["far"]]
 
 
+@pytest.mark.full
 def test_an_address_opens_its_timeline(browser, address):
     page = browser.new_page()
     page.goto(f"{address}#fact=fact0011&run=1")
@@ -460,6 +483,7 @@ def test_an_address_opens_its_timeline(browser, address):
     page.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["facts", "summary", "timelines"])
 def test_downloads_are_the_tables_byte_by_byte(page, tables, name):
     with page.expect_download() as waiting:
@@ -469,6 +493,7 @@ def test_downloads_are_the_tables_byte_by_byte(page, tables, name):
         assert file.read() == tables[0][name].write_csv().encode()
 
 
+@pytest.mark.full
 def test_tables_are_shown_as_they_are(page, tables):
     page.click("#analysis-relations summary")
     page.wait_for_selector("#analysis-relations td")
@@ -479,11 +504,13 @@ def test_tables_are_shown_as_they_are(page, tables):
     assert float(first[relations.columns.index("robustness")]) == pytest.approx(relations["robustness"][0], abs=1e-4)
 
 
+@pytest.mark.full
 def test_another_view_of_a_chart(page):
     page.select_option("#analysis-summary select", label="R")
     until(page, "document.querySelector('#analysis-summary .chart').layout.yaxis.title.text === 'R'")
 
 
+@pytest.mark.full
 def test_no_label_runs_or_draws_as_html(page):
     page.fill("#search", "東京")
     assert cells(page, 0)[0] == EVIL
@@ -499,6 +526,7 @@ def test_no_label_runs_or_draws_as_html(page):
     assert page.locator("#run option").all_text_contents()[2].startswith(EVIL)
 
 
+@pytest.mark.full
 def test_inline_handlers_are_forbidden_by_policy(page):
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img id=bad src=x onerror=\"window.hacked=1\">')")
     page.wait_for_timeout(100)
@@ -506,6 +534,7 @@ def test_inline_handlers_are_forbidden_by_policy(page):
     page.evaluate("document.getElementById('bad').remove()")
 
 
+@pytest.mark.full
 def test_nothing_is_wider_than_a_phone(browser, address):
     page = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).new_page()
     page.goto(address)
@@ -522,6 +551,7 @@ def test_nothing_is_wider_than_a_phone(browser, address):
     page.context.close()
 
 
+@pytest.mark.full
 def test_dark_mode_changes_the_page_and_its_charts(page):
     def seen():
         return page.evaluate(
@@ -544,6 +574,7 @@ def test_dark_mode_changes_the_page_and_its_charts(page):
     assert dark[2] == "#1a1f25"
 
 
+@pytest.mark.full
 def test_print_leaves_out_what_paper_cannot_do(page):
     page.emulate_media(media="print")
     assert page.is_hidden("#filters")
@@ -552,6 +583,7 @@ def test_print_leaves_out_what_paper_cannot_do(page):
     page.emulate_media(media="screen")
 
 
+@pytest.mark.full
 def test_nothing_went_wrong_meanwhile(opened, address):
     page, seen = opened
     expected = ("Content Security Policy", "ERR_FILE_NOT_FOUND")  # of the test of the policy
@@ -580,6 +612,7 @@ def edited(tmp_path_factory):
     return path.as_uri(), study
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [1200, 390])
 def test_past_facts_are_shown_before_and_after_edits(browser, edited, width):
     address, study = edited

@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from anachron.text.llm import ask_all
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
-pytest.importorskip("openai", reason="needs the extra llm")
+pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
 KEY = "sk-very-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import transformers
 
@@ -86,6 +85,8 @@ def tried_scores(lm: LanguageModel) -> Any:
 
 
 def test_no_field_of_an_adapter_is_missed(tmp_path: Path):
+    import peft
+
     save(make_lm("llama", "mistral"), tmp_path / "base")
     config = peft.LoraConfig(
         r=2, lora_alpha=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM"

@@ -124,6 +124,7 @@ def check_counts(built: Built, naive: Naive) -> None:
     assert kept - counts["redirected"]["left out as doubles"] == naive.flags["old"] + naive.flags["both"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.slow] * (n >= QUICK)) for n in range(SEEDS)])
 def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     pair = pair_of(seed)
@@ -150,6 +151,7 @@ def test_the_pairs_reach_everything():
     assert {len(u["neighborhood"]) for u in updates} >= set(range(9))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [3])
 def test_explain_says_of_every_entity_what_the_updates_hold(tmp_path: Path, seed: int):
     pair = pair_of(seed)
@@ -168,6 +170,7 @@ def test_explain_says_of_every_entity_what_the_updates_hold(tmp_path: Path, seed
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [7])
 def test_buckets_and_workers_change_nothing(tmp_path: Path, seed: int):
     pair = pair_of(seed)

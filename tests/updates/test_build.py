@@ -32,6 +32,7 @@ def content(out: Path) -> list[bytes]:
     return [path.read_bytes() for path in (out, *companions(out).values())]
 
 
+@pytest.mark.full
 def test_two_processes_write_the_same_bytes(world, tmp_path):
     build(world, tmp_path / "one" / "u.parquet")
     build(world, tmp_path / "two" / "u.parquet", spread=Spread(2))
@@ -61,6 +62,7 @@ build.build_updates(open_snapshot(sys.argv[1]), open_snapshot(sys.argv[2]), buil
 """
 
 
+@pytest.mark.full
 def test_killed_and_resumed_gives_the_same_bytes_and_does_no_bucket_twice(world, tmp_path):
     build(world, tmp_path / "whole" / "u.parquet")
     out = tmp_path / "killed" / "u.parquet"
@@ -85,6 +87,7 @@ def test_killed_and_resumed_gives_the_same_bytes_and_does_no_bucket_twice(world,
     assert whole.equals(resumed) and not work.exists()
 
 
+@pytest.mark.full
 def test_interrupted_in_the_search_resumes(world, tmp_path, monkeypatch):
     build(world, tmp_path / "whole" / "u.parquet")
     out = tmp_path / "stopped" / "u.parquet"
@@ -153,6 +156,7 @@ def test_wrong_use_says_what_to_do(world, tmp_path):
         Settings(style="klingon")
 
 
+@pytest.mark.full
 def test_items_that_were_merged_after_the_new_snapshot_are_not_followed(world, tmp_path):
     plain = build(world, tmp_path / "a.parquet")
     later = build(world, tmp_path / "b.parquet", redirects={"Q3": "Q4", "Q60": "Q61", "Q61": "Q70"})

@@ -86,6 +86,7 @@ def test_a_subject_that_had_no_items_is_described_by_the_new_snapshot(tmp_path: 
     assert [n["subject"]["id"] for n in row["neighborhood"]] == ["Q2", "Q3"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("buckets", [1, 2, 3, 5])
 def test_facts_of_merged_subjects_come_by_their_number(tmp_path: Path, buckets: int):
     """A neighbour tells its first fact: its own, else that of the first item merged into it, in any bucket."""

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from anachron.errors import BackendError, DataError
 from anachron.updates import nearest as module
@@ -28,7 +27,7 @@ from anachron.updates.nearest import (
 SUBJECTS = [f"Q{n}" for n in (1, 2, 9, 10, 11, 100, 2000, 30, 31, 32, 33, 34)]
 OBJECTS = [*SUBJECTS[:4], "Q5", "Q6", "P31", "L7", "L7-F1"]
 RELATIONS = ["P31", "P6", "P39"]
-few = settings(max_examples=60)
+few = settings(max_examples=min(60, settings.default.max_examples))
 triples = st.lists(
     st.tuples(st.sampled_from(SUBJECTS), st.sampled_from(RELATIONS), st.sampled_from(OBJECTS)), max_size=60
 )
@@ -121,6 +120,8 @@ def test_frequencies_of_parts_are_those_of_the_whole(rows, data):
 @few
 @given(triples.filter(len), st.data())
 def test_vectors_are_those_of_scikit_learn(rows, data):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     documents = documents_of(rows)
     ids = pl.Series(data.draw(st.lists(st.sampled_from(sorted(documents)), min_size=1)))
     features = features_of(frame(rows).lazy())
@@ -206,7 +207,6 @@ def as_matrix(rows):
     return np.array(rows, float).reshape(-1, 4) / 8
 
 
-@settings(max_examples=150)
 @given(eighths, eighths, st.integers(1, 12), st.data())
 def test_lists_with_many_ties_are_exact(queries, candidates, count, data):
     queries, candidates = as_matrix(queries[:8]), as_matrix(candidates)

@@ -58,7 +58,6 @@ texts = st.builds(
 )
 
 
-@settings(max_examples=50)
 @given(
     text=texts,
     ending=st.sampled_from([".json", ".gz", ".bz2", ".zst"]),
@@ -111,6 +110,7 @@ def test_marks_are_found_at_every_bit(tmp_path, shift, magic):
     assert [(mark.bit, mark.is_end) for mark in marks] == [(8 + shift, magic == END)]
 
 
+@pytest.mark.full
 def test_false_marks_are_joined_over(tmp_path, monkeypatch):
     """48 bits do not occur by chance in a test, so the search is told of places inside blocks as if they did."""
     source = random.Random(5)
@@ -266,6 +266,7 @@ def test_compression_is_told_by_the_content(tmp_path):
     assert open_dump(path).compression == "bz2"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 @pytest.mark.parametrize("name", ["opentapioca_short_stream.json", "qrank_twenty_entities.json", "qsdump_entities"])
 def test_real_files_by_ranges(tmp_path, name):

@@ -35,6 +35,7 @@ def test_every_statement_of_the_story_is_explained(story: Path):
     assert {id: (v.fact_id, v.popularity) for id, v in verdicts.items() if v.kept} == kept
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "settings",
     [Selection(more_than=8), PRESETS["robustness-2025"], Selection(popularity=False, several_periods="keep")],
@@ -59,6 +60,7 @@ def test_verdicts_are_what_build_facts_keeps(tmp_path: Path, settings: Selection
     assert explained == {s["step"]: n for s in found.steps if (n := sum(s["dropped"].values()))}
 
 
+@pytest.mark.full
 def test_without_a_cut_the_whole_snapshot_decides_it(tmp_path: Path):
     views = {f"Q{n}": 1000.0 * n for n in range(1, 7)}
     rows = [statement(f"Q{n}", "P39", f"Q{n}", "1990", "1999") for n in range(1, 7)]

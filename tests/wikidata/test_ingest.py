@@ -124,6 +124,7 @@ def test_columns_and_types(tmp_path):
     assert entities.row(0) == ("Q1", None, None, "One", [], None, None)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ending", [".json", ".gz", ".bz2", ".zst"])
 def test_same_bytes_whatever_the_ranges_and_layout(tmp_path, ending):
     made = some_entities()
@@ -176,6 +177,7 @@ ingest(sys.argv[1], sys.argv[2], IngestSettings("2021-01-04", buckets=4), range_
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ending", [".bz2", ".gz", pytest.param(".json", marks=pytest.mark.slow)])
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, ending):
     path = write_dump(tmp_path / f"dump{ending}", some_entities(200), streams=5)
@@ -586,6 +588,7 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 def test_real_dumps(tmp_path):
     for name, items, bad in (("opentapioca_short_stream.json", 574, 61), ("qrank_twenty_entities.json", 20, 0)):

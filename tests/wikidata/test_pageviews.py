@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
@@ -182,7 +182,6 @@ _line = st.lists(_part, max_size=7).map(b" ".join)
 _project_line = st.tuples(st.just(b"en.wikipedia"), _line).map(b" ".join)
 
 
-@settings(max_examples=100)
 @given(st.lists(_line | _project_line | st.binary(max_size=12).map(lambda b: b.translate(None, b"\r\n")), max_size=30))
 def test_any_lines_are_counted_as_one_by_one(tmp_path_factory, lines):
     first = b"aa.wikibooks Main_Page null desktop 8 F8"  # so that no file begins like a compressed one
@@ -191,7 +190,6 @@ def test_any_lines_are_counted_as_one_by_one(tmp_path_factory, lines):
     assert sums_of(path) == naive_sums(text)
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from([b"en.x a", b"en.x b", b"en.xy c", b"de.x d", b"en.x", b"", b"z en.x e"]), max_size=12),
     st.sampled_from([b"en.x ", b"de.x "]),

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.core.dates import Date
@@ -454,7 +454,6 @@ some_claims = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
     claims=st.lists(some_claims, max_size=8),
     labels=st.dictionaries(st.sampled_from(["en", "mul", "fr"]), st.text("xyz", max_size=3)),
@@ -463,6 +462,7 @@ def test_entities_read_as_by_plain_json(claims, labels):
     assert_same(line(item("Q42", labels=labels, claims=claims)).encode())
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 @pytest.mark.parametrize("name", ["opentapioca_short_stream.json", "qrank_twenty_entities.json", "qsdump_entities"])
 def test_real_entities_read_as_by_plain_json(name):

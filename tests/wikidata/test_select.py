@@ -364,6 +364,7 @@ VARIANTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_it_equals_the_naive_formulation(tmp_path: Path, seed: int):
     made = random_snapshot(seed)
@@ -393,6 +394,7 @@ def test_the_number_of_buckets_and_the_order_of_subjects_change_nothing(tmp_path
     assert a.facts.height
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [1, 7, 40])
 def test_the_size_of_slices_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
     made = random_snapshot(5)
