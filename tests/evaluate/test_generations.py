@@ -187,7 +187,9 @@ def test_what_was_generated_is_beside_the_probabilities():
         ("unedited", 0.0, 1.0, 0.0, 0.5), ("FT", 1.0, 0.0, 0.5, 0.0), ("ROME", 0.0, 1.0, 0.0, 0.0),
     ]  # fmt: skip
     summary = summarise(found)
-    assert summary["generated_new"].to_list() == [0, 1, 0] and summary["says_new_low"][1] > 0  # Wilson's, of one update
+    assert (
+        summary["generated_new"].to_list() == [0, 1, 0] and summary["generated_new_low"][1] > 0
+    )  # Wilson's, of one update
     assert not set(GENERATION_METRICS) & set(update_metrics(*tables).columns)
     with pytest.raises(DataError, match=r"generations, row 1: new_after 2\.0 is no probability"):
         update_metrics(*tables, generations=pl.DataFrame([generated("FT", 0, "B", "A", (0, 1, 2, 0))], GENERATIONS))
@@ -253,7 +255,7 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
     summary = summarise(update_metrics(*tables))
     by_method = {row["method"]: row for row in summary.to_dicts()}
     assert by_method["FT"]["generated_new"] == 1 and by_method["unedited"]["generated_new"] == 0
-    assert by_method["FT"]["says_new_n"] == by_method["FT"]["efficacy_success_n"] == 2
+    assert by_method["FT"]["generated_new_n"] == by_method["FT"]["efficacy_success_n"] == 2
     assert by_method["FT"]["efficacy_success"] == 1 and set(METRICS) < set(summary.columns)
     with pytest.raises(ConfigError, match="generate: True -> False"):
         run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))

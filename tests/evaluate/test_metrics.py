@@ -360,7 +360,7 @@ def test_methods_of_different_models_are_not_compared():
 
 def test_a_missing_column_and_a_cell_of_another_type_are_named():
     parts = tables([target()], [], [update()])
-    with pytest.raises(DataError, match="the table of targets lacks new_after; it needs method, dated_requests, mode"):
+    with pytest.raises(DataError, match="the table of targets lacks new_after; it needs mode, method, dated_requests"):
         update_metrics(parts[0].drop("new_after"), *parts[1:])
     with pytest.raises(DataError, match="targets, row 1: new_after 'many' is no finite number"):
         update_metrics(parts[0].with_columns(pl.lit("many").alias("new_after")), *parts[1:])
