@@ -52,16 +52,18 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
 
 
 def zsre_case(record: Part, case_id: str) -> EditCase:
-    return _case(record, case_id, "src", "alt", "answers", "rephrase", ("loc", "loc_ans"))
+    return _case(record, case_id, prompt="src", new="alt", old="answers", other="rephrase", located=("loc", "loc_ans"))
 
 
 def flat_case(record: Part, case_id: str) -> EditCase:
     located = ("locality_prompt", "locality_ground_truth")
-    return _case(record, case_id, "prompt", "target_new", "ground_truth", "rephrase_prompt", located)
+    return _case(
+        record, case_id, prompt="prompt", new="target_new", old="ground_truth", other="rephrase_prompt", located=located
+    )
 
 
 def _case(
-    record: Part, case_id: str, prompt: str, new: str, old: str, other: str, located: tuple[str, str]
+    record: Part, case_id: str, *, prompt: str, new: str, old: str, other: str, located: tuple[str, str]
 ) -> EditCase:
     """From a record with these names for its prompt, its objects, its other prompt, and a neighbour and its object."""
     target = record.get(new).label()

@@ -78,6 +78,11 @@ def _triples(words: pl.DataFrame) -> Iterator[SentenceTriple]:
     complete = words.drop_nulls(["subject_label", "relation_label", "object_label"])
     for row in complete.iter_rows(named=True):
         yield SentenceTriple(
-            row["property"], row["subject_label"], row["relation_label"], row["object_label"],
-            row["subject_description"] or "", row["relation_description"] or "", row["object_description"] or "",
-        )  # fmt: skip
+            relation_id=row["property"],
+            subject=row["subject_label"],
+            relation=row["relation_label"],
+            object=row["object_label"],
+            subject_description=row["subject_description"] or "",
+            relation_description=row["relation_description"] or "",
+            object_description=row["object_description"] or "",
+        )
