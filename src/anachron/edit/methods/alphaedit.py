@@ -45,9 +45,7 @@ def alphaedit(
         basis = null_space[module].to(keys)
         return lambda chosen, residual: null_space_change(keys[:, chosen], residual, basis, settings.ridge, before)
 
-    return spread(
-        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=True
-    )
+    return spread(lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=True)
 
 
 def _null_space(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:
