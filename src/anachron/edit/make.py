@@ -25,8 +25,8 @@ TRAINED_BYTES, TRAINED_COPIES = 1 << 31, 6  # room for what is trained; Adam and
 
 def settings_for(method: str, lm: LanguageModel, sites: Sites | None = None) -> tuple[Any, str]:
     """The preset of a method for a model, and in words where it is from; see `anachron.edit.presets`."""
-    own = method_named(method)
-    return preset(own, lm, sites or sites_for(own, lm))
+    known = method_named(method)
+    return preset(known, lm, sites or sites_for(known, lm))
 
 
 def sites_for(method: Method, lm: LanguageModel) -> Sites:
@@ -83,15 +83,15 @@ def make_edits(
     with identified(lm):
         making = _Making.of(lm, method, settings, resources, sites)
         size = edits_at_once(lm, making.method.name, making.settings, making.sites, len(requests))
-        found: list[Edit | Failure] = []
+        edits: list[Edit | Failure] = []
         for first in range(0, len(requests), max(1, size)):
-            found += each_or_failure(partial(making.edits, apart=True), requests[first : first + size])
-    return found
+            edits += each_or_failure(partial(making.edits, apart=True), requests[first : first + size])
+    return edits
 
 
 @dataclass(frozen=True)
 class _Making:
-    """A method with all that it is given but the requests."""
+    """A method with all its arguments but the requests."""
 
     lm: LanguageModel
     method: Method
@@ -104,39 +104,39 @@ class _Making:
     def of(
         cls, lm: LanguageModel, method: str, settings: Any, resources: Resources | None, sites: Sites | None
     ) -> "_Making":
-        own = method_named(method)
-        sites, resources, source = sites or sites_for(own, lm), resources or Resources(), "given"
-        if own.needs_network and resources.network is not None:
+        known = method_named(method)
+        sites, resources, source = sites or sites_for(known, lm), resources or Resources(), "given"
+        if known.needs_network and resources.network is not None:
             settings, source = resources.network.settings, "of the trained network"
         elif settings is None:
-            settings, source = preset(own, lm, sites)
-        if not isinstance(settings, own.settings):
-            raise ConfigError(f"{own.name} takes {own.settings.__name__}, not {type(settings).__name__}")
-        _check_modules(own.name, lm, own.modules(settings, sites), resources)
-        return cls(lm, own, settings, source, resources, sites)
+            settings, source = preset(known, lm, sites)
+        if not isinstance(settings, known.settings):
+            raise ConfigError(f"{known.name} takes {known.settings.__name__}, not {type(settings).__name__}")
+        _check_modules(known.name, lm, known.modules(settings, sites), resources)
+        return cls(lm=lm, method=known, settings=settings, source=source, resources=resources, sites=sites)
 
     def edits(self, requests: Sequence[EditRequest], *, apart: bool) -> list[Edit]:
         """One edit of all requests, or one a request, with what they are about."""
         if any(r.remove for r in requests) and (unable := why_unsupported(self.method.name, "Archive")):
             raise DataError(unable)
         started = _clock(self.lm)
-        found = self.method.make(self.lm, requests, self.settings, self.sites, self.resources, apart=apart)
-        seconds = (_clock(self.lm) - started) / len(found)
+        edits = self.method.make(self.lm, requests, self.settings, self.sites, self.resources, apart=apart)
+        seconds = (_clock(self.lm) - started) / len(edits)
         about = {
             "method": self.method.name, "settings": asdict(self.settings), "settings_from": self.source,
-            "edits": len(requests) // len(found), "seconds": seconds, MADE_ON: self.lm.described(),
+            "edits": len(requests) // len(edits), "seconds": seconds, MADE_ON: self.lm.described(),
         }  # fmt: skip
-        for edit, own in zip(found, [[r] for r in requests] if apart else [requests], strict=True):
-            _check_finite(self.method.name, own, edit)
-        return [replace(edit, about=about) for edit in found]
+        for edit, edited in zip(edits, [[r] for r in requests] if apart else [requests], strict=True):
+            _check_finite(self.method.name, edited, edit)
+        return [replace(edit, about=about) for edit in edits]
 
 
 def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:
-    """How many independent edits are to be held at a time, at most ``most``: large ones as far as there is room."""
-    own = method_named(method)
-    if own.size is None:
+    """How many independent edits are made at a time, at most ``most``: fewer where they train much."""
+    known = method_named(method)
+    if known.size is None:
         return most
-    numbers = own.size(lm, settings, sites or sites_for(own, lm))
+    numbers = known.size(lm, settings, sites or sites_for(known, lm))
     return min(most, max(1, TRAINED_BYTES // (4 * TRAINED_COPIES * numbers)))
 
 
@@ -148,7 +148,7 @@ def _clock(lm: LanguageModel) -> float:
 
 
 def _check_modules(name: str, lm: LanguageModel, modules: Sequence[str], resources: Resources) -> None:
-    """Say what cannot be changed, or lacks its covariance, before minutes are spent on values."""
+    """Raise for a module that cannot be changed or lacks its covariance, before minutes are spent on values."""
     for module in modules:
         weight_of(lm.model, module)
     if resources.covariance is not None and (missing := [m for m in modules if m not in resources.covariance]):

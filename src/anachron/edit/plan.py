@@ -133,13 +133,8 @@ def _planned(
         if method.readable_weights:
             weight_of(lm.model, sites.mlp_out(layer))
     settings = with_contexts(lm, settings)
-    return Planned(
-        method=name,
-        settings=settings,
-        source=source,
-        resources=Resources(network=network if method.needs_network else None),
-        sites=sites,
-    )
+    resources = Resources(network=network if method.needs_network else None)
+    return Planned(method=name, settings=settings, source=source, resources=resources, sites=sites)
 
 
 def _layers(settings: Any) -> Sequence[int]:

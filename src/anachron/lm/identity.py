@@ -41,24 +41,24 @@ def described(model: Any) -> Json:
     """What decides a model's scores beside its weights: ``architecture`` (its class) and ``config``; ``adapters`` and
     ``code`` only where there are any. Plain values, as they come back out of a JSON file.
     """
-    found: Json = {"architecture": type(model).__name__, "config": config_of(model.config)}
+    about: Json = {"architecture": type(model).__name__, "config": config_of(model.config)}
     adapters, code = adapters_of(model), code_of([*{type(m) for m in model.modules()}, type(model.config)])
-    return found | ({"adapters": adapters} if adapters else {}) | ({"code": code} if code else {})
+    return about | ({"adapters": adapters} if adapters else {}) | ({"code": code} if code else {})
 
 
 def config_of(config: Any) -> Json:
     """Every field of a configuration and of those inside it, as they are in memory, but for `LEFT_OUT`.
 
     The implementations of attention and of experts too, which transformers does not save: no two agree to the last
-    digit, and nothing says that they agree in more.
+    digit.
     """
-    found = {**PreTrainedConfig.to_dict(config), **config.to_dict()}  # code of a checkpoint may leave fields out
-    found |= {
+    known = {**PreTrainedConfig.to_dict(config), **config.to_dict()}  # code of a checkpoint may leave fields out
+    known |= {
         f"{part}_implementation": getattr(config, f"_{part}_implementation", None) for part in ("attn", "experts")
     }
     inside = {name: getattr(config, name, None) for name in config.sub_configs}
-    found |= {name: config_of(value) for name, value in inside.items() if isinstance(value, PreTrainedConfig)}
-    return {name: value for name, value in _plain(found).items() if name not in LEFT_OUT}
+    known |= {name: config_of(value) for name, value in inside.items() if isinstance(value, PreTrainedConfig)}
+    return {name: value for name, value in _plain(known).items() if name not in LEFT_OUT}
 
 
 def adapters_of(model: Any) -> Json | None:
@@ -84,17 +84,17 @@ def code_of(classes: Iterable[type]) -> Json | None:
     """
     packages = {*RECORDED, *sys.stdlib_module_names}
     names = {base.__module__ for kind in classes for base in kind.__mro__}
-    found: dict[str, set[Path | None]] = {}
+    sources: dict[str, set[Path | None]] = {}
     for name in names:
         package = name.partition(".")[0]
         if package in packages:
             continue
         file = getattr(sys.modules.get(name), "__file__", None)  # a notebook has none
         beside = get_relative_import_files(file) if file and package == REMOTE else []
-        found.setdefault(name.rpartition(".")[2], set()).update([file and Path(file), *map(Path, beside)])
+        sources.setdefault(name.rpartition(".")[2], set()).update([file and Path(file), *map(Path, beside)])
     return {
         name: _digest(sorted("no file" if file is None else _sha256(file.read_bytes()) for file in files))
-        for name, files in sorted(found.items())
+        for name, files in sorted(sources.items())
     } or None
 
 

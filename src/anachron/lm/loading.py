@@ -148,8 +148,8 @@ def _with_adapter(
     if find_adapter_config_file(base, revision=settings.get("revision")) is not None:
         raise ModelError(f"{name} is an adapter of {base}, which is one itself; merge that into its model first")
     model = _whole(base, f"{base}, the model under the adapter {name}", settings.get("revision"), how)
-    own = {} if revision is None else {"revision": revision}
-    info = model.load_adapter(source, adapter_kwargs=own, ignore_mismatched_sizes=True).to_dict()
+    pinned = {} if revision is None else {"revision": revision}
+    info = model.load_adapter(source, adapter_kwargs=pinned, ignore_mismatched_sizes=True).to_dict()
     _check_filled(model, name, info)
     return model
 
@@ -163,7 +163,7 @@ def _check_filled(model: Any, name: str, info: Mapping[str, Any]) -> None:
         expected=list(model.state_dict()),
         missing=info["missing_keys"],
         unexpected=info["unexpected_keys"],
-        shapes={key: (tuple(given), tuple(own)) for key, given, own in info["mismatched_keys"]},
+        shapes={key: (tuple(given), tuple(wanted)) for key, given, wanted in info["mismatched_keys"]},
         saved_as=model.config.architectures or (),
         head=next((key for key, module in model.named_modules() if module is head), None),
         extra_layers=getattr(config, "num_nextn_predict_layers", None) or 0,

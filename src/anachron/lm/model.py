@@ -70,7 +70,7 @@ class LanguageModel:
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
     def identity(self, weights: str | None = None) -> dict[str, Any]:
-        """Everything that decides its scores; what must match for a run with the model to go on.
+        """Everything that decides its scores: what must match for a run with the model to be resumed.
 
         ``model`` and ``revision``, ``weights`` and ``tokenizer`` (fingerprints), ``architecture``, ``config``,
         ``adapters`` and ``code`` (see `anachron.lm.identity.described`), ``dtype``, ``device``, ``float32_precision``
@@ -194,10 +194,10 @@ class LanguageModel:
 
 def has_experts(config: Any) -> bool:
     """Whether a configuration is that of a mixture of experts: it, or a part of it, says how many there are."""
-    found = config if isinstance(config, dict) else config.to_dict()
+    known = config if isinstance(config, dict) else config.to_dict()
     return any(
         has_experts(value) if isinstance(value, dict) else isinstance(value, int) and value > 1 and "experts" in name
-        for name, value in found.items()
+        for name, value in known.items()
     )
 
 

@@ -101,15 +101,10 @@ def extents(
             before, last = fed, owner[i]
         sizes.append(
             Extent(
-                nodes=nodes,
-                reach=reach,
-                shift=max(shifts),
-                kept=kept,
-                longest=max(fed_length(encoded[i]) for i in batch),
-                farthest=farthest,
-                most_shifted=batch[shifts.index(max(shifts))],
+                nodes=nodes, reach=reach, shift=max(shifts), kept=kept, farthest=farthest,
+                longest=max(fed_length(encoded[i]) for i in batch), most_shifted=batch[shifts.index(max(shifts))],
             )
-        )
+        )  # fmt: skip
     return sizes
 
 
@@ -159,14 +154,9 @@ class Walk:
             ends[node] = len(ends)
         self._path, self._nodes, self._owner = path, nodes, owner
         return TreeBatch(
-            kept=kept,
-            ids=tuple(ids),
-            positions=tuple(positions),
-            ends=tuple(ends),
-            rows=tuple(rows),
-            answers=tuple(answers),
-            owners=tuple(node_owners),
-        )
+            kept=kept, ids=tuple(ids), positions=tuple(positions), ends=tuple(ends), rows=tuple(rows),
+            answers=tuple(answers), owners=tuple(node_owners),
+        )  # fmt: skip
 
     def forget(self) -> None:
         """Keep nothing of the last batch."""
