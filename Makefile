@@ -18,7 +18,7 @@ JOBS ?= 2
 # PKG: the tests of one package alone, for instance make test PKG=core
 PKG ?=
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
-SPREAD = -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/$(PKG)
+SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests start many processes, which would compile the package anew where this is set
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -44,10 +44,11 @@ demo: .venv/installed  ## probe the bundled model on bundled facts (under two mi
 	$(BIN)/anachron demo --out demo-run
 
 test: .venv/installed-dev  ## the tests that run on every change
-	$(PYTEST) $(SPREAD)
+	$(PYTEST) $(SPREAD) tests/$(PKG)
 
 test-all: .venv/installed-dev  ## what make test leaves out: more families, the trial, other random examples each time
-	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD)
+	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD) \
+		$(if $(PKG),tests/$(PKG),tests/trial tests)  # the longest first, so that no worker waits for them
 
 test-pythons:  ## the tests that need no torch, on other versions of Python where they are installed
 	tools/test_pythons.sh python3.12 python3.13

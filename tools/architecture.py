@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from math import fsum
 from pathlib import Path
 
 import grimp
@@ -91,7 +92,7 @@ def rows_of(arrows: Arrows) -> tuple[list[list[str]], dict[str, set[str]]]:
     for _ in range(20):
         where = {name: (n + 0.5) / len(row) for row in rows for n, name in enumerate(row)}
         for row in rows:
-            row.sort(key=lambda name: (sum(where[o] for o in near[name]) / max(1, len(near[name])), name))
+            row.sort(key=lambda name: (fsum(where[other] for other in near[name]) / max(1, len(near[name])), name))
             where |= {name: (n + 0.5) / len(row) for n, name in enumerate(row)}
     return rows, steps
 
