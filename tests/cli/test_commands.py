@@ -130,6 +130,7 @@ def test_debug_shows_the_traceback():
         _code(["contexts", "--start", "2012", "--end", "2011"], debug=True)
 
 
+@pytest.mark.full
 def test_datasets_lists_and_writes(mini: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert _code(["datasets", "--json"], debug=False) == 0
     listing, updates = json.loads(capsys.readouterr().out)

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import random
 import signal
-import sys
 import time
 import types
 from dataclasses import asdict, replace
@@ -27,6 +26,7 @@ from anachron.jobs import Callbacks, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
+from anachron.pipelines import mend as lessons
 from edit_models import mended
 from tiny import FAMILIES, make_lm, naive_log_prob, save
 
@@ -363,13 +363,11 @@ def test_examples_of_updates():
 
 @pytest.fixture
 def updates(monkeypatch: pytest.MonkeyPatch) -> list[types.SimpleNamespace]:
-    """What the fake data set holds."""
-    found = [case(prompt=e.request.prompt, subject=e.request.subject, new=e.request.target) for e in EXAMPLES]
-    found.append(case(new=None))
-    fake = types.ModuleType("anachron.data.cases")
-    fake.load_cases = lambda name, **_: types.SimpleNamespace(name=name, cases=tuple(found))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "anachron.data.cases", fake)
-    return found
+    """What the data set holds, whatever its name."""
+    cases = [case(prompt=e.request.prompt, subject=e.request.subject, new=e.request.target) for e in EXAMPLES]
+    cases.append(case(new=None))
+    monkeypatch.setattr(lessons, "load_cases", lambda name, **_: types.SimpleNamespace(name=name, cases=tuple(cases)))
+    return cases
 
 
 def test_command(lm: LanguageModel, updates: list, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

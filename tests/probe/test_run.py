@@ -182,6 +182,7 @@ def processes():
     return context
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_kill_nine_at_any_time_then_resume(processes, data: Dataset, finished: Path, tmp_path: Path, kills: int):
     folder = tmp_path / "run"
@@ -212,6 +213,7 @@ def test_kill_nine_at_any_time_then_resume(processes, data: Dataset, finished: P
     assert all_bytes(folder) == all_bytes(finished)
 
 
+@pytest.mark.full
 def test_full_disk_keeps_finished_parts_and_resumes(processes, data: Dataset, finished: Path, tmp_path: Path):
     folder = tmp_path / "run"
     sizes = sorted(p.stat().st_size for p in (finished / "scores").glob("*.parquet"))

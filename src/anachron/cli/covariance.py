@@ -91,12 +91,15 @@ def covariance(
     if json_:
         print_json({"model": lm.name, "corpus": text.name, "folder": str(kept), "modules": rows})
         return
-    for row in rows:
-        about = ", ".join(
-            f"{name.replace('_', ' ')} {value:,.4g}" for name, value in row.items() if isinstance(value, float)
-        )
-        stdout().print(f"{row['module']}: {row['size']:,} inputs, {row['tokens']:,} tokens" + (about and f", {about}"))
+    _print(rows)
     say(f"kept in {kept}")
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        numbers = [(name, value) for name, value in row.items() if isinstance(value, float)]
+        about = "".join(f", {name.replace('_', ' ')} {value:,.4g}" for name, value in numbers)
+        stdout().print(f"{row['module']}: {row['size']:,} inputs, {row['tokens']:,} tokens{about}")
 
 
 def _factors(text: str) -> tuple[str, ...]:
