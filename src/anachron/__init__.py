@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from anachron.export.counterfact import export_counterfact
     from anachron.export.hub import export_hub
     from anachron.export.lm_eval import export_lm_eval
+    from anachron.jobs import Callbacks
     from anachron.lm.formats import Format
     from anachron.lm.loading import load_model, load_tokenizer
     from anachron.lm.model import LanguageModel
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from anachron.pipelines.covariance import prepare_covariance
     from anachron.pipelines.demo import run_demo
     from anachron.pipelines.editing import choose_methods, edit_from_updates, prepare_methods, update_requests
-    from anachron.pipelines.listener import Listener
+    from anachron.pipelines.evaluation import evaluate_updates
     from anachron.pipelines.mend import mend_lessons, train_mend
     from anachron.pipelines.scorers import Backend, open_scorer
     from anachron.pipelines.studies import open_study, write_metrics, write_report
@@ -93,6 +94,7 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "export_counterfact": "export.counterfact",
     "export_hub": "export.hub",
     "export_lm_eval": "export.lm_eval",
+    "Callbacks": "jobs",
     "Format": "lm.formats",
     "load_model": "lm.loading",
     "fact_metrics": "metrics",
@@ -105,7 +107,7 @@ _HOMES = {  # name -> its module, and after a colon what it is called there
     "edit_from_updates": "pipelines.editing",
     "prepare_methods": "pipelines.editing",
     "update_requests": "pipelines.editing",
-    "Listener": "pipelines.listener",
+    "evaluate_updates": "pipelines.evaluation",
     "mend_lessons": "pipelines.mend",
     "train_mend": "pipelines.mend",
     "Backend": "pipelines.scorers",
@@ -143,6 +145,7 @@ __all__ = [
     "AnachronError",
     "Backend",
     "BackendError",
+    "Callbacks",
     "ConfigError",
     "Context",
     "DataError",
@@ -155,7 +158,6 @@ __all__ = [
     "IngestSettings",
     "LanguageModel",
     "LifelongSettings",
-    "Listener",
     "LlmSettings",
     "Measures",
     "MendSettings",
@@ -177,6 +179,7 @@ __all__ = [
     "download",
     "edit_from_updates",
     "edited",
+    "evaluate_updates",
     "explain_changes",
     "explain_entity",
     "export_counterfact",

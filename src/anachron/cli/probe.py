@@ -19,7 +19,7 @@ from anachron.cli.options import (
     RayAddress,
     Resamples,
 )
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.lm.formats import Format
@@ -179,7 +179,6 @@ def probe(
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
     from anachron.errors import ConfigError
-    from anachron.jobs import Callbacks
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, run_probe
@@ -196,8 +195,8 @@ def probe(
     data = selected.load(dataset)
     for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
-        with scorer.open(name, backend, loading) as lm, progress_bar(name) as progress:
-            result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
+        with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as told:
+            result = run_probe(lm, data, folder, settings, callbacks=told)
         say(_done(name, result.record, folder))
         del lm
     tables = write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed)
