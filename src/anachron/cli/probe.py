@@ -70,8 +70,7 @@ class ScorerOptions:
         "transformers"
     )
     base_url: Annotated[
-        str | None,
-        typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1."),
+        str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
     ] = None
     api_key_env: ApiKeyEnv = None
     concurrency: Annotated[
@@ -113,8 +112,7 @@ class ReplicaOptions:
         int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
     ] = 0
     deterministic: Annotated[
-        bool,
-        typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine."),
+        bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
     ] = False
 
 

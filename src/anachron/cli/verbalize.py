@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import (
-    AnswerFolder,
-    JsonFlag,
-    LlmBaseUrl,
-    LlmName,
-    LlmOptions,
-    Style,
-    Templates,
-    given,
-)
+from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmName, LlmOptions, Style, Templates, given
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:

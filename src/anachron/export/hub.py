@@ -135,13 +135,9 @@ def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, langu
     write_table(out / DATA, to_published(dataset.table, dataset.boundaries))
     write_bytes(out / "README.md", card(dataset, sizes, made, licence, language).encode())
     return close_folder(
-        out,
-        COMMAND,
-        dataset,
-        files=[DATA, "README.md"],
-        parameters={"licence": licence, "language": language, "made": made},
-        counts=sizes,
-    )
+        out, COMMAND, dataset, files=[DATA, "README.md"],
+        parameters={"licence": licence, "language": language, "made": made}, counts=sizes
+    )  # fmt: skip
 
 
 def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, language: str) -> str:

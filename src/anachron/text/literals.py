@@ -67,12 +67,7 @@ _RENAMED = {"United States dollar": ("US dollar", "US dollars")}
 
 
 def literal_in_words(
-    kind: str,
-    value: str | None,
-    *,
-    precision: int | None = None,
-    unit: str | None = None,
-    style: str = "american",
+    kind: str, value: str | None, *, precision: int | None = None, unit: str | None = None, style: str = "american"
 ) -> str | None:
     """A value as a sentence can end with it, or None where nothing readable can be said.
 

@@ -153,13 +153,9 @@ class Asker:
         if not all(isinstance(count or 0, int) for count in counts):
             raise TypeError("counts that are no numbers")
         return Answer(
-            text=message.content or "",
-            finish=choice.finish_reason,
-            refusal=message.refusal,
-            prompt_tokens=counts[0],
-            completion_tokens=counts[1],
-            served_by=None if reply.model is None else str(reply.model),
-        )
+            text=message.content or "", finish=choice.finish_reason, refusal=message.refusal, prompt_tokens=counts[0],
+            completion_tokens=counts[1], served_by=None if reply.model is None else str(reply.model)
+        )  # fmt: skip
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
         if not answer.cut_off:

@@ -87,16 +87,12 @@ Outcome = Verbalised | Failed
 def fact_to_word(row: Mapping[str, Any]) -> FactToWord:
     """A row of ``facts.parquet`` as it is verbalised. Raises `DataError` for a date or period that is none."""
     return FactToWord(
-        fact_id=str(row["fact_id"]),
-        subject=_text(row["subject_label"]),
-        relation_id=_text(row["relation_id"]),
-        object=_text(row["object_label"]),
-        relation=_text(row.get("relation_label")),
-        year=middle_year(row.get("start"), row.get("end")),
-        subject_description=_text(row.get("subject_description")),
+        fact_id=str(row["fact_id"]), subject=_text(row["subject_label"]), relation_id=_text(row["relation_id"]),
+        object=_text(row["object_label"]), relation=_text(row.get("relation_label")),
+        year=middle_year(row.get("start"), row.get("end")), subject_description=_text(row.get("subject_description")),
         relation_description=_text(row.get("relation_description")),
-        object_description=_text(row.get("object_description")),
-    )
+        object_description=_text(row.get("object_description"))
+    )  # fmt: skip
 
 
 def _text(value: Any) -> str:

@@ -9,14 +9,7 @@ import polars as pl
 
 from anachron.cluster import Spread, map_in_order
 from anachron.errors import ConfigError, DataError
-from anachron.io import (
-    Json,
-    file_fingerprint,
-    rows_fingerprint,
-    write_bytes,
-    write_manifest,
-    write_table,
-)
+from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
 from anachron.jobs import begin, discard, locked
 from anachron.text.cloze import Cloze, bundled_cloze
 from anachron.text.dates import wording_of

@@ -81,14 +81,10 @@ def cloze_templates(
     ]
     write_json(out, content)
     counts: Json = {
-        "triples": len(asked),
-        "sentences": len(outcomes),
-        "dropped": dropped,
-        "relations": len(best),
+        "triples": len(asked), "sentences": len(outcomes), "dropped": dropped, "relations": len(best),
         "relations without a template": sorted(set(drawn) - set(best)),
-        "found": {relation: dict(counted) for relation, counted in best.items()},
-        "usage": asdict(usage),
-    }
+        "found": {relation: dict(counted) for relation, counted in best.items()}, "usage": asdict(usage),
+    }  # fmt: skip
     parameters = asdict(llm) | {
         "base_url": None if llm.base_url is None else public_url(llm.base_url), "relations": tuple(relations),
         "triples": triples, "most_popular": most_popular, "style": style, "seed": seed,

@@ -239,17 +239,8 @@ def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, 
     label, rule = row.get("label"), row.get("rule")
     said = None if label is None or rule is None else words[rule, label]
     return Change(
-        property_id=row["property"],
-        property_label=row["relation_label"],
-        value=row["object_label"] or row["value"] or "no value",
-        value_id=row["object_id"],
-        side=row["flag"],
-        rank=row["rank"] or row.get("old_rank"),
-        **{name: in_words(boundary) for name, boundary in dates.items()},
-        dropped=dropped,
-        change=row.get("change"),
-        label=label,
-        rule=rule,
-        words=said,
-        outcome=row.get("outcome"),
-    )
+        property_id=row["property"], property_label=row["relation_label"],
+        value=row["object_label"] or row["value"] or "no value", value_id=row["object_id"], side=row["flag"],
+        rank=row["rank"] or row.get("old_rank"), **{name: in_words(boundary) for name, boundary in dates.items()},
+        dropped=dropped, change=row.get("change"), label=label, rule=rule, words=said, outcome=row.get("outcome")
+    )  # fmt: skip

@@ -55,12 +55,10 @@ def label_file(groups: Path | str, old_date: str, new_date: str, out: Path | str
     if out is not None:
         write_bytes(out, json_lines(labelled).encode())
         write_manifest(
-            out,
-            command="label",
-            parameters={"old_date": old_date, "new_date": new_date},
+            out, command="label", parameters={"old_date": old_date, "new_date": new_date},
             inputs={str(groups): file_fingerprint(groups)},
-            counts={"groups": len(labelled), "triples": sum(len(row["labels"]) for row in labelled)},
-        )
+            counts={"groups": len(labelled), "triples": sum(len(row["labels"]) for row in labelled)}
+        )  # fmt: skip
     return labelled
 
 
@@ -87,12 +85,9 @@ def _rows(group: Json, number: int) -> list[dict[str, Any]]:
     if not isinstance(triples, list) or not triples:
         raise DataError("triples: give a list of at least one triple")
     shared = {
-        "group": number,
-        "property": property,
-        "functional": FUNCTIONAL[kind],
-        "subject_is_new": _truth(group, "subject_is_new"),
-        "subject_only_in_old": _truth(group, "subject_only_in_old"),
-    }
+        "group": number, "property": property, "functional": FUNCTIONAL[kind],
+        "subject_is_new": _truth(group, "subject_is_new"), "subject_only_in_old": _truth(group, "subject_only_in_old"),
+    }  # fmt: skip
     return [shared | _row(triple) for triple in triples]
 
 
@@ -103,14 +98,10 @@ def _row(triple: Any) -> dict[str, Any]:
         raise DataError(f"diff {triple.get('diff')!r}: write one of {', '.join(FLAGS)}")
     new, old = _qualifiers(triple, "qualifiers_new"), _qualifiers(triple, "qualifiers_old")
     return {
-        "flag": triple["diff"],
-        "object_is_new": _truth(triple, "object_is_new_entity"),
-        "value_day": _day(triple.get("value_time")),
-        "start": _day(new.get("P580")),
-        "end": _day(new.get("P582")),
-        "point": _day(new.get("P585")),
-        "old_end": _day(old.get("P582")),
-    }
+        "flag": triple["diff"], "object_is_new": _truth(triple, "object_is_new_entity"),
+        "value_day": _day(triple.get("value_time")), "start": _day(new.get("P580")), "end": _day(new.get("P582")),
+        "point": _day(new.get("P585")), "old_end": _day(old.get("P582")),
+    }  # fmt: skip
 
 
 def _truth(record: Json, name: str) -> bool:

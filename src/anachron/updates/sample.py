@@ -56,9 +56,7 @@ def sample_triples(
     return dict(sorted(found.items(), key=lambda pair: int(pair[0][1:])))
 
 
-def draw_in_bucket(
-    task: tuple[Side, int, Steps, pl.DataFrame, list[str], tuple[str, ...], int, int],
-) -> pl.DataFrame:
+def draw_in_bucket(task: tuple[Side, int, Steps, pl.DataFrame, list[str], tuple[str, ...], int, int]) -> pl.DataFrame:
     """The triples of a bucket with the lowest hashes, some of each relation."""
     side, bucket, steps, types, subjects, relations, most, seed = task
     triples = clean_triples(side, bucket, steps, types, subjects)[1]
@@ -78,11 +76,7 @@ def _triples(words: pl.DataFrame) -> Iterator[SentenceTriple]:
     complete = words.drop_nulls(["subject_label", "relation_label", "object_label"])
     for row in complete.iter_rows(named=True):
         yield SentenceTriple(
-            relation_id=row["property"],
-            subject=row["subject_label"],
-            relation=row["relation_label"],
-            object=row["object_label"],
-            subject_description=row["subject_description"] or "",
-            relation_description=row["relation_description"] or "",
-            object_description=row["object_description"] or "",
-        )
+            relation_id=row["property"], subject=row["subject_label"], relation=row["relation_label"],
+            object=row["object_label"], subject_description=row["subject_description"] or "",
+            relation_description=row["relation_description"] or "", object_description=row["object_description"] or ""
+        )  # fmt: skip

@@ -322,14 +322,7 @@ def _finished(source: Source, target: Path, progress: Progress) -> int:
 
 def _write_manifest(source: Source, target: Path, size: int, digests: dict[str, str]) -> None:
     content = {
-        "output": target.name,
-        "command": "wikidata download",
-        "kind": source.kind,
-        "date": source.date,
-        "url": source.url,
-        "size": size,
-        **digests,
-        "published_checksum": source.algorithm,
-        "versions": versions(),
-    }
+        "output": target.name, "command": "wikidata download", "kind": source.kind, "date": source.date,
+        "url": source.url, "size": size, **digests, "published_checksum": source.algorithm, "versions": versions(),
+    }  # fmt: skip
     write_json(_manifest_file(target), content)

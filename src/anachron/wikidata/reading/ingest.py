@@ -74,12 +74,9 @@ class IngestSettings:
             digest = hashlib.sha256("\n".join(sorted(self.entities)).encode()).hexdigest()
             listed = {"ids": len(self.entities), "sha256": digest}
         return {
-            "wiki": self.wiki,
-            "language": self.language,
-            "limit": self.limit,
-            "entities": listed,
+            "wiki": self.wiki, "language": self.language, "limit": self.limit, "entities": listed,
             "buckets": self.buckets,
-        }
+        }  # fmt: skip
 
 
 def read_entity_list(path: Path | str) -> frozenset[str]:
@@ -146,14 +143,10 @@ def ingest(
         ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = about | {
-            "command": "wikidata ingest",
-            "counts": counts,
-            "absent": _absent(out, settings),
+            "command": "wikidata ingest", "counts": counts, "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
-            "seconds": round(time.monotonic() - clock, 1),
-            "started": started,
-            "finished": now(),
-        }
+            "seconds": round(time.monotonic() - clock, 1), "started": started, "finished": now(),
+        }  # fmt: skip
         write_json(out / "manifest.json", manifest)
         discard(work)
     return manifest
@@ -281,18 +274,11 @@ def _join(
         "bad": bad,
     }
     found = {
-        "lines": counts["lines"],
-        "entities": items + unlisted + counts["properties"] - len(properties),
-        "kept": kept,
-        "dropped": {reason: number for reason, number in dropped.items() if number},
-        "items": items,
-        "properties": counts["properties"] - len(properties),
-        "lexemes": counts["lexemes"],
-        "unlisted": unlisted,
-        "bad": bad,
-        "statements": sum(bucket["statements"] for bucket in buckets),
-        "class_edges": edges,
-    }
+        "lines": counts["lines"], "entities": items + unlisted + counts["properties"] - len(properties), "kept": kept,
+        "dropped": {reason: number for reason, number in dropped.items() if number}, "items": items,
+        "properties": counts["properties"] - len(properties), "lexemes": counts["lexemes"], "unlisted": unlisted,
+        "bad": bad, "statements": sum(bucket["statements"] for bucket in buckets), "class_edges": edges,
+    }  # fmt: skip
     assert found["lines"] == sum(found[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), found
     assert items + unlisted == sum(bucket["entities"] for bucket in buckets), found
     return found

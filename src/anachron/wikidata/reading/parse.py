@@ -218,17 +218,10 @@ class Parser:
         single = [c for c in constraints if c["kind"] in SINGLE_VALUE and c["rank"] != "deprecated"]
         parents = _entities(claims.P279)
         row = (
-            found.id,
-            _text(found.labels),
-            _text(found.descriptions),
-            found.datatype,
-            _entities(claims.P31),
-            parents,
-            bool(single),
-            _distinct(p for c in single for p in c["separators"]),
-            _distinct(q for c in single for q in c["exceptions"]),
-            constraints,
-        )
+            found.id, _text(found.labels), _text(found.descriptions), found.datatype, _entities(claims.P31), parents,
+            bool(single), _distinct(p for c in single for p in c["separators"]),
+            _distinct(q for c in single for q in c["exceptions"]), constraints
+        )  # fmt: skip
         return Entity(found.id, "property", parents=parents, property=row)
 
     def _created(self, claims: Any) -> tuple[str | None, str | None]:

@@ -203,18 +203,10 @@ def _do_range(found: Range, parser: Parser, job: Job, limit: int | None) -> dict
     folder = range_folder(job.work, found.number)
     rows.write(folder)
     done = {
-        "range": found.number,
-        "text_bytes": found.text_bytes,
-        "file_position": found.file_position,
-        "last": found.last,
-        "cut": found.unended and rows.last_is_bad,
-        "first_line": rows.first,
-        "last_line": rows.last,
-        "odd": rows.odd,
-        **rows.brackets,
-        **rows.counts,
-        "chain": found.chain,
-    }
+        "range": found.number, "text_bytes": found.text_bytes, "file_position": found.file_position, "last": found.last,
+        "cut": found.unended and rows.last_is_bad, "first_line": rows.first, "last_line": rows.last, "odd": rows.odd,
+        **rows.brackets, **rows.counts, "chain": found.chain,
+    }  # fmt: skip
     write_json(folder / "done.json", done)
     return done
 

@@ -17,13 +17,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.facts import selection_of
-from anachron.wikidata.selection.lookups import (
-    Lookups,
-    barred_among,
-    entity_rows,
-    find_lookups,
-    read_popularity,
-)
+from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, read_popularity
 from anachron.wikidata.selection.rules import Reason, Rules, Selection, Step
 from anachron.wikidata.selection.select import check_tables, select_facts
 from anachron.wikidata.selection.stages import (
@@ -161,20 +155,13 @@ def _verdict(row: dict[str, Any], rules: Rules, restrictive: tuple[str, ...]) ->
     is_entity = row["value_type"] == "entity"
     value = row["value"] if row["snak"] == "value" else row["snak"]
     return Verdict(
-        statement_id=row["statement_id"],
-        property_id=row["property"],
+        statement_id=row["statement_id"], property_id=row["property"],
         property_label=row.get("relation_label") or row.get("property_label"),
-        value=(row["value_label"] or value) if is_entity else str(value),
-        value_id=row["value"] if is_entity else None,
-        rank=row["rank"],
-        start=in_words(row["start"]),
-        end=in_words(row["end"]),
-        point=in_words(row["point"]),
-        step=None if step is None else step.name,
-        reason=words,
-        fact_id=row.get("fact_id"),
-        popularity=row.get("popularity"),
-    )
+        value=(row["value_label"] or value) if is_entity else str(value), value_id=row["value"] if is_entity else None,
+        rank=row["rank"], start=in_words(row["start"]), end=in_words(row["end"]), point=in_words(row["point"]),
+        step=None if step is None else step.name, reason=words, fact_id=row.get("fact_id"),
+        popularity=row.get("popularity")
+    )  # fmt: skip
 
 
 _KINDS = {"unknown": "unknown", "open": "none"}

@@ -214,15 +214,9 @@ def sum_file(
                 [parts],
             )
     manifest = {
-        "format": FORMAT,
-        "source": file.path.name,
-        "size": state.st_size,
-        "modified": state.st_mtime_ns,
-        "sha256": file_fingerprint(file.path),
-        "project": project,
-        "counts": asdict(lines),
-        "versions": versions(),
-    }
+        "format": FORMAT, "source": file.path.name, "size": state.st_size, "modified": state.st_mtime_ns,
+        "sha256": file_fingerprint(file.path), "project": project, "counts": asdict(lines), "versions": versions(),
+    }  # fmt: skip
     write_json(manifest_path, manifest)
     return target, manifest
 
