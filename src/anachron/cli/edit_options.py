@@ -56,7 +56,7 @@ class MethodOptions:
         return choose_methods(
             methods, changes=_changes(self.set_), sites=_site_names(self.site), corpus=self.corpus,
             identity_covariance=self.no_covariance, tokens=self.corpus_tokens, regularise=self.regularise,
-            cache=self.cache, mend=self.mend
+            cache=self.cache, mend=self.mend,
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from anachron.core.contexts import sampling_named
 from anachron.core.periods import Boundaries
-from anachron.data.card import card, counts, history
+from anachron.data.card import card, card_of, counts, history
 from anachron.data.columns import to_published
 from anachron.data.facts import asked_facts, read_questions
 from anachron.data.statements import build_statements
@@ -29,11 +29,6 @@ class BuiltDataset:
     table: pl.DataFrame
     card: Path
     until: int
-
-
-def card_of(out: Path) -> Path:
-    """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
-    return out.with_name(f"{out.name}.card.md")
 
 
 def last_year(ended_before: int) -> int:

@@ -89,18 +89,29 @@ def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:
     return [chance for chance in chances.values() if len(chance) == len(GRANULARITIES)]
 
 
+def card_of(out: Path) -> Path:
+    """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
+    return out.with_name(f"{out.name}.card.md")
+
+
+def manifest_of(path: Path) -> Json | None:
+    """The manifest beside a file (``FILE.manifest.json``); None where none describes this very content."""
+    file = Path(f"{path}.manifest.json")
+    if not path.is_file() or not file.is_file():
+        return None
+    manifest = read_json(file)
+    known = isinstance(manifest, dict) and manifest.get("sha256") == file_fingerprint(path)
+    return manifest if known else None
+
+
 def history(path: Path) -> list[Json]:
     """Manifests of a file and of what it was made from, the earliest first.
 
-    A manifest (``FILE.manifest.json``) counts only if it describes this very content. An input is followed by its path
+    Manifests are those of `manifest_of`. An input is followed by its path
     or, where the files were moved together, beside the file, if its content is still what went in. An input that is
     itself the manifest of a folder (``SNAPSHOT/manifest.json``) counts as what it describes.
     """
-    file = Path(f"{path}.manifest.json")
-    if not path.is_file() or not file.is_file():
-        return []
-    manifest = read_json(file)
-    if not isinstance(manifest, dict) or manifest.get("sha256") != file_fingerprint(path):
+    if (manifest := manifest_of(path)) is None:
         return []
     before: list[Json] = []
     for name, fingerprint in manifest.get("inputs", {}).items():
@@ -129,7 +140,8 @@ def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json
     """
     if not table.height:
         raise DataError(f"{name} has no statements; there is nothing to put on a card")
-    sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table), _relations(table)]
+    sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table)]
+    sections += ["## Relations\n", relations_table(table)]
     sections.append(f"Boundaries `{boundaries}`: {BOUNDARIES[boundaries]}\n")
     return "\n".join([*sections, "## How it was made\n", *map(_making, made)])
 
@@ -156,14 +168,15 @@ def _contexts(table: pl.DataFrame) -> str:
     return "## Statements by granularity and status\n\n" + markdown_table(("granularity", *STATUSES), rows)
 
 
-def _relations(table: pl.DataFrame) -> str:
+def relations_table(table: pl.DataFrame) -> str:
+    """The relations of a statement table as Markdown, those of the most facts first."""
     relations = (
         table.group_by("relation_label", pl.col("relation_id").fill_null("-"))
         .agg(pl.col("fact_id").n_unique().alias("facts"), pl.len().alias("statements"))
         .sort("facts", "relation_label", "relation_id", descending=[True, False, False])
     )
     rows = [(label, id, f"{facts:,}", f"{statements:,}") for label, id, facts, statements in relations.iter_rows()]
-    return "## Relations\n\n" + markdown_table(("relation", "id", "facts", "statements"), rows)
+    return markdown_table(("relation", "id", "facts", "statements"), rows)
 
 
 def _making(manifest: Json) -> str:

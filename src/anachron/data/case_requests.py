@@ -39,7 +39,7 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
         nearest=tuple(NeighbourFact(text, (old,), None, None, None) for text in alike if old),
         relation=asked.get("relation_id").label() or label, objects=_objects(new, old), start=start,
         end=held["target_new"][-1].date() if held["target_new"] else None, precision=granularity_of(start),
-        old_start=held["target_true"][0].date() if held["target_true"] else None, relation_label=label
+        old_start=held["target_true"][0].date() if held["target_true"] else None, relation_label=label,
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def _case(
         case_id=case_id, subject=record.get("subject").some_label(), prompt=whole_prompt(record.get(prompt)),
         new=target, old=before, generalization=record.get(other).prompts(),
         nearest=_located(record.get(located[0]), record.get(located[1])), objects=_objects(target, before),
-        aliases=tuple((names[0], name) for name in dict.fromkeys(names[1:]) if name != names[0])
+        aliases=tuple((names[0], name) for name in dict.fromkeys(names[1:]) if name != names[0]),
     )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from anachron.core.dates import GRANULARITIES
 from anachron.core.scenarios import DECISIONS, SCENARIOS, scenario_of
 from anachron.data.case_records import EditCase, NeighbourFact, Part, granularity_of, whole_prompt
+from anachron.text.cloze import BLANK
 
-BLANK = "____"
 REQUIRED = ("subject", "relation", "update_prompt", "generalization_prompts", "objects", "neighborhood")
 
 
@@ -57,7 +57,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
         precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
         old_start=old.start if old else None, question_templates=record.get("question_templates").labels(),
         aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
-        relation_label=label
+        relation_label=label,
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
             fact = Fact(
                 subject=row["subject_label"], relation=row["relation_label"], object=row["object_label"],
                 period=Period(row["start"], row["end"]), subject_id=row["subject_id"], relation_id=row["relation_id"],
-                object_id=row["object_id"], popularity=row["popularity"]
+                object_id=row["object_id"], popularity=row["popularity"],
             )  # fmt: skip
             others = tuple(Period(other["start"], other["end"]) for other in row.get("other_periods") or ())
         except DataError as error:

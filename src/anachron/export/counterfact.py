@@ -224,6 +224,6 @@ def export_counterfact(dataset: Dataset, out: Path) -> Json:
     write_manifest(
         out, command=COMMAND,
         parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS, "empty_fields": EMPTY},
-        inputs={short_name(dataset): dataset.fingerprint()}, counts=counts
+        inputs={short_name(dataset): dataset.fingerprint()}, counts=counts,
     )  # fmt: skip
     return counts

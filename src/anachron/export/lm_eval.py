@@ -101,7 +101,7 @@ def export_lm_eval(dataset: Dataset, out: Path, *, task: str | None = None) -> J
     return close_folder(
         out, COMMAND, dataset, files=[STATEMENTS, "metrics.py", f"{name}.yaml", "README.md"],
         parameters={"task": name, "least_harness": LEAST_HARNESS},
-        counts={"facts": dataset.facts, "statements": table.height, "statuses": statuses}
+        counts={"facts": dataset.facts, "statements": table.height, "statuses": statuses},
     )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from anachron.edit.mend_settings import MendSettings
 from anachron.edit.methods.mend import MendNetwork, last_blocks
 from anachron.edit.training.mend import train_mend as train
 from anachron.edit.training.mend_examples import MendExample, examples_of
-from anachron.errors import ConfigError, DataError
+from anachron.errors import DataError
+from anachron.io import read_text
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -86,10 +87,7 @@ def train_mend(
 
 
 def _lines(path: Path) -> tuple[str, ...]:
-    try:
-        lines = tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--text {path} cannot be read as UTF-8 text: {error}") from error
+    lines = tuple(line.strip() for line in read_text(path, "--text").splitlines() if line.strip())
     if not lines:
         raise DataError(f"--text {path} has no line with text; give some, or leave it out")
     return lines

@@ -1,6 +1,5 @@
 """Questions for a file of facts, written with a manifest, and samples of them for a person to judge (``verbalize``)."""
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import polars as pl
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, read_table, write_manifest, write_table
 from anachron.jobs import Callbacks
-from anachron.servers import public_url
 from anachron.text.answers import Answer
 from anachron.text.dates import wording_of
 from anachron.text.llm import ask_all, readable
@@ -102,9 +100,7 @@ def verbalise(
         usage = asdict(used)
         if prices is not None:
             usage["cost"], usage["cost_of_all_runs"] = used.cost(*prices)
-        address = llm.base_url or os.environ.get("OPENAI_BASE_URL")
-        shown = None if address is None else public_url(address)
-        parameters |= {**asdict(llm), "base_url": shown, "prices": prices or (None, None)}
+        parameters |= llm.recorded() | {"prices": prices or (None, None)}
     counts: Json = {
         "facts": len(asked),
         "verbalised": sum(isinstance(outcome, Verbalised) for outcome in outcomes),

@@ -91,7 +91,7 @@ def fact_to_word(row: Mapping[str, Any]) -> FactToWord:
         object=_text(row["object_label"]), relation=_text(row.get("relation_label")),
         year=middle_year(row.get("start"), row.get("end")), subject_description=_text(row.get("subject_description")),
         relation_description=_text(row.get("relation_description")),
-        object_description=_text(row.get("object_description"))
+        object_description=_text(row.get("object_description")),
     )  # fmt: skip
 
 

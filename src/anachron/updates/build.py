@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from anachron.cluster import Spread, map_in_order
+from anachron.data.card import card_of
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
 from anachron.jobs import begin, discard, locked
@@ -78,7 +79,7 @@ class Built:
 def companions(out: Path) -> dict[str, Path]:
     """The files beside the updates: the replacement subset, the new entities, the card."""
     named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities")}
-    return named | {"card": out.with_name(f"{out.name}.card.md")}
+    return named | {"card": card_of(out)}
 
 
 def check_pair(old: Snapshot, new: Snapshot) -> None:

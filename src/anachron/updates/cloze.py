@@ -8,7 +8,6 @@ from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, write_json, write_manifest
 from anachron.jobs import Callbacks
-from anachron.servers import public_url
 from anachron.text.answers import Answer
 from anachron.text.cloze_llm import (
     SENTENCES_SCHEMA,
@@ -85,9 +84,8 @@ def cloze_templates(
         "relations without a template": sorted(set(drawn) - set(best)),
         "found": {relation: dict(counted) for relation, counted in best.items()}, "usage": asdict(usage),
     }  # fmt: skip
-    parameters = asdict(llm) | {
-        "base_url": None if llm.base_url is None else public_url(llm.base_url), "relations": tuple(relations),
-        "triples": triples, "most_popular": most_popular, "style": style, "seed": seed,
+    parameters = llm.recorded() | {
+        "relations": tuple(relations), "triples": triples, "most_popular": most_popular, "style": style, "seed": seed,
     }  # fmt: skip
     inputs = {f"{snapshot}/manifest.json": file_fingerprint(snapshot / "manifest.json")}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)

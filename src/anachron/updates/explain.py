@@ -242,5 +242,5 @@ def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, 
         property_id=row["property"], property_label=row["relation_label"],
         value=row["object_label"] or row["value"] or "no value", value_id=row["object_id"], side=row["flag"],
         rank=row["rank"] or row.get("old_rank"), **{name: in_words(boundary) for name, boundary in dates.items()},
-        dropped=dropped, change=row.get("change"), label=label, rule=rule, words=said, outcome=row.get("outcome")
+        dropped=dropped, change=row.get("change"), label=label, rule=rule, words=said, outcome=row.get("outcome"),
     )  # fmt: skip

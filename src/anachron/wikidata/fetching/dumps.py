@@ -1,13 +1,12 @@
 """The Wikidata dump nearest to a day, and the page views of the months before, found and fetched."""
 
-import shutil
 from dataclasses import dataclass
 from datetime import date as Day
 from pathlib import Path
 
 from anachron.errors import ConfigError
 from anachron.jobs import Callbacks
-from anachron.wikidata.fetching.download import Fetched, bytes_here, fetch_all
+from anachron.wikidata.fetching.download import Fetched, bytes_here, fetch_all, free_space
 from anachron.wikidata.fetching.sources import (
     ARCHIVE_URL,
     DUMPS_URL,
@@ -80,8 +79,7 @@ def download(
         sources = [find_dump(servers, day, format)] if dump else []
         sources += find_pageviews(servers, day, months) if pageviews else []
         here = [bytes_here(source, out) for source in sources]
-        place = next(path for path in (out, *out.absolute().parents) if path.exists())
-        free = shutil.disk_usage(place).free
+        place, free = free_space(out)
         if dump:
             _tell_distance(sources[0], day, callbacks)
         fetched = []

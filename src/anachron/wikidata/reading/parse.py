@@ -220,7 +220,7 @@ class Parser:
         row = (
             found.id, _text(found.labels), _text(found.descriptions), found.datatype, _entities(claims.P31), parents,
             bool(single), _distinct(p for c in single for p in c["separators"]),
-            _distinct(q for c in single for q in c["exceptions"]), constraints
+            _distinct(q for c in single for q in c["exceptions"]), constraints,
         )  # fmt: skip
         return Entity(found.id, "property", parents=parents, property=row)
 

@@ -160,7 +160,7 @@ def _verdict(row: dict[str, Any], rules: Rules, restrictive: tuple[str, ...]) ->
         value=(row["value_label"] or value) if is_entity else str(value), value_id=row["value"] if is_entity else None,
         rank=row["rank"], start=in_words(row["start"]), end=in_words(row["end"]), point=in_words(row["point"]),
         step=None if step is None else step.name, reason=words, fact_id=row.get("fact_id"),
-        popularity=row.get("popularity")
+        popularity=row.get("popularity"),
     )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ def _sum(parts: list[bytes], lines: Lines, project: str) -> pl.DataFrame:
     rows = text.count(b"\n")
     table = pl.read_csv(
         io.BytesIO(_HEADER + text), separator=" ", quote_char=None, infer_schema=False, encoding="utf8-lossy",
-        truncate_ragged_lines=True
+        truncate_ragged_lines=True,
     )  # fmt: skip
     assert table.height == rows, f"{rows} lines became {table.height} rows"
     good = views_of(table)
