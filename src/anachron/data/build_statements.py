@@ -86,14 +86,14 @@ def build_dataset(
         made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampler, style=style)
     except DataError as error:
         raise DataError(f"{questions}: {error}") from None
-    own: Json = {
+    made_here: Json = {
         "command": COMMAND,
         "parameters": {"boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **asdict(sampler)},
         "counts": counts(made),
     }
     write_table(out, to_published(made, boundaries))
-    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
-    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, own]).encode())
+    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **made_here)
+    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, made_here]).encode())
     return BuiltDataset(made, card_of(out), sampler.until)
 
 

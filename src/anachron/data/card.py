@@ -37,14 +37,14 @@ PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
 def counts(table: pl.DataFrame) -> Json:
     """Sizes of a statement table; ``contexts`` is granularity -> status -> statements."""
     grouped = table.group_by("granularity", "status").len().iter_rows()
-    found = {(granularity, status): rows for granularity, status, rows in grouped}
+    rows_of = {(granularity, status): rows for granularity, status, rows in grouped}
     entity = {side: pl.coalesce(f"{side}_id", f"{side}_label") for side in ("subject", "relation", "object")}
     sizes = table.select(
         pl.col("fact_id").n_unique().alias("facts"),
         pl.len().alias("statements"),
         *(what.n_unique().alias(f"{side}s") for side, what in entity.items()),
     ).row(0, named=True)
-    contexts = {g: {s: found.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
+    contexts = {g: {s: rows_of.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
     return {**sizes, "contexts": contexts}
 
 
@@ -58,25 +58,26 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
     sizes = counts(table)
     facts = sizes["facts"]
     names = [pl.coalesce(f"{side}_id", f"{side}_label").alias("entity") for side in ("subject", "object")]
-    found: dict[str, float] = {name: sizes[name] for name in ("facts", "statements", "relations")}
-    found["entities"] = pl.concat([table.select(name) for name in names])["entity"].n_unique()
-    found |= {name: sizes[name] for name in ("subjects", "objects")}
+    numbers: dict[str, float] = {name: sizes[name] for name in ("facts", "statements", "relations")}
+    numbers["entities"] = pl.concat([table.select(name) for name in names])["entity"].n_unique()
+    numbers |= {name: sizes[name] for name in ("subjects", "objects")}
     for status in STATUSES[:4]:
         number = sum(sizes["contexts"][g][status] for g in GRANULARITIES)
-        found[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
+        numbers[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
     chances = _random_robustness(table)
-    found["facts without a match at some granularity"] = facts - len(chances)
-    found["win rate of a random scorer"] = 0.5
+    numbers["facts without a match at some granularity"] = facts - len(chances)
+    numbers["win rate of a random scorer"] = 0.5
     if chances:
         of_year = [chance["year"] for chance in chances]
-        found["robustness of a random scorer, year"] = sum(of_year) / len(of_year)
-        found[LEAST] = max(max(chance.values()) for chance in chances)
+        numbers["robustness of a random scorer, year"] = sum(of_year) / len(of_year)
+        numbers[LEAST] = max(max(chance.values()) for chance in chances)
     known = table.unique("fact_id", maintain_order=True)
     for side in ("start", "end"):
         precisions = [Date.parse(text).granularity for text in known[side]]
         for granularity in reversed(GRANULARITIES):
-            found[f"share of facts whose {side} is known to the {granularity}"] = precisions.count(granularity) / facts
-    return found
+            share = precisions.count(granularity) / facts
+            numbers[f"share of facts whose {side} is known to the {granularity}"] = share
+    return numbers
 
 
 def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:

@@ -157,7 +157,7 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
 
 def _more(raw: pl.DataFrame) -> list[pl.Series]:
     """The columns of `MORE` that the data set knows of some statement."""
-    found = []
+    columns = []
     for name, column in MORE.items():
         if name not in raw.columns:
             continue
@@ -168,8 +168,8 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
             texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
             values = [None if date is None else str(date) for date in _dates(texts, name)]
         if any(value is not None for value in values):
-            found.append(pl.Series(column, values, MORE_SCHEMA[column]))
-    return found
+            columns.append(pl.Series(column, values, MORE_SCHEMA[column]))
+    return columns
 
 
 def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:
@@ -261,7 +261,7 @@ def _periods(starts: Sequence[str | None], ends: Sequence[str | None]) -> list[P
 def _granularities(given: Sequence[str | None], dates: Sequence[Date | None], ids: Sequence[str]) -> list[str]:
     """From the column, else from the date; undated rows of a fact stand for year, month and day in turn."""
     undated: dict[str, int] = {}
-    found: list[str] = []
+    granularities: list[str] = []
     for row, (name, date, fact) in enumerate(zip(given, dates, ids, strict=True), 1):
         if name is not None and name.casefold() in _NO_TIME:
             name = None
@@ -278,8 +278,8 @@ def _granularities(given: Sequence[str | None], dates: Sequence[Date | None], id
             if turn >= len(GRANULARITIES):
                 raise DataError(f"row {row}: a fourth statement without a date for one fact; keep one a granularity")
             wanted = GRANULARITIES[turn]
-        found.append(wanted)
-    return found
+        granularities.append(wanted)
+    return granularities
 
 
 def _alphas(

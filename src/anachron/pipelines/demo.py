@@ -89,7 +89,7 @@ def _split_taught(scores: pl.DataFrame, taught: frozenset[str], trained: str) ->
 
 
 def _edit(out: Path, full: bool, callbacks: Callbacks) -> pl.DataFrame:
-    """Make real replacements in the demo model by several methods, and judge them; returns the summary."""
+    """Make real replacements in the demo model by several methods, and measure them; returns the summary."""
     cases = load_cases("mini-updates", limit=None if full else DEMO_UPDATES)
     methods = ", ".join(DEMO_METHODS)
     callbacks.notice(f"{len(cases.cases)} updates of mini-updates, each made in {DEMO} by {methods}")

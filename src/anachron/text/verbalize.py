@@ -113,13 +113,13 @@ def relation_examples(facts: Iterable[FactToWord]) -> dict[str, list[FactToWord]
 
     A fact's subject and object each occur in at most one of them, so that one of three is an example of another fact.
     """
-    found: dict[str, list[FactToWord]] = {}
+    examples: dict[str, list[FactToWord]] = {}
     for fact in facts:
-        kept = found.setdefault(fact.relation_id, [])
+        kept = examples.setdefault(fact.relation_id, [])
         seen = {end for other in kept for end in (other.subject, other.object)}
         if len(kept) < 3 and fact.subject and fact.object and not seen & {fact.subject, fact.object}:
             kept.append(fact)
-    return found
+    return examples
 
 
 class Triple(Protocol):

@@ -120,8 +120,8 @@ def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.Data
         move_triples(comparison)
     tasks = ((comparison, bucket) for bucket in range(comparison.buckets))
     counts = []
-    for found in map_in_order(compare_bucket, tasks, spread.workers, spread.ray):
-        counts.append(found)
+    for of_bucket in map_in_order(compare_bucket, tasks, spread.workers, spread.ray):
+        counts.append(of_bucket)
         spread.progress(len(counts), comparison.buckets)
     return counts, *kept_triples(comparison)
 

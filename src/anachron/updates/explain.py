@@ -88,8 +88,8 @@ def explain_changes(
         check_tables(snapshot)
     redirects = merged_by(redirects or {}, missing_from(new, redirects or {}))
     about = [entity_rows(side, [id], ["id", "label", "description", "title", "created"]) for side in (new, old)]
-    found = next((rows.row(0, named=True) for rows in about if rows.height), None)
-    if found is None:
+    entity = next((rows.row(0, named=True) for rows in about if rows.height), None)
+    if entity is None:
         raise DataError(f"{id} is neither in {new.folder} nor in {old.folder}")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -106,11 +106,11 @@ def explain_changes(
             "new": _judged(comparison.new, [id], comparison),
         }
         alive = {name: _alive(rows) for name, rows in judged.items()}
-        own = pl.col("subject") == id
-        alive["old"] = pl.concat([alive["old"].filter(own), put_behind(alive["old"].filter(~own))])
+        of_entity = pl.col("subject") == id
+        alive["old"] = pl.concat([alive["old"].filter(of_entity), put_behind(alive["old"].filter(~of_entity))])
         before, followed = follow(alive["old"], redirects)
         triples = align(before, alive["new"], followed.filter("double"))
-        is_new = not alive["old"].height and bool(alive["new"].height) and _is_after(found["created"], old)
+        is_new = not alive["old"].height and bool(alive["new"].height) and _is_after(entity["created"], old)
         triples = triples.join(
             comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
         ).with_columns(
@@ -134,7 +134,7 @@ def explain_changes(
         rows = pl.concat([rows, _unchanged(triples, labelled)], how="diagonal_relaxed")
     if property is not None:
         rows = rows.filter(pl.col("property") == property)
-    return Changes(found, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
+    return Changes(entity, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
 
 
 def _is_after(created: str | None, old: Snapshot) -> bool:
@@ -160,9 +160,9 @@ def _judged(side: Side, subjects: list[str], comparison: Comparison) -> pl.DataF
     snapshot, steps = side.snapshot, comparison.steps
     parts = []
     for bucket in sorted({snapshot.bucket_of(subject) for subject in subjects}):
-        own = scan_statements(snapshot, bucket, COLUMNS).filter(pl.col("subject").is_in(subjects))
+        statements = scan_statements(snapshot, bucket, COLUMNS).filter(pl.col("subject").is_in(subjects))
         with readable(snapshot.part("statements", bucket)):
-            judged = judge_rows(snapshot, bucket, own, side.barred, side.lookups, steps).collect()
+            judged = judge_rows(snapshot, bucket, statements, side.barred, side.lookups, steps).collect()
         alive = judged.filter(pl.col("dropped").is_null())
         second = group_stage(alive.select(KEPT), comparison.relations, steps)
         parts += [

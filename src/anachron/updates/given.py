@@ -33,13 +33,13 @@ def label_groups(groups: Iterable[Json], old_date: str, new_date: str) -> list[J
     sizes: list[int] = []
     for number, group in enumerate(groups):
         try:
-            own = _rows(group, number)
+            of_group = _rows(group, number)
         except DataError as error:
             raise DataError(f"group {number + 1}: {error}") from error
-        rows += own
-        sizes.append(len(own))
-    found = label_triples(pl.DataFrame(rows, schema=TRIPLE_COLUMNS), old_day, new_day)
-    labels, rules = iter(found["label"].to_list()), iter(found["rule"].to_list())
+        rows += of_group
+        sizes.append(len(of_group))
+    labelled = label_triples(pl.DataFrame(rows, schema=TRIPLE_COLUMNS), old_day, new_day)
+    labels, rules = iter(labelled["label"].to_list()), iter(labelled["rule"].to_list())
     return [{"labels": [next(labels) for _ in range(n)], "rules": [next(rules) for _ in range(n)]} for n in sizes]
 
 
@@ -124,9 +124,9 @@ def _day(text: Any) -> int | None:
     """Day number of a time as Wikidata writes it; month and day 00 count as the first. Null where no day exists."""
     if text is None:
         return None
-    found = _TIME.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise DataError(f"time {text!r}: write it as Wikidata does, +2021-00-00T00:00:00Z, or null where it is unknown")
-    month, day = found.groups()
+    month, day = match.groups()
     date = read_time(text, YEAR if month == "00" else MONTH if day == "00" else DAY, GREGORIAN).date
     return None if date is None else Date.parse(date).first_day

@@ -169,8 +169,8 @@ def open_snapshot(folder: Snapshot | Path | str) -> Snapshot:
         raise DataError(f"{folder} has no manifest.json: {hint}")
     manifest = read_json(folder / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise DataError(f"{folder}/manifest.json: format {found!r}, this version reads {FORMAT}; ingest the dump again")
+        kind = manifest.get("format") if isinstance(manifest, dict) else None
+        raise DataError(f"{folder}/manifest.json: format {kind!r}, this version reads {FORMAT}; ingest the dump again")
     options, buckets = manifest.get("options"), None
     if isinstance(options, dict) and isinstance(options.get("wiki"), str) and isinstance(manifest.get("counts"), dict):
         buckets = options.get("buckets")

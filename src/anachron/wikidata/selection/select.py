@@ -130,9 +130,9 @@ class _Selecting:
 
     def _check_alive(self, alive: pl.DataFrame) -> None:
         counted = self.tally.statements[None], self.tally.subjects[None]
-        found = alive.height, alive["subject"].n_unique()
-        if counted != found:
-            raise AssertionError(f"statements and subjects kept: {counted} by the counts, {found} in the table")
+        in_table = alive.height, alive["subject"].n_unique()
+        if counted != in_table:
+            raise AssertionError(f"statements and subjects kept: {counted} by the counts, {in_table} in the table")
 
     def _steps(self) -> list[Json]:
         steps = count_steps(self.tally, self.rules)

@@ -50,12 +50,12 @@ class Lines:
 def parse_name(path: Path | str) -> PageviewFile:
     """What a file's name says. Raises `ConfigError` for another name, for views by others than people, for no file."""
     path = Path(path)
-    found = _NAME.search(path.name)
-    if found is None:
+    match = _NAME.search(path.name)
+    if match is None:
         raise ConfigError(
             f"{path}: the name must end in pageviews-YYYYMM-user or pageviews-YYYYMMDD-user, and .bz2, .gz or nothing"
         )
-    year, month, day, agent, _ = found.groups()
+    year, month, day, agent, _ = match.groups()
     if agent != "user":
         raise ConfigError(f"{path}: these are views by {agent}; popularity counts people, give the files named -user")
     try:

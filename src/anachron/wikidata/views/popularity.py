@@ -145,20 +145,20 @@ def gaps(months: dict[str, list[PageviewFile]]) -> list[str]:
 
     numbers = [int(month[:4]) * 12 + int(month[5:]) - 1 for month in months]
     absent = sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers))
-    found = []
+    warnings = []
     if absent:
         names = ", ".join(f"{number // 12}-{number % 12 + 1:02d}" for number in absent)
-        found.append(f"no file of {names}: medians are over the other months")
+        warnings.append(f"no file of {names}: medians are over the other months")
     for month, files in months.items():
         days = {file.day for file in files}
         last = calendar.monthrange(int(month[:4]), int(month[5:]))[1]
         missing = [] if None in days else [day for day in range(1, last + 1) if day not in days]
         if missing:
-            found.append(
+            warnings.append(
                 f"{month}: {last - len(missing)} of its {last} days are given, without {', '.join(map(str, missing))}; "
                 "its views are those of these days"
             )
-    return found
+    return warnings
 
 
 def _sum_files(
