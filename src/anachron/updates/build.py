@@ -22,7 +22,7 @@ from anachron.updates.neighbours import find_neighbours
 from anachron.updates.popularity import find_levels, log_popularity
 from anachron.updates.redirects import merged_by
 from anachron.updates.table import replacements, updates_table
-from anachron.updates.triples import open_side, relation_types, update_steps
+from anachron.updates.triples import Side, open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.lookups import missing_from
@@ -108,9 +108,15 @@ def open_comparison(
         open_side(snapshot, work / f"barred-{name}.parquet", settings.barred_words, settings.class_depth)
         for name, snapshot in (("old", old), ("new", new))
     )
+    return comparison_of(old_side, new_side, settings, work, redirects or {})
+
+
+def comparison_of(old: Side, new: Side, settings: Settings, work: Path, redirects: dict[str, str]) -> Comparison:
+    """What a worker must know to compare the two sides. work: folder of its files."""
+    relations = relation_types(old.snapshot.properties(), new.snapshot.properties())
     return Comparison(
-        old_side, new_side, update_steps(new.wiki),
-        relation_types(old.properties(), new.properties()), work, settings.label_unchanged, redirects or {},
+        old, new, steps=update_steps(new.snapshot.wiki), relations=relations, work=work,
+        label_unchanged=settings.label_unchanged, redirects=redirects,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from anachron.io import Json, read_json, write_json, write_table
 from anachron.updates.diff import align, changed_groups
 from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
-from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days
+from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days, with_functional
 from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.selection.rules import Steps
 from anachron.wikidata.selection.tally import Tally
@@ -94,9 +94,7 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     doubles = followed.filter("double")
     aligned, whole = align(old, new, doubles), old.height
     old = old.join(doubles, on="position", how="anti", maintain_order="left")
-    triples = aligned.join(
-        comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
-    )
+    triples = with_functional(aligned, comparison.relations)
     subjects = {name: side.select("subject").unique() for name, side in (("old", old), ("new", new))}
     fresh = subjects["new"].join(subjects["old"], on="subject", how="anti")
     gone = subjects["old"].join(subjects["new"], on="subject", how="anti")

@@ -15,14 +15,14 @@ from anachron.core.dates import Date
 from anachron.errors import DataError
 from anachron.io import write_table
 from anachron.text.cloze import bundled_cloze
-from anachron.updates.build import Settings, check_pair
+from anachron.updates.build import Settings, check_pair, comparison_of
 from anachron.updates.compare import Comparison, day_of, put_behind
 from anachron.updates.diff import align, merge_candidates
 from anachron.updates.groups import Sieve, scenarios, understood, wordable
 from anachron.updates.judge import label_bucket
 from anachron.updates.labels import rule_words
 from anachron.updates.redirects import follow, merged_by
-from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, relation_types, update_steps
+from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, with_functional
 from anachron.updates.words import put_in_words
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.explain import check_item, in_words
@@ -95,43 +95,29 @@ def explain_changes(
         work = Path(folder)
         subjects = [id, *(item for item, into in redirects.items() if into == id)]
         lookups = [find_lookups(snapshot, settings.class_depth) for snapshot in (old, new)]
-        comparison = Comparison(
-            _side(old, subjects, settings, lookups[0], work / "old.parquet"),
-            _side(new, [id], settings, lookups[1], work / "new.parquet"),
-            update_steps(new.wiki), relation_types(old.properties(), new.properties()), work,
-            settings.label_unchanged, redirects,
-        )  # fmt: skip
-        judged = {
-            "old": _judged(comparison.old, subjects, comparison),
-            "new": _judged(comparison.new, [id], comparison),
-        }
+        old_side = _side(old, subjects, settings, lookups[0], work / "old.parquet")
+        new_side = _side(new, [id], settings, lookups[1], work / "new.parquet")
+        comparison = comparison_of(old_side, new_side, settings, work, redirects)
+        judged = {"old": _judged(old_side, subjects, comparison), "new": _judged(new_side, [id], comparison)}
         alive = {name: _alive(rows) for name, rows in judged.items()}
         of_entity = pl.col("subject") == id
         alive["old"] = pl.concat([alive["old"].filter(of_entity), put_behind(alive["old"].filter(~of_entity))])
         before, followed = follow(alive["old"], redirects)
         triples = align(before, alive["new"], followed.filter("double"))
         is_new = not alive["old"].height and bool(alive["new"].height) and _is_after(entity["created"], old)
-        triples = triples.join(
-            comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
-        ).with_columns(
+        triples = with_functional(triples, comparison.relations).with_columns(
             pl.lit(is_new).alias("subject_is_new"), pl.lit(not alive["new"].height).alias("subject_only_in_old")
         )
         objects = _new_objects(comparison, alive["new"], settings)
         merged = missing_from(new, merge_candidates(triples)["gone"])
         labelled = label_bucket(triples, comparison, pl.DataFrame({"id": objects}, schema={"id": pl.String}), merged)
     outcomes = _outcomes(labelled, old, new, settings.style, templates)
-    rows = pl.concat(
-        [
-            outcomes,
-            *(
-                rows.filter(pl.col("dropped").is_not_null()).with_columns(pl.lit(name).alias("flag"))
-                for name, rows in judged.items()
-            ),
-        ],
-        how="diagonal_relaxed",
-    )
-    if not settings.label_unchanged:
-        rows = pl.concat([rows, _unchanged(triples, labelled)], how="diagonal_relaxed")
+    dropped = [
+        rows.filter(pl.col("dropped").is_not_null()).with_columns(pl.lit(name).alias("flag"))
+        for name, rows in judged.items()
+    ]
+    unchanged = [] if settings.label_unchanged else [_unchanged(triples, labelled)]
+    rows = pl.concat([outcomes, *dropped, *unchanged], how="diagonal_relaxed")
     if property is not None:
         rows = rows.filter(pl.col("property") == property)
     return Changes(entity, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
