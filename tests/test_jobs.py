@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -162,3 +162,27 @@ def test_a_run_folder_is_locked_while_it_is_open(tmp_path: Path):
             pass
     with open_run(tmp_path, {"seed": 0}) as run:
         assert not run.is_done
+
+
+# Callbacks
+
+
+def test_a_step_has_a_bar_of_its_own_or_tells_the_progress_of_the_job():
+    told: list[object] = []
+
+    @contextmanager
+    def bar(title: str, unit: str):
+        told.append(f"{title} in {unit}")
+        yield lambda done, total, note="": told.append((title, done, total))
+        told.append(f"end of {title}")
+
+    for callbacks in (Callbacks(open_bar=bar), Callbacks(progress=lambda *words: told.append(words))):
+        with callbacks.bar("one") as step:
+            step.progress(1, 2)
+        with callbacks.bars("bytes") as progress:
+            for name, done in (("a", 1), ("a", 2), ("b", 3)):
+                progress(name, done, 3)
+    assert told == [
+        "one in items", ("one", 1, 2), "end of one", "a in bytes", ("a", 1, 3), ("a", 2, 3), "end of a", "b in bytes",
+        ("b", 3, 3), "end of b", (1, 2), (1, 3, "a"), (2, 3, "a"), (3, 3, "b"),
+    ]  # fmt: skip

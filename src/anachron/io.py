@@ -106,6 +106,14 @@ def read_bytes(path: Path | str) -> bytes:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def read_text(path: Path | str, what: str) -> str:
+    """A text that an option names. what: the option, for the `ConfigError` where it cannot be read."""
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what} {path} cannot be read as UTF-8 text: {error}") from error
+
+
 def parse_json(content: bytes, path: Path | str) -> Any:
     """What a file holds as JSON. path: for the message of the `DataError` where it is none."""
     try:

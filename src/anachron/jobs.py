@@ -15,8 +15,8 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,48 @@ SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "fi
 REPAIR = "repeat the command that made the folder: it makes again what is damaged"
 
 Warn = Callable[[str], None]
+Progress = Callable[..., None]
 
 
 @dataclass(frozen=True)
 class Callbacks:
-    """How a job tells the outside: warnings, and how much is done out of all (and perhaps of what)."""
+    """Whom a job tells what it does; by default nobody.
+
+    warn, notice: told words for people. progress: told how much is done, out of how much, and perhaps words. open_bar:
+    given a title and a unit (``items`` or ``bytes``), a block that has a progress bar, and gives what tells it; without
+    it, all steps of a job tell ``progress``.
+    """
 
     warn: Warn = lambda message: None
-    progress: Callable[..., None] = lambda done, total, note="": None
+    progress: Progress = lambda done, total, note="": None
+    notice: Warn = lambda message: None
+    open_bar: Callable[[str, str], AbstractContextManager[Progress]] | None = None
+
+    @contextmanager
+    def bar(self, title: str, unit: str = "items") -> Iterator["Callbacks"]:
+        """These callbacks for one step of a job, which has a bar of its own."""
+        if self.open_bar is None:
+            yield self
+        else:
+            with self.open_bar(title, unit) as progress:
+                yield replace(self, progress=progress)
+
+    @contextmanager
+    def bars(self, unit: str = "items") -> Iterator[Callable[[str, int, int], None]]:
+        """For things that are worked on one after another, a bar each: to be told (what, done, total)."""
+        opened: dict[str, Progress] = {}
+        with ExitStack() as stack:
+
+            def progress(what: str, done: int, total: int) -> None:
+                if what not in opened:
+                    stack.close()  # the bar before is complete
+                    opened[what] = stack.enter_context(self.bar(what, unit)).progress
+                if self.open_bar is None:
+                    self.progress(done, total, what)
+                else:
+                    opened[what](done, total)
+
+            yield progress
 
 
 def now() -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
+from anachron.jobs import Callbacks
 from anachron.servers import key_for, open_to_all, public_url, retry_after, said
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.text.llm import ask_all
@@ -34,7 +35,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(server: Server | str, cache: Path, prompts=("a",), *, schema=None, notice=lambda m: None, **options):
     options = {"pause": 0.001, "timeout": 5.0, "concurrency": 1, "tries": 3, "api_key_env": "OPENAI_API_KEY"} | options
     settings = LlmSettings("m", server if isinstance(server, str) else server.url, **options)
-    return ask_all(list(prompts), settings, AnswerCache(cache), schema=schema, notice=notice)
+    return ask_all(list(prompts), settings, AnswerCache(cache), schema=schema, callbacks=Callbacks(notice=notice))
 
 
 def echo(request: dict, number: int) -> Reply:
@@ -337,7 +338,8 @@ def test_a_key_that_was_not_named_goes_to_no_other_server(tmp_path: Path, monkey
             ask(server, tmp_path, api_key_env=None, notice=said.append)
         else:
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-            ask_all(["a"], LlmSettings("m", timeout=5, tries=1), AnswerCache(tmp_path), notice=said.append)
+            settings, callbacks = LlmSettings("m", timeout=5, tries=1), Callbacks(notice=said.append)
+            ask_all(["a"], settings, AnswerCache(tmp_path), callbacks=callbacks)
         (headers,) = server.headers
     assert KEY not in str(headers) and "our-organisation" not in str(headers) and not said
     with (

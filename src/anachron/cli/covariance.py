@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, layer_numbers, split_commas
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
     from anachron.pipelines.covariance import PreparedCovariance
@@ -72,7 +72,6 @@ def covariance(
     """
     from anachron.edit.corpus import open_corpus
     from anachron.edit.covariance.collect import cache_folder, check_settings
-    from anachron.jobs import Callbacks
     from anachron.pipelines.covariance import check_choice, prepare_covariance
 
     chosen_factors = _factors(factors)  # what is wrong is said before anything is loaded
@@ -82,10 +81,10 @@ def covariance(
     check_settings(precision=collecting.precision, regularise=collecting.regularise)
     text = open_corpus(corpus, column=column, revision=corpus_revision)
     lm = loading.load(model)
-    with progress_bar(model) as progress:
+    with on_screen().bar(model) as told:
         prepared = prepare_covariance(
             lm, text, layers=numbers, modules=names, factors=chosen_factors, cache=cache or cache_folder(),
-            callbacks=Callbacks(warn, progress), **asdict(collecting),
+            callbacks=told, **asdict(collecting),
         )  # fmt: skip
     rows, kept = [_row(module) for module in prepared], prepared[0].moment.folder
     if json_:

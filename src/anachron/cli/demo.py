@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from anachron.cli.options import JsonFlag
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, quiet_loading, stdout
 
 WORST = 5
 
@@ -30,13 +30,12 @@ def demo(
 
     from anachron.lm.loading import DEMO
     from anachron.pipelines.demo import run_demo
-    from anachron.pipelines.listener import Listener
     from anachron.report.edits import edits_tables
     from anachron.report.tables import summary_table
     from anachron.report.timeline import timeline
 
     quiet_loading()
-    made = run_demo(out, full=full, listener=Listener(notice=say, warn=warn, bar=progress_bar))
+    made = run_demo(out, full=full, callbacks=on_screen())
     if json_:
         print_json({
             "summary": made.written.summary.to_dicts(), "runs": [str(folder) for folder in made.runs.values()],

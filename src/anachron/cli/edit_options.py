@@ -54,16 +54,10 @@ class MethodOptions:
         from anachron.pipelines.editing import choose_methods
 
         return choose_methods(
-            methods,
-            changes=_changes(self.set_),
-            sites=_site_names(self.site),
-            corpus=self.corpus,
-            identity_covariance=self.no_covariance,
-            tokens=self.corpus_tokens,
-            regularise=self.regularise,
-            cache=self.cache,
-            mend=self.mend,
-        )
+            methods, changes=_changes(self.set_), sites=_site_names(self.site), corpus=self.corpus,
+            identity_covariance=self.no_covariance, tokens=self.corpus_tokens, regularise=self.regularise,
+            cache=self.cache, mend=self.mend,
+        )  # fmt: skip
 
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:

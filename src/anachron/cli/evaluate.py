@@ -2,14 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anachron.cli.edit_options import MethodOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anachron.pipelines.evaluation import EvaluatedUpdates
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +49,6 @@ def edit(
     """
     from anachron.edit.storage import describe, save_edit, save_edited_model
     from anachron.pipelines.editing import edit_from_updates, prepare_methods, update_requests
-    from anachron.pipelines.listener import Listener
 
     choice = needs.choose((method,))
     _check_outputs(choice.methods[0], out, save_model)
@@ -55,7 +59,7 @@ def edit(
     if left_out:
         warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
     lm = loading.load(model)
-    (planned,) = prepare_methods(lm, choice, listener=Listener(warn=warn, bar=progress_bar))
+    (planned,) = prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
         say(f"{planned.method}: making {_updates(len(requests.asked))}; settings: {planned.source}")
     made = edit_from_updates(lm, planned, requests)
@@ -177,70 +181,46 @@ def evaluate(
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
     from anachron.pipelines.editing import prepare_methods
-    from anachron.pipelines.listener import Listener
+    from anachron.pipelines.evaluation import evaluate_updates
 
     settings = measured.settings()
     choice = needs.choose(split_commas(methods))
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     lm = loading.load(model)
-    planned = prepare_methods(lm, choice, listener=Listener(warn=warn, bar=progress_bar))
+    planned = prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
         for one in planned:
             say(f"{one.label}: settings: {one.source}")
-    with progress_bar(model) as progress:
-        record, summaries, notes = _run(lm, cases, planned, out, settings, progress)
+    with on_screen().bar(model) as told:
+        evaluated = evaluate_updates(lm, cases, planned, out, settings, callbacks=told)
     if json_:
         print_json({
-            "dated": None, **{name: summary.to_dicts() for name, (summary, _) in summaries.items()}, "notes": notes,
-            "run": str(out), "left_out": dict(cases.left_out), "not_asked": record["not_asked"],
+            "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
+            "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
+            "not_asked": evaluated.record["not_asked"],
         })  # fmt: skip
     else:
-        _print_evaluation(summaries, record["not_asked"], cases.left_out, notes, out)
+        _print_evaluation(evaluated, cases.left_out, out)
 
 
-def _print_evaluation(
-    summaries: dict[str, Any], not_asked: dict[str, int], left_out: dict[str, int], notes: list[str], out: Path
-) -> None:
+def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int]", out: Path) -> None:
     from anachron.data.cases import BEYOND_LIMIT
+    from anachron.pipelines.evaluation import REPORT
     from anachron.report.edits import edits_tables
 
     console = stdout()
-    for summary, layout in summaries.values():
+    for summary, layout in evaluated.summaries.values():
         for table in edits_tables(summary, console.width, layout):
             console.print(table)
-    for reason, count in not_asked.items():
+    for reason, count in evaluated.record["not_asked"].items():
         say(f"{reason}: {_updates(count)}")
     for reason, count in left_out.items():
         if reason != BEYOND_LIMIT:
             say(f"left out: {_updates(count)}, {reason}")
-    for note in notes:
+    for note in evaluated.notes:
         say(note)
-    say(f"run folder: {out}; tables{' and figure' if not notes else ''}: {out / 'report'}")
-
-
-def _run(lm: Any, cases: Any, planned: Any, out: Path, settings: Any, progress: Any) -> tuple[Any, Any, list[str]]:
-    """The run, done: its record, its summaries with their layouts by name, and notes."""
-    from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
-    from anachron.evaluate.run import run_evaluation
-    from anachron.jobs import Callbacks
-    from anachron.report.edits import DATED, EDITS
-    from anachron.report.evaluation import write_dated, write_evaluation
-    from anachron.report.lifelong import LIFELONG, write_lifelong
-
-    callbacks, report = Callbacks(warn, progress), out / "report"
-    if isinstance(settings, LifelongSettings):
-        lifelong = run_lifelong(lm, cases, planned, out, settings, callbacks=callbacks)
-        summary, notes = write_lifelong(lifelong.tables, report)
-        return lifelong.record, {"summary": (summary, LIFELONG)}, notes
-    result = run_evaluation(lm, cases, planned, out, settings, callbacks=callbacks)
-    scores = (result.targets, result.neighbours, result.updates)
-    summary, notes = write_evaluation(*scores, report, result.objects, result.generations)
-    summaries = {"summary": (summary, EDITS)}
-    if result.dated is not None and result.dated_neighbours is not None:
-        dated, more = write_dated(result.dated, result.dated_neighbours, result.updates, report)
-        summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
-    return result.record, summaries, notes
+    say(f"run folder: {out}; tables{' and figure' if not evaluated.notes else ''}: {out / REPORT}")
 
 
 def _updates(count: int) -> str:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
@@ -22,6 +22,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from anachron.lm.temporary import Temporary
+
+if TYPE_CHECKING:
+    from anachron.jobs import Callbacks
 
 # What a terminal obeys instead of showing it: control characters but for the end of a line and the tabulator, and the
 # signs that turn the direction of writing round, with which a label could change the order of the numbers beside it.
@@ -86,6 +89,13 @@ def quiet_loading() -> None:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
+
+
+def on_screen() -> "Callbacks":
+    """What a job tells, as words and bars on stderr."""
+    from anachron.jobs import Callbacks
+
+    return Callbacks(warn, notice=say, open_bar=progress_bar)
 
 
 @contextmanager

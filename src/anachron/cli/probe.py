@@ -19,7 +19,7 @@ from anachron.cli.options import (
     RayAddress,
     Resamples,
 )
-from anachron.cli.output import print_json, progress_bar, quiet_loading, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.lm.formats import Format
@@ -70,8 +70,7 @@ class ScorerOptions:
         "transformers"
     )
     base_url: Annotated[
-        str | None,
-        typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1."),
+        str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
     ] = None
     api_key_env: ApiKeyEnv = None
     concurrency: Annotated[
@@ -113,8 +112,7 @@ class ReplicaOptions:
         int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
     ] = 0
     deterministic: Annotated[
-        bool,
-        typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine."),
+        bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
     ] = False
 
 
@@ -179,7 +177,6 @@ def probe(
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
     from anachron.errors import ConfigError
-    from anachron.jobs import Callbacks
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, run_probe
@@ -196,8 +193,8 @@ def probe(
     data = selected.load(dataset)
     for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
-        with scorer.open(name, backend, loading) as lm, progress_bar(name) as progress:
-            result = run_probe(lm, data, folder, settings, callbacks=Callbacks(warn, progress))
+        with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as told:
+            result = run_probe(lm, data, folder, settings, callbacks=told)
         say(_done(name, result.record, folder))
         del lm
     tables = write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed)

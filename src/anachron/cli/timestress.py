@@ -26,7 +26,7 @@ from anachron.cli.options import (
     Style,
     Templates,
 )
-from anachron.cli.output import progress_bar, say, warn
+from anachron.cli.output import on_screen, say
 from anachron.cli.verbalize import chosen_writer, print_questions
 from anachron.cli.wikidata import needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
@@ -63,7 +63,6 @@ def timestress(
     Example: anachron build timestress dumps/*-all.json.bz2 dumps/pageviews-*.bz2 --date 2021-01-04 --out ts --templates
     """
     with needing_extra():
-        from anachron.pipelines.listener import Listener
         from anachron.pipelines.timestress import DATASET, TimestressSettings, build_timestress
         from anachron.wikidata.reading.ingest import IngestSettings
 
@@ -79,8 +78,10 @@ def timestress(
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
     )
-    listener = Listener(notice=say, warn=warn, bar=progress_bar, finished=lambda step, done: _print(step, done, out))
-    build_timestress(dump, pageviews, out, settings, workers=spread.workers, ray=spread.ray, listener=listener)
+    build_timestress(
+        dump, pageviews, out, settings, workers=spread.workers, ray=spread.ray, callbacks=on_screen(),
+        finished=lambda step, result: _print(step, result, out),
+    )  # fmt: skip
     say(f"probe it: anachron probe MODEL --dataset {out / DATASET} --out RUN")
 
 

@@ -16,7 +16,7 @@ from anachron.cli.options import (
     UpdateLimit,
     layer_numbers,
 )
-from anachron.cli.output import print_json, progress_bar, say, warn
+from anachron.cli.output import on_screen, print_json, say
 from anachron.edit.mend_settings import MendSettings
 
 if TYPE_CHECKING:
@@ -73,12 +73,11 @@ class LessonOptions:
     dataset_revision: DatasetRevision = None
 
     def lessons(self, updates: str) -> "MendLessons":
-        from anachron.pipelines.listener import Listener
         from anachron.pipelines.mend import mend_lessons
 
         return mend_lessons(
             updates, without=self.without, text=self.text, limit=self.limit, scenario=self.scenario, split=self.split,
-            revision=self.dataset_revision, listener=Listener(notice=say, warn=warn),
+            revision=self.dataset_revision, callbacks=on_screen(),
         )  # fmt: skip
 
 
@@ -107,7 +106,6 @@ def train_mend(
     from dataclasses import replace
 
     from anachron.edit.methods.mend import last_blocks
-    from anachron.jobs import Callbacks
     from anachron.lm.sites import find_sites
     from anachron.pipelines.mend import train_mend as train
 
@@ -117,10 +115,8 @@ def train_mend(
     lm = loading.load(model)
     if chosen is None:
         settings = replace(settings, layers=last_blocks(find_sites(lm.model)))
-    with progress_bar(model) as progress:
-        network = train(
-            lm, lessons.examples, out, settings, checkpoint_every=checkpoint_every, callbacks=Callbacks(warn, progress)
-        )
+    with on_screen().bar(model) as told:
+        network = train(lm, lessons.examples, out, settings, checkpoint_every=checkpoint_every, callbacks=told)
     course = network.about["course"]
     if json_:
         print_json({

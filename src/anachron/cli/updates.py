@@ -16,7 +16,7 @@ from anachron.cli.options import (
     Style,
     split_commas,
 )
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.updates.build import Settings
@@ -138,13 +138,10 @@ def cloze(
     """
     from anachron.updates.cloze import cloze_templates
 
-    settings = asking.settings(llm, base_url)
-    with progress_bar("asking") as progress:
-        counts = cloze_templates(
-            snapshot, out, settings, relations=split_commas(relations or ""), triples=triples,
-            most_popular=most_popular, style=style, seed=seed, cache=cache, spread=spread.over(), progress=progress,
-            notice=say,
-        )  # fmt: skip
+    counts = cloze_templates(
+        snapshot, out, asking.settings(llm, base_url), relations=split_commas(relations or ""), triples=triples,
+        most_popular=most_popular, style=style, seed=seed, cache=cache, spread=spread.over(), callbacks=on_screen(),
+    )  # fmt: skip
     if json_:
         print_json({"out": str(out), **counts})
         return

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import (
-    AnswerFolder,
-    JsonFlag,
-    LlmBaseUrl,
-    LlmName,
-    LlmOptions,
-    Style,
-    Templates,
-    given,
-)
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmName, LlmOptions, Style, Templates, given
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.text.llm_settings import LlmSettings
@@ -73,11 +64,9 @@ def verbalize(
             raise ConfigError("give both --price-in and --price-out, or neither")
         writer = chosen_writer(llm, templates, asking, base_url, cache=cache, price_in=price_in)
         prices = None if price_in is None or price_out is None else (price_in, price_out)
-        with progress_bar("asking") as progress:
-            summary = verbalise(
-                facts, out, writer, style=style, seed=seed, limit=limit, cache=cache, prices=prices, progress=progress,
-                notice=say,
-            )  # fmt: skip
+        summary = verbalise(
+            facts, out, writer, style=style, seed=seed, limit=limit, cache=cache, prices=prices, callbacks=on_screen()
+        )
         _tell(summary, out, json_)
     if sample is not None and sample_out is not None:
         _sample(facts if out is None else out, sample, sample_out, seed)

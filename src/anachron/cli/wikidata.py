@@ -9,7 +9,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SpreadOptions
-from anachron.cli.output import print_json, progress_bar, say
+from anachron.cli.output import on_screen, print_json, say
 
 
 def register(app: typer.Typer) -> None:
@@ -58,14 +58,11 @@ def ingest(
     with needing_extra():
         from anachron.wikidata.reading.ingest import IngestSettings, read_entity_list
         from anachron.wikidata.reading.ingest import ingest as run
-    from anachron.jobs import Callbacks
 
     listed = None if entities is None else read_entity_list(entities)
     settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets)
-    with progress_bar(f"reading {dump.name}", unit="bytes") as progress:
-        manifest = run(
-            dump, out, settings, workers=spread.workers, ray=spread.ray, callbacks=Callbacks(progress=progress)
-        )
+    with on_screen().bar(f"reading {dump.name}", "bytes") as told:
+        manifest = run(dump, out, settings, workers=spread.workers, ray=spread.ray, callbacks=told)
     print_json(manifest) if json_ else print_ingest(manifest, out, entities)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.wikidata.fetching.dumps import Downloads
@@ -46,16 +46,14 @@ def download(
 
     Example: anachron wikidata download --date 2021-01-04 --out dumps --pageviews --dry-run
     """
-    from anachron.pipelines.listener import bars
     from anachron.wikidata.fetching.dumps import download as fetch
     from anachron.wikidata.fetching.web import Manners
 
-    with bars(progress_bar, "bytes") as progress:
-        downloads = fetch(
-            date, out, dump=dump, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
-            manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
-            archive_url=archive_url, progress=progress, notice=say, warn=warn,
-        )  # fmt: skip
+    downloads = fetch(
+        date, out, dump=dump, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
+        manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
+        archive_url=archive_url, callbacks=on_screen(),
+    )  # fmt: skip
     if json_:
         print_json(_summary(downloads, out))
         return
@@ -133,14 +131,12 @@ def pageviews(
 
     Example: anachron wikidata pageviews wikidata-2021 dumps/pageviews-2020*-user.bz2
     """
-    from anachron.pipelines.listener import bars
-    from anachron.wikidata.views.popularity import compute_popularity, progress_unit
+    from anachron.wikidata.views.popularity import compute_popularity
 
-    with bars(progress_bar, progress_unit(spread.workers, spread.ray)) as progress:
-        result = compute_popularity(
-            snapshot, files, project=wiki_project, redirects=redirects, workers=spread.workers, ray=spread.ray,
-            progress=progress,
-        )  # fmt: skip
+    result = compute_popularity(
+        snapshot, files, project=wiki_project, redirects=redirects, workers=spread.workers, ray=spread.ray,
+        callbacks=on_screen(),
+    )  # fmt: skip
     if json_:
         for warning in result.warnings:
             warn(warning)

@@ -7,7 +7,7 @@ import polars as pl
 
 from anachron.core.contexts import sampling_named
 from anachron.core.periods import Boundaries
-from anachron.data.card import card, counts, history
+from anachron.data.card import card, card_of, counts, history
 from anachron.data.columns import to_published
 from anachron.data.facts import asked_facts, read_questions
 from anachron.data.statements import build_statements
@@ -29,11 +29,6 @@ class BuiltDataset:
     table: pl.DataFrame
     card: Path
     until: int
-
-
-def card_of(out: Path) -> Path:
-    """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
-    return out.with_name(f"{out.name}.card.md")
 
 
 def last_year(ended_before: int) -> int:
@@ -91,14 +86,14 @@ def build_dataset(
         made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampler, style=style)
     except DataError as error:
         raise DataError(f"{questions}: {error}") from None
-    own: Json = {
+    made_here: Json = {
         "command": COMMAND,
         "parameters": {"boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **asdict(sampler)},
         "counts": counts(made),
     }
     write_table(out, to_published(made, boundaries))
-    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **own)
-    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, own]).encode())
+    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **made_here)
+    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, made_here]).encode())
     return BuiltDataset(made, card_of(out), sampler.until)
 
 

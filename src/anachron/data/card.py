@@ -37,14 +37,14 @@ PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
 def counts(table: pl.DataFrame) -> Json:
     """Sizes of a statement table; ``contexts`` is granularity -> status -> statements."""
     grouped = table.group_by("granularity", "status").len().iter_rows()
-    found = {(granularity, status): rows for granularity, status, rows in grouped}
+    rows_of = {(granularity, status): rows for granularity, status, rows in grouped}
     entity = {side: pl.coalesce(f"{side}_id", f"{side}_label") for side in ("subject", "relation", "object")}
     sizes = table.select(
         pl.col("fact_id").n_unique().alias("facts"),
         pl.len().alias("statements"),
         *(what.n_unique().alias(f"{side}s") for side, what in entity.items()),
     ).row(0, named=True)
-    contexts = {g: {s: found.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
+    contexts = {g: {s: rows_of.get((g, s), 0) for s in STATUSES} for g in GRANULARITIES}
     return {**sizes, "contexts": contexts}
 
 
@@ -58,25 +58,26 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
     sizes = counts(table)
     facts = sizes["facts"]
     names = [pl.coalesce(f"{side}_id", f"{side}_label").alias("entity") for side in ("subject", "object")]
-    found: dict[str, float] = {name: sizes[name] for name in ("facts", "statements", "relations")}
-    found["entities"] = pl.concat([table.select(name) for name in names])["entity"].n_unique()
-    found |= {name: sizes[name] for name in ("subjects", "objects")}
+    numbers: dict[str, float] = {name: sizes[name] for name in ("facts", "statements", "relations")}
+    numbers["entities"] = pl.concat([table.select(name) for name in names])["entity"].n_unique()
+    numbers |= {name: sizes[name] for name in ("subjects", "objects")}
     for status in STATUSES[:4]:
         number = sum(sizes["contexts"][g][status] for g in GRANULARITIES)
-        found[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
+        numbers[f"{status} contexts a fact and granularity"] = number / (facts * len(GRANULARITIES))
     chances = _random_robustness(table)
-    found["facts without a match at some granularity"] = facts - len(chances)
-    found["win rate of a random scorer"] = 0.5
+    numbers["facts without a match at some granularity"] = facts - len(chances)
+    numbers["win rate of a random scorer"] = 0.5
     if chances:
         of_year = [chance["year"] for chance in chances]
-        found["robustness of a random scorer, year"] = sum(of_year) / len(of_year)
-        found[LEAST] = max(max(chance.values()) for chance in chances)
+        numbers["robustness of a random scorer, year"] = sum(of_year) / len(of_year)
+        numbers[LEAST] = max(max(chance.values()) for chance in chances)
     known = table.unique("fact_id", maintain_order=True)
     for side in ("start", "end"):
         precisions = [Date.parse(text).granularity for text in known[side]]
         for granularity in reversed(GRANULARITIES):
-            found[f"share of facts whose {side} is known to the {granularity}"] = precisions.count(granularity) / facts
-    return found
+            share = precisions.count(granularity) / facts
+            numbers[f"share of facts whose {side} is known to the {granularity}"] = share
+    return numbers
 
 
 def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:
@@ -89,18 +90,29 @@ def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:
     return [chance for chance in chances.values() if len(chance) == len(GRANULARITIES)]
 
 
+def card_of(out: Path) -> Path:
+    """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
+    return out.with_name(f"{out.name}.card.md")
+
+
+def manifest_of(path: Path) -> Json | None:
+    """The manifest beside a file (``FILE.manifest.json``); None where none describes this very content."""
+    file = Path(f"{path}.manifest.json")
+    if not path.is_file() or not file.is_file():
+        return None
+    manifest = read_json(file)
+    known = isinstance(manifest, dict) and manifest.get("sha256") == file_fingerprint(path)
+    return manifest if known else None
+
+
 def history(path: Path) -> list[Json]:
     """Manifests of a file and of what it was made from, the earliest first.
 
-    A manifest (``FILE.manifest.json``) counts only if it describes this very content. An input is followed by its path
+    Manifests are those of `manifest_of`. An input is followed by its path
     or, where the files were moved together, beside the file, if its content is still what went in. An input that is
     itself the manifest of a folder (``SNAPSHOT/manifest.json``) counts as what it describes.
     """
-    file = Path(f"{path}.manifest.json")
-    if not path.is_file() or not file.is_file():
-        return []
-    manifest = read_json(file)
-    if not isinstance(manifest, dict) or manifest.get("sha256") != file_fingerprint(path):
+    if (manifest := manifest_of(path)) is None:
         return []
     before: list[Json] = []
     for name, fingerprint in manifest.get("inputs", {}).items():
@@ -129,7 +141,8 @@ def card(name: str, table: pl.DataFrame, boundaries: Boundaries, made: list[Json
     """
     if not table.height:
         raise DataError(f"{name} has no statements; there is nothing to put on a card")
-    sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table), _relations(table)]
+    sections = [f"# Dated statements: {name}\n", _numbers(table), _contexts(table)]
+    sections += ["## Relations\n", relations_table(table)]
     sections.append(f"Boundaries `{boundaries}`: {BOUNDARIES[boundaries]}\n")
     return "\n".join([*sections, "## How it was made\n", *map(_making, made)])
 
@@ -156,14 +169,15 @@ def _contexts(table: pl.DataFrame) -> str:
     return "## Statements by granularity and status\n\n" + markdown_table(("granularity", *STATUSES), rows)
 
 
-def _relations(table: pl.DataFrame) -> str:
+def relations_table(table: pl.DataFrame) -> str:
+    """The relations of a statement table as Markdown, those of the most facts first."""
     relations = (
         table.group_by("relation_label", pl.col("relation_id").fill_null("-"))
         .agg(pl.col("fact_id").n_unique().alias("facts"), pl.len().alias("statements"))
         .sort("facts", "relation_label", "relation_id", descending=[True, False, False])
     )
     rows = [(label, id, f"{facts:,}", f"{statements:,}") for label, id, facts, statements in relations.iter_rows()]
-    return "## Relations\n\n" + markdown_table(("relation", "id", "facts", "statements"), rows)
+    return markdown_table(("relation", "id", "facts", "statements"), rows)
 
 
 def _making(manifest: Json) -> str:

@@ -34,21 +34,13 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
     start = record.get("date_of_change").date()
     label = record.get("relation_label").label() or None
     return EditCase(
-        case_id=case_id,
-        subject=asked.get("subject").some_label(),
-        prompt=prompt,
-        new=new,
-        old=old or None,
+        case_id=case_id, subject=asked.get("subject").some_label(), prompt=prompt, new=new, old=old or None,
         generalization=record.get("paraphrase_prompts").prompts(),
         nearest=tuple(NeighbourFact(text, (old,), None, None, None) for text in alike if old),
-        relation=asked.get("relation_id").label() or label,
-        objects=_objects(new, old),
-        start=start,
-        end=held["target_new"][-1].date() if held["target_new"] else None,
-        precision=granularity_of(start),
-        old_start=held["target_true"][0].date() if held["target_true"] else None,
-        relation_label=label,
-    )
+        relation=asked.get("relation_id").label() or label, objects=_objects(new, old), start=start,
+        end=held["target_new"][-1].date() if held["target_new"] else None, precision=granularity_of(start),
+        old_start=held["target_true"][0].date() if held["target_true"] else None, relation_label=label,
+    )  # fmt: skip
 
 
 def zsre_case(record: Part, case_id: str) -> EditCase:
@@ -70,16 +62,11 @@ def _case(
     names = record.get(old).labels()
     before = names[0] if names else None
     return EditCase(
-        case_id=case_id,
-        subject=record.get("subject").some_label(),
-        prompt=whole_prompt(record.get(prompt)),
-        new=target,
-        old=before,
-        generalization=record.get(other).prompts(),
-        nearest=_located(record.get(located[0]), record.get(located[1])),
-        objects=_objects(target, before),
+        case_id=case_id, subject=record.get("subject").some_label(), prompt=whole_prompt(record.get(prompt)),
+        new=target, old=before, generalization=record.get(other).prompts(),
+        nearest=_located(record.get(located[0]), record.get(located[1])), objects=_objects(target, before),
         aliases=tuple((names[0], name) for name in dict.fromkeys(names[1:]) if name != names[0]),
-    )
+    )  # fmt: skip
 
 
 def _located(prompts: Part, answers: Part) -> tuple[NeighbourFact, ...]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from anachron.core.dates import GRANULARITIES
 from anachron.core.scenarios import DECISIONS, SCENARIOS, scenario_of
 from anachron.data.case_records import EditCase, NeighbourFact, Part, granularity_of, whole_prompt
+from anachron.text.cloze import BLANK
 
-BLANK = "____"
 REQUIRED = ("subject", "relation", "update_prompt", "generalization_prompts", "objects", "neighborhood")
 
 
@@ -46,26 +46,19 @@ def update_case(record: Part, case_id: str) -> EditCase:
     start = record.get("start").date() or (new.start if new else None)
     given = record.get("precision")
     return EditCase(
-        case_id=case_id,
-        subject=record.get("subject").get("label").some_label(),
-        prompt=whole_prompt(without_blank(record.get("update_prompt"))),
-        new=new.label if new else None,
+        case_id=case_id, subject=record.get("subject").get("label").some_label(),
+        prompt=whole_prompt(without_blank(record.get("update_prompt"))), new=new.label if new else None,
         old=old.label if old else None,
         generalization=tuple(without_blank(p).prompt() for p in record.get("generalization_prompts").items()),
-        nearest=_neighbours(record.get("neighborhood")),
-        random=_neighbours(record.get("random_neighborhood")),
-        relation=relation.get("id").label() or label,
-        scenario=update_scenario(record),
-        objects=tuple((o.label, o.decision) for o in objects),
-        popularity=record.get("subject_popularity").number(),
-        start=start,
-        end=record.get("end").date() or (new.end if new else None),
+        nearest=_neighbours(record.get("neighborhood")), random=_neighbours(record.get("random_neighborhood")),
+        relation=relation.get("id").label() or label, scenario=update_scenario(record),
+        objects=tuple((o.label, o.decision) for o in objects), popularity=record.get("subject_popularity").number(),
+        start=start, end=record.get("end").date() or (new.end if new else None),
         precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
-        old_start=old.start if old else None,
-        question_templates=record.get("question_templates").labels(),
+        old_start=old.start if old else None, question_templates=record.get("question_templates").labels(),
         aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
         relation_label=label,
-    )
+    )  # fmt: skip
 
 
 def without_blank(part: Part) -> Part:

@@ -2,7 +2,7 @@
 
 The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
 is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
-empty) is kept, for a judge to say so.
+empty) is kept, and an evaluation says so.
 """
 
 import random
@@ -89,20 +89,20 @@ def load_cases(
         raise ConfigError(f"unknown scenario {unknown[0]!r}; use one of {', '.join(SCENARIOS)}, or none for all")
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: at least one update must be kept; give 1 or more, or leave it out")
-    found = _Reading(name, wanted)
+    reading = _Reading(name, wanted)
     for number, row in enumerate(_records(name, split, revision), 1):
         try:
-            found.add(number, row)
+            reading.add(number, row)
         except DataError as error:
             raise DataError(f"{name}, {error}") from None
-    cases = found.finished()
+    cases = reading.finished()
     kept = cases[:limit]
-    if found.form is _WIKIFACTDIFF and not found.drawn:
+    if reading.form is _WIKIFACTDIFF and not reading.drawn:
         kept = [replace(case, random=facts) for case, facts in zip(kept, draw_random(cases, limit, seed), strict=True)]
-    left_out = {f"scenario {other}": count for other, count in found.others.items()}
+    left_out = {f"scenario {other}": count for other, count in reading.others.items()}
     if len(kept) < len(cases):
         left_out[BEYOND_LIMIT] = len(cases) - len(kept)
-    return CaseSet(name, found.format, tuple(kept), left_out)
+    return CaseSet(name, reading.format, tuple(kept), left_out)
 
 
 class _Reading:
@@ -185,24 +185,24 @@ class _Reading:
 def _recognised(record: Part) -> _Format:
     """The one format that a record has the mark of and all fields of."""
     row = record.record()
-    found = [form for form in _FORMATS if row.get(form.mark) is not None]
-    if len(found) > 1:
+    forms = [form for form in _FORMATS if row.get(form.mark) is not None]
+    if len(forms) > 1:
         raise DataError(
-            f"{record.where} has fields of {' and of '.join(f'{form.about} ({form.mark})' for form in found)}; keep one"
+            f"{record.where} has fields of {' and of '.join(f'{form.about} ({form.mark})' for form in forms)}; keep one"
         )
-    if not found:
+    if not forms:
         known = "; ".join(f"{form.about}: {', '.join(form.required)}" for form in _FORMATS)
         raise DataError(
             f"{record.where} has the fields {', '.join(map(str, row)) or 'of no format'}, which is no update that is "
             f"known here; give those of one of {known}"
         )
-    missing = [name for name in found[0].required if name not in row]
+    missing = [name for name in forms[0].required if name not in row]
     if missing:
         raise DataError(
-            f"{record.where} has the field {found[0].mark} of {found[0].about} but lacks {', '.join(missing)}; give "
+            f"{record.where} has the field {forms[0].mark} of {forms[0].about} but lacks {', '.join(missing)}; give "
             "them all (null where nothing is known)"
         )
-    return found[0]
+    return forms[0]
 
 
 def draw_random(cases: list[EditCase], limit: int | None, seed: int) -> Iterator[tuple[NeighbourFact, ...]]:

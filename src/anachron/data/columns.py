@@ -83,28 +83,12 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
     do not exist, an end before its start, an unknown status, a statement without its answer, and
     duplicates. Rows are counted from 1, the header aside.
     """
-    missing = [name for name in REQUIRED if name not in raw.columns]
-    if missing:
-        raise DataError(
-            f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
-            f"{', '.join(REQUIRED)} (the published TimeStress columns)"
-        )
-    if raw.height == 0:
-        raise DataError("the data set has no rows")
+    text = _checked_texts(raw)
     convention = _convention(raw, boundaries)
-    text = {name: _texts(raw, name) for name in PUBLISHED if name in raw.columns}
-    count = raw.height
 
     def optional(name: str) -> list[str | None]:
-        return text.get(name, [None] * count)
+        return text.get(name, [None] * raw.height)
 
-    for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", "EndDate", "Status"):
-        _every(text[name], lambda value: bool(value), f"{name} is empty; give a value")
-    _every(
-        text["Status"],
-        lambda s: s is not None and s.casefold() in _STATUSES,
-        f"unknown Status; use one of {', '.join(_STATUS_NAMES.values())}",
-    )
     periods = _periods(text["StartDate"], text["EndDate"])
     status = [_STATUSES[s.casefold()] for s in text["Status"] if s is not None]
     times = [None if t is None or t.casefold() in _NO_TIME else t for t in text["Time"]]
@@ -129,35 +113,40 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
         _split(row, s or "", o or "")
         for row, (s, o) in enumerate(zip(text["Statement"], text["ObjectLabel"], strict=True), 1)
     ]
-    table = pl.DataFrame(
-        {
-            "fact_id": ids,
-            "subject_id": optional("SubjectID"),
-            "subject_label": text["SubjectLabel"],
-            "relation_id": optional("RelationID"),
-            "relation_label": text["RelationLabel"],
-            "object_id": optional("ObjectID"),
-            "object_label": text["ObjectLabel"],
-            "start": starts,
-            "end": ends,
-            "granularity": granularity,
-            "time": [None if d is None else written(d) for d in dates],
-            "status": status,
-            "alpha": _alphas(raw, dates, periods, convention),
-            "prompt": [p for p, _ in prompts],
-            "answer": [a for _, a in prompts],
-            "popularity": _numbers(raw, "FactPop"),
-            "other_objects": [None if v is None else int(v) for v in _numbers(raw, "OtherObjects", whole=True)],
-        },
-        schema=STATEMENT_SCHEMA,
-    )
+    columns = {
+        "fact_id": ids, "subject_id": optional("SubjectID"), "subject_label": text["SubjectLabel"],
+        "relation_id": optional("RelationID"), "relation_label": text["RelationLabel"],
+        "object_id": optional("ObjectID"), "object_label": text["ObjectLabel"], "start": starts, "end": ends,
+        "granularity": granularity, "time": [None if d is None else written(d) for d in dates], "status": status,
+        "alpha": _alphas(raw, dates, periods, convention), "prompt": [p for p, _ in prompts],
+        "answer": [a for _, a in prompts], "popularity": _numbers(raw, "FactPop"),
+        "other_objects": [None if v is None else int(v) for v in _numbers(raw, "OtherObjects", whole=True)],
+    }  # fmt: skip
+    table = pl.DataFrame(columns, schema=STATEMENT_SCHEMA)
     _refuse_duplicates(table)
     return table.with_columns(_more(raw)), convention
 
 
+def _checked_texts(raw: pl.DataFrame) -> dict[str, list[str | None]]:
+    """The published columns that are there, as texts; the required ones are there, none of them empty but Time."""
+    if missing := [name for name in REQUIRED if name not in raw.columns]:
+        raise DataError(
+            f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
+            f"{', '.join(REQUIRED)} (the published TimeStress columns)"
+        )
+    if raw.height == 0:
+        raise DataError("the data set has no rows")
+    text = {name: _texts(raw, name) for name in PUBLISHED if name in raw.columns}
+    for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", "EndDate", "Status"):
+        _every(text[name], lambda value: bool(value), f"{name} is empty; give a value")
+    known = f"unknown Status; use one of {', '.join(_STATUS_NAMES.values())}"
+    _every(text["Status"], lambda s: s is not None and s.casefold() in _STATUSES, known)
+    return text
+
+
 def _more(raw: pl.DataFrame) -> list[pl.Series]:
     """The columns of `MORE` that the data set knows of some statement."""
-    found = []
+    columns = []
     for name, column in MORE.items():
         if name not in raw.columns:
             continue
@@ -168,8 +157,8 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
             texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
             values = [None if date is None else str(date) for date in _dates(texts, name)]
         if any(value is not None for value in values):
-            found.append(pl.Series(column, values, MORE_SCHEMA[column]))
-    return found
+            columns.append(pl.Series(column, values, MORE_SCHEMA[column]))
+    return columns
 
 
 def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:
@@ -261,7 +250,7 @@ def _periods(starts: Sequence[str | None], ends: Sequence[str | None]) -> list[P
 def _granularities(given: Sequence[str | None], dates: Sequence[Date | None], ids: Sequence[str]) -> list[str]:
     """From the column, else from the date; undated rows of a fact stand for year, month and day in turn."""
     undated: dict[str, int] = {}
-    found: list[str] = []
+    granularities: list[str] = []
     for row, (name, date, fact) in enumerate(zip(given, dates, ids, strict=True), 1):
         if name is not None and name.casefold() in _NO_TIME:
             name = None
@@ -278,8 +267,8 @@ def _granularities(given: Sequence[str | None], dates: Sequence[Date | None], id
             if turn >= len(GRANULARITIES):
                 raise DataError(f"row {row}: a fourth statement without a date for one fact; keep one a granularity")
             wanted = GRANULARITIES[turn]
-        found.append(wanted)
-    return found
+        granularities.append(wanted)
+    return granularities
 
 
 def _alphas(

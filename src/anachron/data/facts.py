@@ -68,15 +68,10 @@ def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:
     for number, row in enumerate(table.iter_rows(named=True), 1):
         try:
             fact = Fact(
-                subject=row["subject_label"],
-                relation=row["relation_label"],
-                object=row["object_label"],
-                period=Period(row["start"], row["end"]),
-                subject_id=row["subject_id"],
-                relation_id=row["relation_id"],
-                object_id=row["object_id"],
-                popularity=row["popularity"],
-            )
+                subject=row["subject_label"], relation=row["relation_label"], object=row["object_label"],
+                period=Period(row["start"], row["end"]), subject_id=row["subject_id"], relation_id=row["relation_id"],
+                object_id=row["object_id"], popularity=row["popularity"],
+            )  # fmt: skip
             others = tuple(Period(other["start"], other["end"]) for other in row.get("other_periods") or ())
         except DataError as error:
             raise DataError(f"row {number}: {error}") from None

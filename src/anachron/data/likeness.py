@@ -20,7 +20,7 @@ class Likeness:
     def __init__(self, facts: Iterable[tuple[str, str, str]]) -> None:
         documents = documents_of(facts)
         frequency = Counter(token for document in documents.values() for token in document)
-        idf = {token: math.log((1 + len(documents)) / (1 + found)) + 1 for token, found in frequency.items()}
+        idf = {token: math.log((1 + len(documents)) / (1 + count)) + 1 for token, count in frequency.items()}
         self._vectors = {subject: _unit(document, idf) for subject, document in documents.items()}
 
     def distance(self, one: str, other: str) -> float:

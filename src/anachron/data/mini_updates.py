@@ -167,24 +167,14 @@ def _row(number: int, update: MiniUpdate, likeness: Likeness) -> Json:
     relation = old.relation_id or ""
     prompts = [cloze_prompt_text(template, old.subject) for template in bundled_cloze()[relation].templates]
     return {
-        "case_id": number,
-        "subject": _entity(old.subject),
-        "relation": _entity(old.relation) | {"id": relation},
-        "update_prompt": prompts[0],
-        "generalization_prompts": prompts[1:],
-        "subject_is_ph_new": False,
-        "relation_is_temp_func": None,
-        "is_replace": True,
-        "subject_popularity": None,
-        "objects": [_object(new, "new"), _object(old, "obsolete")],
-        "neighborhood": _nearest(update, likeness),
-        "random_neighborhood": _drawn(update),
-        "scenario": "ReplaceObject",
-        "start": str(update.date),
-        "end": _text(new.period.end),
-        "precision": update.precision,
+        "case_id": number, "subject": _entity(old.subject), "relation": _entity(old.relation) | {"id": relation},
+        "update_prompt": prompts[0], "generalization_prompts": prompts[1:], "subject_is_ph_new": False,
+        "relation_is_temp_func": None, "is_replace": True, "subject_popularity": None,
+        "objects": [_object(new, "new"), _object(old, "obsolete")], "neighborhood": _nearest(update, likeness),
+        "random_neighborhood": _drawn(update), "scenario": "ReplaceObject", "start": str(update.date),
+        "end": _text(new.period.end), "precision": update.precision,
         "question_templates": list(relation_templates()[relation][1]),
-    }
+    }  # fmt: skip
 
 
 def _entity(label: str) -> Json:

@@ -54,23 +54,13 @@ def build_statements(
     for item in asked:
         fact = item.fact
         common = {
-            "fact_id": fact.id,
-            "subject_id": fact.subject_id,
-            "subject_label": fact.subject,
-            "relation_id": fact.relation_id,
-            "relation_label": fact.relation,
-            "object_id": fact.object_id,
-            "object_label": fact.object,
-            "start": str(fact.period.start),
-            "end": str(fact.period.end),
-            "answer": fact.object,
-            "popularity": fact.popularity,
-            "other_objects": item.other_objects,
-            "subject_popularity": item.subject_popularity,
-            "object_popularity": item.object_popularity,
-            "subject_from": item.subject_from,
-            "object_from": item.object_from,
-        }
+            "fact_id": fact.id, "subject_id": fact.subject_id, "subject_label": fact.subject,
+            "relation_id": fact.relation_id, "relation_label": fact.relation, "object_id": fact.object_id,
+            "object_label": fact.object, "start": str(fact.period.start), "end": str(fact.period.end),
+            "answer": fact.object, "popularity": fact.popularity, "other_objects": item.other_objects,
+            "subject_popularity": item.subject_popularity, "object_popularity": item.object_popularity,
+            "subject_from": item.subject_from, "object_from": item.object_from,
+        }  # fmt: skip
         contexts = sample_contexts(
             fact.period, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,
             other_periods=item.other_periods,

@@ -177,11 +177,11 @@ def _others(fact: Asked, rival: Asked, alike: Mapping[tuple[str, str], Sequence[
     Subjects that had the rival object too are left out: without a date their question has both answers.
     """
     both = {other.group for other in alike.get(rival.target, ())}
-    found: dict[str, str] = {}
+    questions: dict[str, str] = {}
     for other in sorted(alike.get(fact.target, ()), key=lambda f: f.fact_id):
         if other.group != fact.group and other.group not in both and other.question is not None:
-            found.setdefault(other.group[0], other.question)
-    return list(found.values())[:NEIGHBOURS]
+            questions.setdefault(other.group[0], other.question)
+    return list(questions.values())[:NEIGHBOURS]
 
 
 def edit_cases(table: pl.DataFrame) -> tuple[list[Json], Json]:
@@ -222,10 +222,8 @@ def export_counterfact(dataset: Dataset, out: Path) -> Json:
         )
     write_json(out, cases)
     write_manifest(
-        out,
-        command=COMMAND,
+        out, command=COMMAND,
         parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS, "empty_fields": EMPTY},
-        inputs={short_name(dataset): dataset.fingerprint()},
-        counts=counts,
-    )
+        inputs={short_name(dataset): dataset.fingerprint()}, counts=counts,
+    )  # fmt: skip
     return counts

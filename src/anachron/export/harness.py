@@ -55,7 +55,7 @@ def fact_metrics(items: Iterable[Item]) -> dict[tuple[str, str], tuple[float, fl
     groups: dict[tuple[str, str], list[tuple[str, int, float]]] = defaultdict(list)
     for fact, granularity, status, statements, logp in items:
         groups[fact, granularity].append((status, statements, logp))
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    metrics: dict[tuple[str, str], tuple[float, float]] = {}
     cut = 0
     for key, rows in groups.items():
         if len(rows) != rows[0][1]:
@@ -66,19 +66,19 @@ def fact_metrics(items: Iterable[Item]) -> dict[tuple[str, str], tuple[float, fl
         if correct and incorrect:
             won = sum(bisect_left(incorrect, logp) for logp in correct)
             matches = len(correct) * len(incorrect)
-            found[key] = (won / matches, float(won == matches))
+            metrics[key] = (won / matches, float(won == matches))
     if cut:
         log.warning("%d facts and granularities are left out: only some of their statements were scored", cut)
-    for fact in dict.fromkeys(fact for fact, _ in found):
-        parts = [found[fact, g] for g in GRANULARITIES if (fact, g) in found]
+    for fact in dict.fromkeys(fact for fact, _ in metrics):
+        parts = [metrics[fact, g] for g in GRANULARITIES if (fact, g) in metrics]
         if len(parts) == len(GRANULARITIES):
-            found[fact, GLOBAL] = (sum(w for w, _ in parts) / len(parts), min(r for _, r in parts))
-    return found
+            metrics[fact, GLOBAL] = (sum(w for w, _ in parts) / len(parts), min(r for _, r in parts))
+    return metrics
 
 
 def _mean(which: int, granularity: str) -> Callable[[list[Item]], float]:
     def aggregate(items: list[Item]) -> float:
-        values = [found[which] for (_, g), found in fact_metrics(items).items() if g == granularity]
+        values = [of_fact[which] for (_, g), of_fact in fact_metrics(items).items() if g == granularity]
         return sum(values) / len(values) if values else math.nan
 
     return aggregate

@@ -7,13 +7,13 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.periods import STATUSES
-from anachron.data.card import BOUNDARIES, counts
+from anachron.data.card import BOUNDARIES, counts, manifest_of, relations_table
 from anachron.data.columns import MORE, to_published
 from anachron.data.loaders import BUNDLED, Dataset
 from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
 from anachron.errors import ConfigError
 from anachron.export.folder import close_folder, open_folder, short_name
-from anachron.io import Json, file_fingerprint, read_json, write_bytes, write_table
+from anachron.io import Json, write_bytes, write_table
 from anachron.text.markdown import markdown_table
 
 COMMAND = "export hub"
@@ -25,12 +25,9 @@ HUB_LICENCES = frozenset(
     | {"cc0-1.0", "gpl-3.0", "mit", "odbl", "odc-by", "unknown"}
 )
 SIZES = (
-    (1_000, "n<1K"),
-    (10_000, "1K<n<10K"),
-    (100_000, "10K<n<100K"),
-    (1_000_000, "100K<n<1M"),
+    (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
     (10_000_000, "1M<n<10M"),
-)
+)  # fmt: skip
 TAGS = ("temporal-knowledge", "factual-knowledge", "language-model-evaluation", "anachron")
 
 COLUMNS = {
@@ -94,19 +91,12 @@ def front_matter(name: str, rows: int, licence: str | None, language: str) -> st
 
 
 def how_made(dataset: Dataset) -> Json:
-    """What is known about the making of a data set: of a bundled one everything, of a file what its manifest says.
-
-    The manifest beside a file (``FILE.manifest.json``) counts only if it describes this very content.
-    """
+    """What is known about the making of a data set: of a bundled one everything, of a file what its manifest says."""
     if dataset.name in BUNDLED:
         return {"seed": MINI_SEED, "sampling": "timestress", "last_day": str(LAST_DAY), "least_days": LEAST_DAYS}
-    manifest = Path(f"{dataset.name}.manifest.json")
-    if not Path(dataset.name).is_file() or not manifest.is_file():
+    if (manifest := manifest_of(Path(dataset.name))) is None:
         return {}
-    content = read_json(manifest)
-    if not isinstance(content, dict) or content.get("sha256") != file_fingerprint(dataset.name):
-        return {}
-    return {"command": content.get("command"), **content.get("parameters", {})}
+    return {"command": manifest.get("command"), **manifest.get("parameters", {})}
 
 
 def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, language: str = "en") -> Json:
@@ -135,13 +125,9 @@ def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, langu
     write_table(out / DATA, to_published(dataset.table, dataset.boundaries))
     write_bytes(out / "README.md", card(dataset, sizes, made, licence, language).encode())
     return close_folder(
-        out,
-        COMMAND,
-        dataset,
-        files=[DATA, "README.md"],
-        parameters={"licence": licence, "language": language, "made": made},
-        counts=sizes,
-    )
+        out, COMMAND, dataset, files=[DATA, "README.md"],
+        parameters={"licence": licence, "language": language, "made": made}, counts=sizes,
+    )  # fmt: skip
 
 
 def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, language: str) -> str:
@@ -189,21 +175,9 @@ def _counts(table: pl.DataFrame, sizes: Json) -> str:
         (g, *(f"{n:,} ({n / facts:.1f} a fact)" if n else "0" for n in by_status.values()))
         for g, by_status in sizes["contexts"].items()
     ]
-    relations = (
-        table.group_by("relation_label", pl.col("relation_id").fill_null(""))
-        .agg(pl.col("fact_id").n_unique().alias("facts"), pl.len().alias("statements"))
-        .sort("facts", "relation_label", descending=[True, False])
-    )
-    listed = [(label, id or "-", f"{f:,}", f"{s:,}") for label, id, f, s in relations.iter_rows()]
-    return "\n".join(
-        [
-            "## Counts\n",
-            markdown_table(("what", "number"), overall),
-            "Statements by granularity and status of the date:\n",
-            markdown_table(header, contexts),
-            markdown_table(("relation", "id", "facts", "statements"), listed),
-        ]
-    )
+    dates = "Statements by granularity and status of the date:\n"
+    tables = [markdown_table(("what", "number"), overall), dates, markdown_table(header, contexts)]
+    return "\n".join(["## Counts\n", *tables, relations_table(table)])
 
 
 def _making(dataset: Dataset, name: str, made: Json) -> str:

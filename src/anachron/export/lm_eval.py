@@ -99,13 +99,10 @@ def export_lm_eval(dataset: Dataset, out: Path, *, task: str | None = None) -> J
     write_bytes(out / "README.md", _readme(name, dataset).encode())
     statuses = dict(table.group_by("status").len().sort("status").iter_rows())
     return close_folder(
-        out,
-        COMMAND,
-        dataset,
-        files=[STATEMENTS, "metrics.py", f"{name}.yaml", "README.md"],
+        out, COMMAND, dataset, files=[STATEMENTS, "metrics.py", f"{name}.yaml", "README.md"],
         parameters={"task": name, "least_harness": LEAST_HARNESS},
         counts={"facts": dataset.facts, "statements": table.height, "statuses": statuses},
-    )
+    )  # fmt: skip
 
 
 def _readme(name: str, dataset: Dataset) -> str:

@@ -12,15 +12,14 @@ from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
 from anachron.errors import ConfigError
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.evaluate.run import EvaluateSettings
 from anachron.jobs import Callbacks
 from anachron.lm.loading import DEMO, DEMO_UNTRAINED, load_model, taught_facts
-from anachron.pipelines.listener import Listener
+from anachron.pipelines.evaluation import evaluate_updates
 from anachron.pipelines.studies import write_page
 from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, fingerprints, read_sources
 from anachron.probe.study import make_study
-from anachron.report.evaluation import write_evaluation
 from anachron.report.outputs import Written, write_tables
 
 DEMO_FACTS = 130
@@ -45,27 +44,27 @@ class Demo:
     edit_summary: pl.DataFrame
 
 
-def run_demo(out: Path | str, *, full: bool = False, listener: Listener | None = None) -> Demo:
+def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None = None) -> Demo:
     """Probe the bundled model and its untrained twin for real dated facts, then bring a few of its facts up to date.
 
     full: all facts of ``mini`` and all updates of ``mini-updates``, instead of a fixed sample. Needs no network and no
     GPU. Raises as `anachron.run_probe` and `anachron.run_evaluation`.
     """
-    listener, folder = listener or Listener(), Path(out) / ("full" if full else "sample")
+    callbacks, folder = callbacks or Callbacks(), Path(out) / ("full" if full else "sample")
     data = load_dataset("mini")
     if not full:
         total, data = data.facts, data.sample(DEMO_FACTS)
-        listener.notice(
+        callbacks.notice(
             f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full takes all of them"
         )
     runs = {name: folder / name for name in (DEMO, DEMO_UNTRAINED)}
     for name, run_folder in runs.items():
         lm = load_model(name)
-        with listener.bar(name) as progress:
-            result = run_probe(lm, data, run_folder, callbacks=Callbacks(listener.warn, progress))
+        with callbacks.bar(name) as told:
+            result = run_probe(lm, data, run_folder, callbacks=told)
         rate = result.record["sessions"][-1]["statements_per_second"]
         speed = f" at {rate:,.0f} statements/s" if rate else ""
-        listener.notice(f"{name}: {result.scores.height:,} statements scored{speed}")
+        callbacks.notice(f"{name}: {result.scores.height:,} statements scored{speed}")
     sources = find_sources(runs.values())
     taught = taught_facts()
     study = make_study([_split_taught(scores, taught, DEMO) for scores in read_sources(sources)], seed=0)
@@ -77,7 +76,7 @@ def run_demo(out: Path | str, *, full: bool = False, listener: Listener | None =
         report = str(page)
     except ConfigError as error:  # the extra is not installed; the rest of the demo does not need it
         report = f"none, for {error}"
-    return Demo(runs, tables, written, report, folder / "edits", _edit(folder / "edits", full, listener))
+    return Demo(runs, tables, written, report, folder / "edits", _edit(folder / "edits", full, callbacks))
 
 
 def _split_taught(scores: pl.DataFrame, taught: frozenset[str], trained: str) -> pl.DataFrame:
@@ -89,14 +88,13 @@ def _split_taught(scores: pl.DataFrame, taught: frozenset[str], trained: str) ->
     )
 
 
-def _edit(out: Path, full: bool, listener: Listener) -> pl.DataFrame:
-    """Make real replacements in the demo model by several methods, and judge them; returns the summary."""
+def _edit(out: Path, full: bool, callbacks: Callbacks) -> pl.DataFrame:
+    """Make real replacements in the demo model by several methods, and measure them; returns the summary."""
     cases = load_cases("mini-updates", limit=None if full else DEMO_UPDATES)
     methods = ", ".join(DEMO_METHODS)
-    listener.notice(f"{len(cases.cases)} updates of mini-updates, each made in {DEMO} by {methods}")
+    callbacks.notice(f"{len(cases.cases)} updates of mini-updates, each made in {DEMO} by {methods}")
     lm = load_model(DEMO)
     planned = plan(lm, DEMO_METHODS, collect=lambda modules: collect(lm, modules, BUNDLED))
-    with listener.bar("edits") as progress:
-        settings = EvaluateSettings(measures=Measures(fluency_tokens=DEMO_TOKENS))
-        result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(listener.warn, progress))
-    return write_evaluation(result.targets, result.neighbours, result.updates, out / "report")[0]
+    settings = EvaluateSettings(measures=Measures(fluency_tokens=DEMO_TOKENS))
+    with callbacks.bar("edits") as told:
+        return evaluate_updates(lm, cases, planned, out, settings, callbacks=told).summaries["summary"][0]

@@ -22,7 +22,6 @@ from anachron.jobs import Callbacks
 from anachron.lm.loading import DEMO
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from anachron.pipelines.listener import Listener
 
 TOKENS = 100_000
 
@@ -79,24 +78,18 @@ def choose_methods(
     for name in methods:
         parse_method(name)
     return MethodChoice(
-        methods=tuple(methods),
-        changes=changes or {},
-        sites=sites or {},
-        corpus=None if corpus is None else open_corpus(corpus),
-        identity_covariance=identity_covariance,
-        tokens=tokens,
-        regularise=regularise,
-        cache=cache,
-        mend=mend,
-    )
+        methods=tuple(methods), changes=changes or {}, sites=sites or {},
+        corpus=None if corpus is None else open_corpus(corpus), identity_covariance=identity_covariance,
+        tokens=tokens, regularise=regularise, cache=cache, mend=mend,
+    )  # fmt: skip
 
 
-def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, listener: Listener | None = None) -> list[Planned]:
+def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callbacks | None = None) -> list[Planned]:
     """The methods ready for `anachron.run_evaluation` or `edit_from_updates`: covariances collected, settings checked.
 
     Raises as `anachron.plan_edits` and `anachron.collect_covariance`.
     """
-    listener = listener or Listener()
+    callbacks = callbacks or Callbacks()
     corpus = choice.corpus
     if corpus is None and not choice.identity_covariance and lm.name == DEMO:
         corpus = open_corpus(BUNDLED)
@@ -104,22 +97,18 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, listener: Listen
 
     def collected(modules: Sequence[str]) -> Mapping[str, SecondMoment]:
         assert corpus is not None
-        with listener.bar("covariance") as progress:
+        with callbacks.bar("covariance") as told:
             return collect(
                 lm, modules, corpus, tokens=choice.tokens or TOKENS, cache=choice.cache or cache_folder(),
-                regularise=choice.regularise,
-                callbacks=Callbacks(progress=progress) if short else Callbacks(listener.warn, progress),
+                regularise=choice.regularise, callbacks=Callbacks(progress=told.progress) if short else told,
             )  # fmt: skip
 
     return plan(
-        lm,
-        choice.methods,
-        changes=choice.changes,
+        lm, choice.methods, changes=choice.changes, identity_covariance=choice.identity_covariance,
         collect=None if corpus is None else collected,
-        identity_covariance=choice.identity_covariance,
         network=None if choice.mend is None else MendNetwork.load(choice.mend, lm),
         sites=find_sites(lm.model, **choice.sites) if choice.sites else None,
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

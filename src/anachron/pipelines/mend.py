@@ -10,11 +10,11 @@ from anachron.edit.mend_settings import MendSettings
 from anachron.edit.methods.mend import MendNetwork, last_blocks
 from anachron.edit.training.mend import train_mend as train
 from anachron.edit.training.mend_examples import MendExample, examples_of
-from anachron.errors import ConfigError, DataError
+from anachron.errors import DataError
+from anachron.io import read_text
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
-from anachron.pipelines.listener import Listener
 
 CHECKPOINT_EVERY = 500
 
@@ -33,25 +33,25 @@ def mend_lessons(
     without: str | None = None,
     text: Path | None = None,
     limit: int | None = None,
-    listener: Listener | None = None,
+    callbacks: Callbacks | None = None,
     **loading: Any,
 ) -> MendLessons:
     """What MEND's network can learn from updates.
 
     without: updates to be judged on later, a file or hub name: none of their subjects is learned from. text: a file
     with a text a line that edits must leave alone; by default the updates' neighbours. limit: only so many updates,
-    from the start. loading: scenario, split and revision, see `anachron.load_cases`. listener: told what is left out.
+    from the start. loading: scenario, split and revision, see `anachron.load_cases`. callbacks: told what is left out.
 
     Raises `DataError` where nothing is left to learn from, `ConfigError` for a text that cannot be read.
     """
-    listener = listener or Listener()
+    callbacks = callbacks or Callbacks()
     texts = () if text is None else _lines(text)
     judged = set() if without is None else {case.subject for case in load_cases(without, scenario=None).cases}
     loaded = load_cases(updates, **loading).cases
     others = [case for case in loaded if case.subject not in judged]
     if len(others) < len(loaded):
         dropped = len(loaded) - len(others)
-        listener.notice(f"{dropped:,} of {len(loaded):,} updates are about subjects of {without}: left out")
+        callbacks.notice(f"{dropped:,} of {len(loaded):,} updates are about subjects of {without}: left out")
     if not others:
         raise DataError(f"{updates}: every update is about a subject of {without}; nothing is left to learn from")
     cases = others[:limit]
@@ -59,7 +59,7 @@ def mend_lessons(
     if not examples:
         raise DataError(f"{updates}: no update can be learned from, for instance: {(left_out or ['it has none'])[0]}")
     if left_out:
-        listener.warn(f"{len(left_out)} of {len(cases)} updates are left out, for instance: {left_out[0]}")
+        callbacks.warn(f"{len(left_out)} of {len(cases)} updates are left out, for instance: {left_out[0]}")
     return MendLessons(examples, left_out)
 
 
@@ -87,10 +87,7 @@ def train_mend(
 
 
 def _lines(path: Path) -> tuple[str, ...]:
-    try:
-        lines = tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--text {path} cannot be read as UTF-8 text: {error}") from error
+    lines = tuple(line.strip() for line in read_text(path, "--text").splitlines() if line.strip())
     if not lines:
         raise DataError(f"--text {path} has no line with text; give some, or leave it out")
     return lines

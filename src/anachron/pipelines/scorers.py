@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anachron.errors import ConfigError
+from anachron.io import read_text
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.numerics import deterministic
 from anachron.lm.scorer import Scorer
@@ -88,13 +89,10 @@ def open_scorer(
             raise ConfigError(
                 f"--edit {edit} is not for replicas; save the edited model (edit --save-model) and probe that"
             )
+        loading["chat_template"] = read_template(chat_template)
+        cluster, workers, gpus = backend.ray or "local", backend.workers, backend.gpus_per_replica
         with Replicas(
-            name,
-            {**loading, "chat_template": read_template(chat_template)},
-            ray=backend.ray or "local",
-            workers=backend.workers,
-            gpus=backend.gpus_per_replica,
-            repeatable=backend.deterministic,
+            name, loading, ray=cluster, workers=workers, gpus=gpus, repeatable=backend.deterministic
         ) as replicas:
             yield replicas
     else:
@@ -140,9 +138,4 @@ def _refuse(options: Mapping[str, Any], beside: str) -> None:
 
 def read_template(path: Path | str | None) -> str | None:
     """A file with a chat template. Raises `ConfigError` where it cannot be read."""
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"chat template {path} cannot be read as UTF-8 text: {error}") from error
+    return None if path is None else read_text(path, "chat template")

@@ -1,15 +1,15 @@
 """A TimeStress of one's own: from a dump and page views to a data set, every step of the way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from anachron.cluster import Spread, worker_count
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_dataset
 from anachron.errors import DataError
 from anachron.jobs import Callbacks
-from anachron.pipelines.listener import Listener, bars
 from anachron.text.llm_requests import open_client
 from anachron.text.llm_settings import LlmSettings
 from anachron.text.question_files import check_style, verbalise
@@ -18,12 +18,7 @@ from anachron.wikidata.reading.ingest import IngestSettings, ingest
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.views.pageviews import months_of, parse_name
-from anachron.wikidata.views.popularity import (
-    choose_project,
-    compute_popularity,
-    import_duckdb,
-    progress_unit,
-)
+from anachron.wikidata.views.popularity import choose_project, compute_popularity, import_duckdb
 
 SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.parquet", "timestress.parquet"
 
@@ -55,53 +50,49 @@ def build_timestress(
     *,
     workers: int | None = None,
     ray: str | None = None,
-    listener: Listener | None = None,
+    callbacks: Callbacks | None = None,
+    finished: Callable[[str, Any], None] = lambda step, result: None,
 ) -> BuiltDataset:
     """Ingest a dump, add page views, select facts, put them into questions, build statements: all into one folder.
 
     dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day. out: the folder of
     ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. workers, ray: see
-    `anachron.cluster`. listener: told of each step (``ingest, pageviews, facts, questions, statements``) and its
-    result.
+    `anachron.cluster`. callbacks: told what each step tells. finished: told the name of each step (``ingest, pageviews,
+    facts, questions, statements``) and its result.
 
     What a step would refuse is refused before the first. An interrupted call goes on where it was. Raises what the
     steps raise: `anachron.wikidata.reading.ingest.ingest`, `anachron.wikidata.views.popularity.compute_popularity`,
     `anachron.build_facts`, `anachron.verbalise` and `anachron.build_statements`.
     """
-    out, listener = Path(out), listener or Listener()
+    out, callbacks = Path(out), callbacks or Callbacks()
     _check(Path(dump), pageviews, out, settings, workers)
-    listener.notice(f"1 of 5: {dump} to a snapshot")
-    with listener.bar(f"reading {Path(dump).name}", unit="bytes") as progress:
-        manifest = ingest(
-            dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=Callbacks(progress=progress)
-        )
-    listener.finished("ingest", manifest)
-    listener.notice("2 of 5: popularity")
-    with bars(listener.bar, progress_unit(workers, ray)) as told:
-        popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, progress=told)
-    listener.finished("pageviews", popularity)
-    listener.notice("3 of 5: facts")
-    with listener.bar("buckets") as progress:
+    callbacks.notice(f"1 of 5: {dump} to a snapshot")
+    with callbacks.bar(f"reading {Path(dump).name}", "bytes") as told:
+        manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=told)
+    finished("ingest", manifest)
+    callbacks.notice("2 of 5: popularity")
+    popularity = compute_popularity(out / SNAPSHOT, pageviews, workers=workers, ray=ray, callbacks=callbacks)
+    finished("pageviews", popularity)
+    callbacks.notice("3 of 5: facts")
+    with callbacks.bar("buckets") as told:
         selected = build_facts(
             out / SNAPSHOT, out / FACTS, settings.selection, preset=settings.preset,
-            spread=Spread(workers, ray, progress), warn=listener.warn,
+            spread=Spread(workers, ray, told.progress), warn=callbacks.warn,
         )  # fmt: skip
-    listener.finished("facts", selected)
-    listener.notice("4 of 5: questions")
-    with listener.bar("asking") as progress:
-        counts = verbalise(
-            out / FACTS, out / QUESTIONS, settings.llm, style=settings.style, seed=settings.seed, progress=progress,
-            notice=listener.notice,
-        )  # fmt: skip
-    listener.finished("questions", counts)
+    finished("facts", selected)
+    callbacks.notice("4 of 5: questions")
+    counts = verbalise(
+        out / FACTS, out / QUESTIONS, settings.llm, style=settings.style, seed=settings.seed, callbacks=callbacks
+    )
+    finished("questions", counts)
     if not counts["verbalised"]:
         raise DataError(f"no fact got its questions; {out / QUESTIONS}.failed.jsonl says why, fact by fact")
-    listener.notice("5 of 5: statements")
+    callbacks.notice("5 of 5: statements")
     sampling = settings.preset if settings.preset == "robustness-2025" else "timestress"
     built = build_dataset(
         out / QUESTIONS, out / DATASET, boundaries=settings.boundaries, seed=settings.seed, sampling=sampling
     )
-    listener.finished("statements", built)
+    finished("statements", built)
     return built
 
 

@@ -51,7 +51,7 @@ def read_cloze(path: Path | str) -> dict[str, Cloze]:
 def _read(raw: Any, name: str) -> dict[str, Cloze]:
     if not isinstance(raw, list):
         raise DataError(f"{name}: expected a list of relations, found {type(raw).__name__}")
-    found: dict[str, Cloze] = {}
+    relations: dict[str, Cloze] = {}
     for number, entry in enumerate(raw, 1):
         where = f"{name}, entry {number}"
         if not isinstance(entry, dict):
@@ -59,7 +59,7 @@ def _read(raw: Any, name: str) -> dict[str, Cloze]:
         id, label, templates = (entry.get(key) for key in ("id", "label", "templates"))
         if not isinstance(id, str) or not _ID.fullmatch(id):
             raise DataError(f"{where}: id {id!r} is not the id of a property; write it as P36")
-        if id in found:
+        if id in relations:
             raise DataError(f"{where}: {id} occurs twice; give all its templates in one entry")
         if not isinstance(label, str) or not label.strip():
             raise DataError(f"{where} ({id}): label {label!r} must be a text that is not empty")
@@ -71,8 +71,8 @@ def _read(raw: Any, name: str) -> dict[str, Cloze]:
                 raise DataError(f"{where} ({id}), template {place}: {fault}")
             if template.casefold() in {other.casefold() for other in templates[: place - 1]}:
                 raise DataError(f"{where} ({id}), template {place}: {template!r} is there already; leave it out")
-        found[id] = Cloze(label.strip(), tuple(templates))
-    return found
+        relations[id] = Cloze(label.strip(), tuple(templates))
+    return relations
 
 
 def cloze_fault(template: str) -> str | None:

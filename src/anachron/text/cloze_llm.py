@@ -174,13 +174,13 @@ def templates_from(triple: SentenceTriple, text: str) -> list[str | Unfit]:
     return [template_of(sentence, triple.subject, triple.object) for sentence in sentences]
 
 
-def best_templates(found: Iterable[tuple[str, str]], most: int = MOST_TEMPLATES) -> dict[str, list[tuple[str, int]]]:
+def best_templates(pairs: Iterable[tuple[str, str]], most: int = MOST_TEMPLATES) -> dict[str, list[tuple[str, int]]]:
     """Relation id -> its most frequent templates with how often each was found; of equals the one found first.
 
-    found: (relation id, template), one for every sentence. Relations come in the order in which they were found.
+    pairs: (relation id, template), one for every sentence. Relations come in the order in which they were found.
     """
     counts: dict[str, Counter[str]] = {}
-    for relation, template in found:
+    for relation, template in pairs:
         counts.setdefault(relation, Counter())[template] += 1
     return {relation: counter.most_common(most) for relation, counter in counts.items()}
 

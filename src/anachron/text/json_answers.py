@@ -15,12 +15,12 @@ def object_in(text: str) -> dict[str, Any]:
     Lenient about what surrounds it: thoughts in ``<think>``, a Markdown fence, a sentence in front. Raises `DataError`
     for no object and for more than one.
     """
-    found = list(_objects(re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)))
-    if not found:
+    objects = list(_objects(re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)))
+    if not objects:
         raise DataError(f"no JSON object in {shown(text)}")
-    if len(found) > 1:
-        raise DataError(f"{len(found)} JSON objects in {shown(text)}, one was asked for")
-    return found[0]
+    if len(objects) > 1:
+        raise DataError(f"{len(objects)} JSON objects in {shown(text)}, one was asked for")
+    return objects[0]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

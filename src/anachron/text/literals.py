@@ -67,12 +67,7 @@ _RENAMED = {"United States dollar": ("US dollar", "US dollars")}
 
 
 def literal_in_words(
-    kind: str,
-    value: str | None,
-    *,
-    precision: int | None = None,
-    unit: str | None = None,
-    style: str = "american",
+    kind: str, value: str | None, *, precision: int | None = None, unit: str | None = None, style: str = "american"
 ) -> str | None:
     """A value as a sentence can end with it, or None where nothing readable can be said.
 
@@ -159,10 +154,10 @@ def _roman(n: int) -> str:
 
 
 def _quantity(value: str, unit: str | None, language: str) -> str | None:
-    found = _AMOUNT.fullmatch(value.strip())
-    if found is None:
+    amount = _AMOUNT.fullmatch(value.strip())
+    if amount is None:
         return None
-    sign, whole, decimals = found.groups()
+    sign, whole, decimals = amount.groups()
     minus = "-" if sign == "-" else ""
     if language != "English":
         return " ".join([f"{minus}{whole}{decimals}", *(unit or "").split()])

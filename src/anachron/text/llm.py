@@ -4,12 +4,13 @@ Needs the extra ``llm`` (pip install 'anachron[llm]'). `anachron.text.llm_reques
 again and what is left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from anachron.jobs import Callbacks
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.text.llm_requests import Asker
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
@@ -32,48 +33,56 @@ def ask_all(
     cache: AnswerCache | Path | None = None,
     *,
     schema: dict[str, Any] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    notice: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> tuple[list[Answer | NoAnswer], Usage]:
     """Answers to texts, in their order. The same text is asked once; one whose whole answer is on disk is not asked.
 
     cache: where answers are kept, by default one folder for all runs, in the user's cache folder.
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
-    progress is told (done, total), notice what the run does without. Raises `ConfigError` or `BackendError` when no
-    request can succeed; what was answered until then is kept, and the same call goes on from there.
+    callbacks: told (answers, of how many), and what the run does without.
+
+    Raises `ConfigError` or `BackendError` when no request can succeed; what was answered until then is kept, and the
+    same call goes on from there.
     """
+    callbacks = callbacks or Callbacks()
     kept_answers = cache if isinstance(cache, AnswerCache) else AnswerCache(cache or default_cache())
     parameters = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "schema": schema}
     keys = [prompt_key(settings.model, prompt, parameters) for prompt in prompts]
     texts = dict(zip(keys, prompts, strict=True))
     usage = Usage()
-    found: dict[str, Answer | NoAnswer] = {}
+    answers: dict[str, Answer | NoAnswer] = {}
     for key in texts:
         # an answer that was cut off is asked for again: the server's limit may have been raised since
         if (kept := kept_answers.get(key)) is not None and not kept.cut_off:
-            found[key] = kept
+            answers[key] = kept
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
             usage.kept_completion_tokens += kept.completion_tokens or 0
-    missing = [key for key in texts if key not in found]
-    progress(len(found), len(texts))
-    if missing:
-        asker = Asker(settings, kept_answers, schema, usage, notice)
-        with ThreadPoolExecutor(min(settings.concurrency, len(missing)), "ask") as pool:
-            done: SimpleQueue[Future[Answer | NoAnswer]] = SimpleQueue()
-            try:
-                futures = {pool.submit(asker.ask, key, texts[key]): key for key in missing}
-                for future in futures:
-                    future.add_done_callback(done.put)
-                while len(found) < len(texts):
-                    try:  # a short wait, for an endless one may never hear of Ctrl-C
-                        future = done.get(timeout=0.2)
-                    except Empty:
-                        continue
-                    found[futures[future]] = future.result()
-                    progress(len(found), len(texts))
-            except BaseException:
-                asker.stop.set()  # requests under way end by themselves, and their answers are kept
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    return [found[key] for key in keys], usage
+    missing = {key: text for key, text in texts.items() if key not in answers}
+    with callbacks.bar("asking") as told:
+        told.progress(len(answers), len(texts))
+        if missing:
+            _ask_missing(Asker(settings, kept_answers, schema, usage, told.notice), missing, answers, told)
+    return [answers[key] for key in keys], usage
+
+
+def _ask_missing(asker: Asker, texts: dict[str, str], answers: dict[str, Answer | NoAnswer], told: Callbacks) -> None:
+    """Ask each of the texts, by key, in threads, and put its answer to those that are there."""
+    total = len(answers) + len(texts)
+    with ThreadPoolExecutor(min(asker.settings.concurrency, len(texts)), "ask") as pool:
+        done: SimpleQueue[Future[Answer | NoAnswer]] = SimpleQueue()
+        try:
+            futures = {pool.submit(asker.ask, key, text): key for key, text in texts.items()}
+            for future in futures:
+                future.add_done_callback(done.put)
+            while len(answers) < total:
+                try:  # a short wait, for an endless one may never hear of Ctrl-C
+                    future = done.get(timeout=0.2)
+                except Empty:
+                    continue
+                answers[futures[future]] = future.result()
+                told.progress(len(answers), total)
+        except BaseException:
+            asker.stop.set()  # requests under way end by themselves, and their answers are kept
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

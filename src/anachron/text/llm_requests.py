@@ -8,7 +8,6 @@ requests, which ends the run, or their content.
 """
 
 import json
-import os
 import random
 import threading
 from collections.abc import Callable
@@ -48,7 +47,7 @@ def open_client(settings: LlmSettings) -> "tuple[OpenAI, str]":
     Raises `BackendError` without the package ``openai``, and `ConfigError` without a key where one is needed: a key
     that was named, or any for the public service. Another server is sent no key but one that was named for it.
     """
-    address = settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+    address = settings.address or OPENAI
     check_address(address)
     key = key_for(address, settings.api_key_env)
     return openai_client(address, key, timeout=settings.timeout, max_retries=0), key  # tries are counted here
@@ -153,13 +152,9 @@ class Asker:
         if not all(isinstance(count or 0, int) for count in counts):
             raise TypeError("counts that are no numbers")
         return Answer(
-            text=message.content or "",
-            finish=choice.finish_reason,
-            refusal=message.refusal,
-            prompt_tokens=counts[0],
-            completion_tokens=counts[1],
-            served_by=None if reply.model is None else str(reply.model),
-        )
+            text=message.content or "", finish=choice.finish_reason, refusal=message.refusal, prompt_tokens=counts[0],
+            completion_tokens=counts[1], served_by=None if reply.model is None else str(reply.model),
+        )  # fmt: skip
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
         if not answer.cut_off:

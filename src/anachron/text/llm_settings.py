@@ -1,9 +1,11 @@
 """Which language model is asked and how, and what comes of it: an answer or none, and what that took."""
 
-from dataclasses import KW_ONLY, dataclass
+import os
+from dataclasses import KW_ONLY, asdict, dataclass
+from typing import Any
 
 from anachron.errors import ConfigError
-from anachron.servers import check_address
+from anachron.servers import check_address, public_url
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,15 @@ class LlmSettings:
                 raise ConfigError(f"{name} {getattr(self, name)}: must be at least {least}")
         if not self.timeout > 0 or not self.pause >= 0:
             raise ConfigError(f"timeout {self.timeout} and pause {self.pause}: a timeout is above 0, a pause 0 or more")
+
+    @property
+    def address(self) -> str | None:
+        """Of the server that was named, here or in the environment; None for OpenAI's own."""
+        return self.base_url or os.environ.get("OPENAI_BASE_URL")
+
+    def recorded(self) -> dict[str, Any]:
+        """For a manifest: all settings, and the address without what is secret in it."""
+        return asdict(self) | {"base_url": None if self.address is None else public_url(self.address)}
 
 
 @dataclass(frozen=True, slots=True)

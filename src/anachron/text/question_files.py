@@ -1,7 +1,5 @@
 """Questions for a file of facts, written with a manifest, and samples of them for a person to judge (``verbalize``)."""
 
-import os
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,10 +7,11 @@ import polars as pl
 
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, read_table, write_manifest, write_table
-from anachron.servers import public_url
+from anachron.jobs import Callbacks
+from anachron.text.answers import Answer
 from anachron.text.dates import wording_of
 from anachron.text.llm import ask_all, readable
-from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
+from anachron.text.llm_settings import LlmSettings, NoAnswer
 from anachron.text.question_tables import (
     Judged,
     count_reasons,
@@ -57,8 +56,7 @@ def verbalise(
     limit: int | None = None,
     cache: Path | None = None,
     prices: tuple[float, float] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    notice: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> Json:
     """Four questions for each fact of a table, checked, one of them drawn; written with a manifest.
 
@@ -68,7 +66,7 @@ def verbalise(
     style: how dates are worded, see `anachron.text.dates`; its language is that of a model's questions.
     seed: which of four questions each fact is asked with. limit: only the first so many facts.
     cache: folder of kept answers, see `anachron.text.llm.ask_all`: an interrupted call goes on without paying twice.
-    prices: of a million tokens read and written, to count the cost. progress: told (done, total). notice: told what
+    prices: of a million tokens read and written, to count the cost. callbacks: told (answers, of how many), and what
         the run does without.
 
     Returns what the manifest counts: ``facts, verbalised, failed {reason: facts}, source`` and, of a model, ``usage``.
@@ -92,13 +90,17 @@ def verbalise(
         # examples of the whole table, so that the first facts are asked in the same words when the rest follows
         examples = relation_examples(every_fact)
         prompts = [prompt_of(fact, examples, style) for fact in asked]
-        outcomes, used = _ask(asked, prompts, llm, cache, seed=seed, style=style, progress=progress, notice=notice)
+        sent = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
+        answers, used = ask_all(sent, llm, cache, schema=QUESTIONS_SCHEMA, callbacks=callbacks)
+        replies = iter(answers)
+        outcomes = [
+            prompt if isinstance(prompt, Failed) else _outcome(fact, next(replies), seed, style)
+            for fact, prompt in zip(asked, prompts, strict=True)
+        ]
         usage = asdict(used)
         if prices is not None:
             usage["cost"], usage["cost_of_all_runs"] = used.cost(*prices)
-        address = llm.base_url or os.environ.get("OPENAI_BASE_URL")
-        shown = None if address is None else public_url(address)
-        parameters |= {**asdict(llm), "base_url": shown, "prices": prices or (None, None)}
+        parameters |= llm.recorded() | {"prices": prices or (None, None)}
     counts: Json = {
         "facts": len(asked),
         "verbalised": sum(isinstance(outcome, Verbalised) for outcome in outcomes),
@@ -108,41 +110,18 @@ def verbalise(
     write_table(f"{out}.failed.jsonl", failures_table(outcomes))
     write_table(out, questions_table(table, outcomes, source))
     write_manifest(
-        out,
-        command="verbalize",
-        parameters={"source": source, **parameters},
-        inputs={str(facts): file_fingerprint(facts)},
-        counts=counts,
-    )
+        out, command="verbalize", parameters={"source": source, **parameters},
+        inputs={str(facts): file_fingerprint(facts)}, counts=counts,
+    )  # fmt: skip
     return counts | {"source": source}
 
 
-def _ask(
-    facts: Sequence[FactToWord],
-    prompts: Sequence[str | Failed],
-    llm: LlmSettings,
-    cache: Path | None,
-    *,
-    seed: int,
-    style: str,
-    progress: Callable[[int, int], None],
-    notice: Callable[[str], None],
-) -> tuple[list[Outcome], Usage]:
-    """What a model makes of each fact, and what that took. prompts: one a fact, or why it is not asked about."""
-    sent = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
-    answers, usage = ask_all(sent, llm, cache, schema=QUESTIONS_SCHEMA, progress=progress, notice=notice)
-    replies = iter(answers)
-    outcomes: list[Outcome] = []
-    for fact, prompt in zip(facts, prompts, strict=True):
-        if isinstance(prompt, Failed):
-            outcomes.append(prompt)
-            continue
-        reply = readable(next(replies))
-        if isinstance(reply, NoAnswer):
-            outcomes.append(Failed(fact.fact_id, reply.reason, reply.detail))
-        else:
-            outcomes.append(by_answer(fact, reply.text, seed, style))
-    return outcomes, usage
+def _outcome(fact: FactToWord, reply: Answer | NoAnswer, seed: int, style: str) -> Outcome:
+    """What a model's reply makes of a fact."""
+    reply = readable(reply)
+    if isinstance(reply, NoAnswer):
+        return Failed(fact.fact_id, reply.reason, reply.detail)
+    return by_answer(fact, reply.text, seed, style)
 
 
 def sample_questions(questions: Path | str, out: Path | str, size: int, *, seed: int = 0) -> int:

@@ -87,16 +87,12 @@ Outcome = Verbalised | Failed
 def fact_to_word(row: Mapping[str, Any]) -> FactToWord:
     """A row of ``facts.parquet`` as it is verbalised. Raises `DataError` for a date or period that is none."""
     return FactToWord(
-        fact_id=str(row["fact_id"]),
-        subject=_text(row["subject_label"]),
-        relation_id=_text(row["relation_id"]),
-        object=_text(row["object_label"]),
-        relation=_text(row.get("relation_label")),
-        year=middle_year(row.get("start"), row.get("end")),
-        subject_description=_text(row.get("subject_description")),
+        fact_id=str(row["fact_id"]), subject=_text(row["subject_label"]), relation_id=_text(row["relation_id"]),
+        object=_text(row["object_label"]), relation=_text(row.get("relation_label")),
+        year=middle_year(row.get("start"), row.get("end")), subject_description=_text(row.get("subject_description")),
         relation_description=_text(row.get("relation_description")),
         object_description=_text(row.get("object_description")),
-    )
+    )  # fmt: skip
 
 
 def _text(value: Any) -> str:
@@ -117,13 +113,13 @@ def relation_examples(facts: Iterable[FactToWord]) -> dict[str, list[FactToWord]
 
     A fact's subject and object each occur in at most one of them, so that one of three is an example of another fact.
     """
-    found: dict[str, list[FactToWord]] = {}
+    examples: dict[str, list[FactToWord]] = {}
     for fact in facts:
-        kept = found.setdefault(fact.relation_id, [])
+        kept = examples.setdefault(fact.relation_id, [])
         seen = {end for other in kept for end in (other.subject, other.object)}
         if len(kept) < 3 and fact.subject and fact.object and not seen & {fact.subject, fact.object}:
             kept.append(fact)
-    return found
+    return examples
 
 
 class Triple(Protocol):

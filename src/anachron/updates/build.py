@@ -8,15 +8,9 @@ from typing import Any
 import polars as pl
 
 from anachron.cluster import Spread, map_in_order
+from anachron.data.card import card_of
 from anachron.errors import ConfigError, DataError
-from anachron.io import (
-    Json,
-    file_fingerprint,
-    rows_fingerprint,
-    write_bytes,
-    write_manifest,
-    write_table,
-)
+from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
 from anachron.jobs import begin, discard, locked
 from anachron.text.cloze import Cloze, bundled_cloze
 from anachron.text.dates import wording_of
@@ -28,7 +22,7 @@ from anachron.updates.neighbours import find_neighbours
 from anachron.updates.popularity import find_levels, log_popularity
 from anachron.updates.redirects import merged_by
 from anachron.updates.table import replacements, updates_table
-from anachron.updates.triples import open_side, relation_types, update_steps
+from anachron.updates.triples import Side, open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.lookups import missing_from
@@ -85,7 +79,7 @@ class Built:
 def companions(out: Path) -> dict[str, Path]:
     """The files beside the updates: the replacement subset, the new entities, the card."""
     named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities")}
-    return named | {"card": out.with_name(f"{out.name}.card.md")}
+    return named | {"card": card_of(out)}
 
 
 def check_pair(old: Snapshot, new: Snapshot) -> None:
@@ -114,9 +108,15 @@ def open_comparison(
         open_side(snapshot, work / f"barred-{name}.parquet", settings.barred_words, settings.class_depth)
         for name, snapshot in (("old", old), ("new", new))
     )
+    return comparison_of(old_side, new_side, settings, work, redirects or {})
+
+
+def comparison_of(old: Side, new: Side, settings: Settings, work: Path, redirects: dict[str, str]) -> Comparison:
+    """What a worker must know to compare the two sides. work: folder of its files."""
+    relations = relation_types(old.snapshot.properties(), new.snapshot.properties())
     return Comparison(
-        old_side, new_side, update_steps(new.wiki),
-        relation_types(old.properties(), new.properties()), work, settings.label_unchanged, redirects or {},
+        old, new, steps=update_steps(new.snapshot.wiki), relations=relations, work=work,
+        label_unchanged=settings.label_unchanged, redirects=redirects,
     )  # fmt: skip
 
 
@@ -126,8 +126,8 @@ def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.Data
         move_triples(comparison)
     tasks = ((comparison, bucket) for bucket in range(comparison.buckets))
     counts = []
-    for found in map_in_order(compare_bucket, tasks, spread.workers, spread.ray):
-        counts.append(found)
+    for of_bucket in map_in_order(compare_bucket, tasks, spread.workers, spread.ray):
+        counts.append(of_bucket)
         spread.progress(len(counts), comparison.buckets)
     return counts, *kept_triples(comparison)
 

@@ -51,7 +51,7 @@ def card(name: str, updates: pl.DataFrame, replaced: pl.DataFrame, parameters: J
 def _numbers(updates: pl.DataFrame, replaced: pl.DataFrame) -> str:
     whole, subset = statistics(updates), statistics(replaced)
     rows = [
-        (what, *(number(found[what]) for found in (whole, PUBLISHED["WikiFactDiff"], subset, PUBLISHED["WFD_repl"])))
+        (what, *(number(table[what]) for table in (whole, PUBLISHED["WikiFactDiff"], subset, PUBLISHED["WFD_repl"])))
         for what in whole
     ]
     header = ("what", "here", "published (paper 003)", "replacements here", "published replacements")
@@ -60,12 +60,12 @@ def _numbers(updates: pl.DataFrame, replaced: pl.DataFrame) -> str:
 
 def _relations(updates: pl.DataFrame) -> str:
     relation = pl.col("relation").struct
-    found = (
+    relations = (
         updates.group_by(relation.field("id").alias("id"), relation.field("label").alias("label"))
         .agg(pl.len().alias("updates"), pl.col("is_replace").sum().alias("replacements"))
         .sort("updates", "id", descending=[True, False])
     )
-    rows = [(label, id, f"{n:,}", f"{replaced:,}") for id, label, n, replaced in found.iter_rows()]
+    rows = [(label, id, f"{n:,}", f"{replaced:,}") for id, label, n, replaced in relations.iter_rows()]
     return markdown_table(("relation", "id", "updates", "replacements"), rows)
 
 

@@ -1,13 +1,13 @@
 """Cloze templates of each relation of a snapshot by a language model, written to a file (``build cloze``)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, write_json, write_manifest
-from anachron.servers import public_url
+from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
 from anachron.text.cloze_llm import (
     SENTENCES_SCHEMA,
@@ -40,15 +40,14 @@ def cloze_templates(
     seed: int = 0,
     cache: Path | None = None,
     spread: Spread | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    notice: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> Json:
     """Let a model put triples of a snapshot into sentences; their most frequent templates become ``out`` (.json).
 
     relations: ids of the only ones; all where empty. triples: of each relation. most_popular: their subjects are among
     so many of most page views. style: of dates, see `anachron.text.dates`; its language is that of the sentences.
     seed: of the triples drawn. cache: folder of kept answers, see `anachron.text.llm.ask_all`. spread: over buckets of
-    the snapshot. progress: told (answers there, of how many). notice: told what the run does without.
+    the snapshot. callbacks: told (answers, of how many), and what the run does without.
 
     Returns what the manifest counts: ``triples, sentences, dropped {reason: sentences}, relations, relations without a
     template, found {relation: {template: sentences}}, usage``. Raises `ConfigError` for options that cannot be,
@@ -63,7 +62,7 @@ def cloze_templates(
     )
     asked = [triple for of_relation in drawn.values() for triple in of_relation]
     prompts = [sentences_prompt(triple, example_for(triple, drawn), language) for triple in asked]
-    replies, usage = ask_all(prompts, llm, cache, schema=SENTENCES_SCHEMA, progress=progress, notice=notice)
+    replies, usage = ask_all(prompts, llm, cache, schema=SENTENCES_SCHEMA, callbacks=callbacks)
     outcomes = [
         (triple.relation_id, outcome)
         for triple, reply in zip(asked, replies, strict=True)
@@ -81,17 +80,12 @@ def cloze_templates(
     ]
     write_json(out, content)
     counts: Json = {
-        "triples": len(asked),
-        "sentences": len(outcomes),
-        "dropped": dropped,
-        "relations": len(best),
+        "triples": len(asked), "sentences": len(outcomes), "dropped": dropped, "relations": len(best),
         "relations without a template": sorted(set(drawn) - set(best)),
-        "found": {relation: dict(counted) for relation, counted in best.items()},
-        "usage": asdict(usage),
-    }
-    parameters = asdict(llm) | {
-        "base_url": None if llm.base_url is None else public_url(llm.base_url), "relations": tuple(relations),
-        "triples": triples, "most_popular": most_popular, "style": style, "seed": seed,
+        "found": {relation: dict(counted) for relation, counted in best.items()}, "usage": asdict(usage),
+    }  # fmt: skip
+    parameters = llm.recorded() | {
+        "relations": tuple(relations), "triples": triples, "most_popular": most_popular, "style": style, "seed": seed,
     }  # fmt: skip
     inputs = {f"{snapshot}/manifest.json": file_fingerprint(snapshot / "manifest.json")}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)

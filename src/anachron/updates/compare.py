@@ -15,7 +15,7 @@ from anachron.io import Json, read_json, write_json, write_table
 from anachron.updates.diff import align, changed_groups
 from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow
-from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days
+from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days, with_functional
 from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.selection.rules import Steps
 from anachron.wikidata.selection.tally import Tally
@@ -65,12 +65,9 @@ def day_of(snapshot: Snapshot) -> int:
 
 def move_triples(comparison: Comparison) -> None:
     """Put the old triples of subjects that were merged into others where the buckets of those find them."""
-    old, by_bucket = comparison.old.snapshot, dict[int, list[str]]()
-    for item in comparison.redirects:
-        by_bucket.setdefault(old.bucket_of(item), []).append(item)
     parts = [
-        clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, own)[1]
-        for bucket, own in sorted(by_bucket.items())
+        clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, items)[1]
+        for bucket, items in comparison.old.snapshot.by_bucket(comparison.redirects).items()
     ]
     write_table(comparison.work / "moved.parquet", put_behind(pl.concat(parts)))
 
@@ -89,17 +86,15 @@ def compare_bucket(task: tuple[Comparison, int]) -> Json:
     comparison, bucket = task
     report = comparison.work / f"counts-{bucket:03d}.json"
     if report.is_file():
-        found: Json = read_json(report)
-        return found
+        counted: Json = read_json(report)
+        return counted
     old_tally, old = _clean(comparison.old, comparison, bucket)
     new_tally, new = _clean(comparison.new, comparison, bucket)
     old, followed = _with_moved(old, comparison, bucket)
     doubles = followed.filter("double")
     aligned, whole = align(old, new, doubles), old.height
     old = old.join(doubles, on="position", how="anti", maintain_order="left")
-    triples = aligned.join(
-        comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
-    )
+    triples = with_functional(aligned, comparison.relations)
     subjects = {name: side.select("subject").unique() for name, side in (("old", old), ("new", new))}
     fresh = subjects["new"].join(subjects["old"], on="subject", how="anti")
     gone = subjects["old"].join(subjects["new"], on="subject", how="anti")
@@ -141,10 +136,10 @@ def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple
     """The old triples of a bucket with redirects followed, and of `follow` which these are."""
     if not comparison.redirects:
         return old, follow(old.clear(), {})[1]
-    own = old.filter(~pl.col("subject").is_in(list(comparison.redirects)))
+    unmoved = old.filter(~pl.col("subject").is_in(list(comparison.redirects)))
     moved = pl.read_parquet(comparison.work / "moved.parquet")
     here = [bucket_of(comparison.redirects[s], comparison.buckets) == bucket for s in moved["subject"]]
-    return follow(pl.concat([own, moved.filter(pl.Series(here, dtype=pl.Boolean))]), comparison.redirects)
+    return follow(pl.concat([unmoved, moved.filter(pl.Series(here, dtype=pl.Boolean))]), comparison.redirects)
 
 
 def _created(comparison: Comparison, bucket: int, fresh: pl.DataFrame) -> pl.DataFrame:

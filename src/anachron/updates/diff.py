@@ -86,9 +86,9 @@ def _change() -> pl.Expr:
 def _pairs(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     """Rows ``o, n`` of the same triple, each in one pair."""
     columns = [*GROUP, "key"]
-    found = before.select(*columns, "o").join(after.select(*columns, "n"), on=columns, how="inner")
+    candidates = before.select(*columns, "o").join(after.select(*columns, "n"), on=columns, how="inner")
     several = pl.col("o").is_duplicated() | pl.col("n").is_duplicated()
-    clear, doubtful = found.filter(~several), found.filter(several)
+    clear, doubtful = candidates.filter(~several), candidates.filter(several)
     chosen = _match(doubtful, before, after)
     return pl.concat([clear.select("o", "n"), chosen])
 
@@ -119,10 +119,10 @@ def _match(doubtful: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) ->
 
 def _qualifiers(row: dict[str, Any]) -> set[tuple[str, str]]:
     """All qualifiers of a statement as (property, value)."""
-    found = {(name, json.dumps(row[name], sort_keys=True)) for name in DATES if row[name] is not None}
+    qualifiers = {(name, json.dumps(row[name], sort_keys=True)) for name in DATES if row[name] is not None}
     for property, values in json.loads(row["qualifiers"] or "{}").items():
-        found |= {(property, json.dumps(value)) for value in values}
-    return found
+        qualifiers |= {(property, json.dumps(value)) for value in values}
+    return qualifiers
 
 
 def similarity(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:

@@ -15,14 +15,14 @@ from anachron.core.dates import Date
 from anachron.errors import DataError
 from anachron.io import write_table
 from anachron.text.cloze import bundled_cloze
-from anachron.updates.build import Settings, check_pair
+from anachron.updates.build import Settings, check_pair, comparison_of
 from anachron.updates.compare import Comparison, day_of, put_behind
 from anachron.updates.diff import align, merge_candidates
 from anachron.updates.groups import Sieve, scenarios, understood, wordable
 from anachron.updates.judge import label_bucket
 from anachron.updates.labels import rule_words
 from anachron.updates.redirects import follow, merged_by
-from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, relation_types, update_steps
+from anachron.updates.triples import COLUMNS, ITEM, KEPT, Side, group_stage, with_functional
 from anachron.updates.words import put_in_words
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.explain import check_item, in_words
@@ -88,53 +88,39 @@ def explain_changes(
         check_tables(snapshot)
     redirects = merged_by(redirects or {}, missing_from(new, redirects or {}))
     about = [entity_rows(side, [id], ["id", "label", "description", "title", "created"]) for side in (new, old)]
-    found = next((rows.row(0, named=True) for rows in about if rows.height), None)
-    if found is None:
+    entity = next((rows.row(0, named=True) for rows in about if rows.height), None)
+    if entity is None:
         raise DataError(f"{id} is neither in {new.folder} nor in {old.folder}")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         subjects = [id, *(item for item, into in redirects.items() if into == id)]
         lookups = [find_lookups(snapshot, settings.class_depth) for snapshot in (old, new)]
-        comparison = Comparison(
-            _side(old, subjects, settings, lookups[0], work / "old.parquet"),
-            _side(new, [id], settings, lookups[1], work / "new.parquet"),
-            update_steps(new.wiki), relation_types(old.properties(), new.properties()), work,
-            settings.label_unchanged, redirects,
-        )  # fmt: skip
-        judged = {
-            "old": _judged(comparison.old, subjects, comparison),
-            "new": _judged(comparison.new, [id], comparison),
-        }
+        old_side = _side(old, subjects, settings, lookups[0], work / "old.parquet")
+        new_side = _side(new, [id], settings, lookups[1], work / "new.parquet")
+        comparison = comparison_of(old_side, new_side, settings, work, redirects)
+        judged = {"old": _judged(old_side, subjects, comparison), "new": _judged(new_side, [id], comparison)}
         alive = {name: _alive(rows) for name, rows in judged.items()}
-        own = pl.col("subject") == id
-        alive["old"] = pl.concat([alive["old"].filter(own), put_behind(alive["old"].filter(~own))])
+        of_entity = pl.col("subject") == id
+        alive["old"] = pl.concat([alive["old"].filter(of_entity), put_behind(alive["old"].filter(~of_entity))])
         before, followed = follow(alive["old"], redirects)
         triples = align(before, alive["new"], followed.filter("double"))
-        is_new = not alive["old"].height and bool(alive["new"].height) and _is_after(found["created"], old)
-        triples = triples.join(
-            comparison.relations.select("property", "functional"), on="property", how="left", maintain_order="left"
-        ).with_columns(
+        is_new = not alive["old"].height and bool(alive["new"].height) and _is_after(entity["created"], old)
+        triples = with_functional(triples, comparison.relations).with_columns(
             pl.lit(is_new).alias("subject_is_new"), pl.lit(not alive["new"].height).alias("subject_only_in_old")
         )
         objects = _new_objects(comparison, alive["new"], settings)
         merged = missing_from(new, merge_candidates(triples)["gone"])
         labelled = label_bucket(triples, comparison, pl.DataFrame({"id": objects}, schema={"id": pl.String}), merged)
     outcomes = _outcomes(labelled, old, new, settings.style, templates)
-    rows = pl.concat(
-        [
-            outcomes,
-            *(
-                rows.filter(pl.col("dropped").is_not_null()).with_columns(pl.lit(name).alias("flag"))
-                for name, rows in judged.items()
-            ),
-        ],
-        how="diagonal_relaxed",
-    )
-    if not settings.label_unchanged:
-        rows = pl.concat([rows, _unchanged(triples, labelled)], how="diagonal_relaxed")
+    dropped = [
+        rows.filter(pl.col("dropped").is_not_null()).with_columns(pl.lit(name).alias("flag"))
+        for name, rows in judged.items()
+    ]
+    unchanged = [] if settings.label_unchanged else [_unchanged(triples, labelled)]
+    rows = pl.concat([outcomes, *dropped, *unchanged], how="diagonal_relaxed")
     if property is not None:
         rows = rows.filter(pl.col("property") == property)
-    return Changes(found, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
+    return Changes(entity, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
 
 
 def _is_after(created: str | None, old: Snapshot) -> bool:
@@ -160,9 +146,9 @@ def _judged(side: Side, subjects: list[str], comparison: Comparison) -> pl.DataF
     snapshot, steps = side.snapshot, comparison.steps
     parts = []
     for bucket in sorted({snapshot.bucket_of(subject) for subject in subjects}):
-        own = scan_statements(snapshot, bucket, COLUMNS).filter(pl.col("subject").is_in(subjects))
+        statements = scan_statements(snapshot, bucket, COLUMNS).filter(pl.col("subject").is_in(subjects))
         with readable(snapshot.part("statements", bucket)):
-            judged = judge_rows(snapshot, bucket, own, side.barred, side.lookups, steps).collect()
+            judged = judge_rows(snapshot, bucket, statements, side.barred, side.lookups, steps).collect()
         alive = judged.filter(pl.col("dropped").is_null())
         second = group_stage(alive.select(KEPT), comparison.relations, steps)
         parts += [
@@ -239,17 +225,8 @@ def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, 
     label, rule = row.get("label"), row.get("rule")
     said = None if label is None or rule is None else words[rule, label]
     return Change(
-        property_id=row["property"],
-        property_label=row["relation_label"],
-        value=row["object_label"] or row["value"] or "no value",
-        value_id=row["object_id"],
-        side=row["flag"],
-        rank=row["rank"] or row.get("old_rank"),
-        **{name: in_words(boundary) for name, boundary in dates.items()},
-        dropped=dropped,
-        change=row.get("change"),
-        label=label,
-        rule=rule,
-        words=said,
-        outcome=row.get("outcome"),
-    )
+        property_id=row["property"], property_label=row["relation_label"],
+        value=row["object_label"] or row["value"] or "no value", value_id=row["object_id"], side=row["flag"],
+        rank=row["rank"] or row.get("old_rank"), **{name: in_words(boundary) for name, boundary in dates.items()},
+        dropped=dropped, change=row.get("change"), label=label, rule=rule, words=said, outcome=row.get("outcome"),
+    )  # fmt: skip

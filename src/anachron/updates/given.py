@@ -33,13 +33,13 @@ def label_groups(groups: Iterable[Json], old_date: str, new_date: str) -> list[J
     sizes: list[int] = []
     for number, group in enumerate(groups):
         try:
-            own = _rows(group, number)
+            of_group = _rows(group, number)
         except DataError as error:
             raise DataError(f"group {number + 1}: {error}") from error
-        rows += own
-        sizes.append(len(own))
-    found = label_triples(pl.DataFrame(rows, schema=TRIPLE_COLUMNS), old_day, new_day)
-    labels, rules = iter(found["label"].to_list()), iter(found["rule"].to_list())
+        rows += of_group
+        sizes.append(len(of_group))
+    labelled = label_triples(pl.DataFrame(rows, schema=TRIPLE_COLUMNS), old_day, new_day)
+    labels, rules = iter(labelled["label"].to_list()), iter(labelled["rule"].to_list())
     return [{"labels": [next(labels) for _ in range(n)], "rules": [next(rules) for _ in range(n)]} for n in sizes]
 
 
@@ -55,12 +55,10 @@ def label_file(groups: Path | str, old_date: str, new_date: str, out: Path | str
     if out is not None:
         write_bytes(out, json_lines(labelled).encode())
         write_manifest(
-            out,
-            command="label",
-            parameters={"old_date": old_date, "new_date": new_date},
+            out, command="label", parameters={"old_date": old_date, "new_date": new_date},
             inputs={str(groups): file_fingerprint(groups)},
             counts={"groups": len(labelled), "triples": sum(len(row["labels"]) for row in labelled)},
-        )
+        )  # fmt: skip
     return labelled
 
 
@@ -87,12 +85,9 @@ def _rows(group: Json, number: int) -> list[dict[str, Any]]:
     if not isinstance(triples, list) or not triples:
         raise DataError("triples: give a list of at least one triple")
     shared = {
-        "group": number,
-        "property": property,
-        "functional": FUNCTIONAL[kind],
-        "subject_is_new": _truth(group, "subject_is_new"),
-        "subject_only_in_old": _truth(group, "subject_only_in_old"),
-    }
+        "group": number, "property": property, "functional": FUNCTIONAL[kind],
+        "subject_is_new": _truth(group, "subject_is_new"), "subject_only_in_old": _truth(group, "subject_only_in_old"),
+    }  # fmt: skip
     return [shared | _row(triple) for triple in triples]
 
 
@@ -103,14 +98,10 @@ def _row(triple: Any) -> dict[str, Any]:
         raise DataError(f"diff {triple.get('diff')!r}: write one of {', '.join(FLAGS)}")
     new, old = _qualifiers(triple, "qualifiers_new"), _qualifiers(triple, "qualifiers_old")
     return {
-        "flag": triple["diff"],
-        "object_is_new": _truth(triple, "object_is_new_entity"),
-        "value_day": _day(triple.get("value_time")),
-        "start": _day(new.get("P580")),
-        "end": _day(new.get("P582")),
-        "point": _day(new.get("P585")),
-        "old_end": _day(old.get("P582")),
-    }
+        "flag": triple["diff"], "object_is_new": _truth(triple, "object_is_new_entity"),
+        "value_day": _day(triple.get("value_time")), "start": _day(new.get("P580")), "end": _day(new.get("P582")),
+        "point": _day(new.get("P585")), "old_end": _day(old.get("P582")),
+    }  # fmt: skip
 
 
 def _truth(record: Json, name: str) -> bool:
@@ -133,9 +124,9 @@ def _day(text: Any) -> int | None:
     """Day number of a time as Wikidata writes it; month and day 00 count as the first. Null where no day exists."""
     if text is None:
         return None
-    found = _TIME.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise DataError(f"time {text!r}: write it as Wikidata does, +2021-00-00T00:00:00Z, or null where it is unknown")
-    month, day = found.groups()
+    month, day = match.groups()
     date = read_time(text, YEAR if month == "00" else MONTH if day == "00" else DAY, GREGORIAN).date
     return None if date is None else Date.parse(date).first_day

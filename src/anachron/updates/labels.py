@@ -119,5 +119,5 @@ def label_triples(triples: pl.DataFrame, old_day: int, new_day: int) -> pl.DataF
 
 def rule_words(old_day: int, new_day: int) -> dict[tuple[int, str], str]:
     """(Number, label) of every rule -> what it says."""
-    found = {(rule.number, str(rule.label)): rule.words for rule in label_rules(old_day, new_day)}
-    return found | {(SECOND_PASS, "obsolete"): SECOND_PASS_WORDS}
+    words = {(rule.number, str(rule.label)): rule.words for rule in label_rules(old_day, new_day)}
+    return words | {(SECOND_PASS, "obsolete"): SECOND_PASS_WORDS}

@@ -64,17 +64,17 @@ def entity_numbers(ids: pl.Series) -> pl.Series:
         return numbers
     parts = ids.filter(odd).str.extract_groups(r"^L([0-9]{1,8})-([FS])([0-9]{1,4})$").struct.unnest()
     lexeme, kind, part = parts.get_columns()
-    found = (
+    odd_numbers = (
         kind.replace_strict(_PARTS, default=None, return_dtype=pl.UInt64) * (1 << _NUMBER_BITS)
         + lexeme.cast(pl.UInt64) * (1 << _PART_BITS)
         + part.cast(pl.UInt64)
     )
-    if found.null_count():
-        wrong = ids.filter(odd).filter(found.is_null())[0]
+    if odd_numbers.null_count():
+        wrong = ids.filter(odd).filter(odd_numbers.is_null())[0]
         raise DataError(
             f"{wrong!r} is no id of an entity: a letter and a number, as Q42; select statements by value_type"
         )
-    return numbers.scatter(odd.arg_true(), found)
+    return numbers.scatter(odd.arg_true(), odd_numbers)
 
 
 def features_of(statements: pl.LazyFrame, subjects: Iterable[str] | None = None) -> pl.DataFrame:
@@ -88,10 +88,10 @@ def features_of(statements: pl.LazyFrame, subjects: Iterable[str] | None = None)
     same entity as an object are one feature, so that an entity resembles those that name it.
     """
     rows = statements.select("subject", "property", "value").drop_nulls().collect()
-    own = pl.concat(
+    all_subjects = pl.concat(
         [rows["subject"].cast(pl.String), pl.Series("subject", list(subjects or ()), dtype=pl.String)]
     ).unique()
-    key = pl.DataFrame({"subject": own, "key": entity_numbers(own)})
+    key = pl.DataFrame({"subject": all_subjects, "key": entity_numbers(all_subjects)})
     relations = rows["property"].unique().cast(pl.String)
     wrong = relations.filter(~relations.str.contains("^P[0-9]{1,6}$"))
     if wrong.len():
@@ -199,9 +199,9 @@ def vectors(features: pl.DataFrame, ids: pl.Series, weights: Weights, columns: n
     from scipy.sparse import csr_matrix
 
     wanted = pl.DataFrame({"subject": ids.cast(pl.String)}).with_row_index("row")
-    found = wanted.join(features, on="subject")
-    row, feature = found["row"].to_numpy().astype(np.int64), found["feature"].to_numpy()
-    values = found["count"].to_numpy() * weights.idf(feature)
+    entries = wanted.join(features, on="subject")
+    row, feature = entries["row"].to_numpy().astype(np.int64), entries["feature"].to_numpy()
+    values = entries["count"].to_numpy() * weights.idf(feature)
     squares = values * values
     order = np.lexsort((squares, row))  # by size: documents that differ in names only get the same length to the bit
     length = np.sqrt(np.bincount(row[order], squares[order], minlength=wanted.height))
@@ -265,9 +265,9 @@ def nearest(
         step = max(1, _ENTRIES // asked)
         unsure = []
         for chunk in (rows[first : first + step] for first in range(0, len(rows), step)):
-            found = _Lists.of(product(queries[chunk], by_feature, asked, sort=True, n_threads=threads))
-            found = _Lists(chunk[found.row], kept[found.column], found.value)
-            sure, again = _chosen(found, rank, barred, count, None if asked == len(kept) else asked)
+            lists = _Lists.of(product(queries[chunk], by_feature, asked, sort=True, n_threads=threads))
+            lists = _Lists(chunk[lists.row], kept[lists.column], lists.value)
+            sure, again = _chosen(lists, rank, barred, count, None if asked == len(kept) else asked)
             done.append(sure)
             unsure.append(again)
         rows, asked = np.concatenate(unsure), asked * _MORE

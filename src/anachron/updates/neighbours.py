@@ -70,8 +70,8 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     _write_queries(search, kept)
 
     def parts() -> Iterator[pl.DataFrame]:
-        found = map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray)
-        for done, part in enumerate(found, 1):
+        searched = map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray)
+        for done, part in enumerate(searched, 1):
             spread.progress(done, len(buckets))
             yield part.rename({"group": "query", "subject": "id"})
 
@@ -102,9 +102,9 @@ def _write_queries(search: Search, kept: pl.DataFrame) -> None:
     )
     subjects = groups.select("subject").unique()
     weights = document_frequencies(search.features(b) for b in range(search.comparison.buckets))
-    own = (search.features(b).join(subjects, on="subject", how="semi") for b in range(search.comparison.buckets))
+    documents = (search.features(b).join(subjects, on="subject", how="semi") for b in range(search.comparison.buckets))
     write_table(search.work / "groups.parquet", groups)
-    write_table(search.work / "documents.parquet", pl.concat(own))
+    write_table(search.work / "documents.parquet", pl.concat(documents))
     write_table(search.work / "weights.parquet", weights.frequencies)
     relations = groups["property"].unique().sort()
     objects = set[str]()
@@ -173,17 +173,17 @@ def _of_relations(
     groups: pl.DataFrame, facts: pl.DataFrame, asked: _Vectors, known: _Vectors, search: Search
 ) -> Iterator[pl.DataFrame]:
     of_relation = facts.partition_by("property", as_dict=True)
-    for (relation,), own in groups.group_by(["property"], maintain_order=True):
+    for (relation,), related in groups.group_by(["property"], maintain_order=True):
         if (relation,) not in of_relation:
             continue
         candidates = of_relation[relation,]["subject"]
         place = {id: row for row, id in enumerate(candidates)}
         barred = [
             {place[id] for id in (subject, *changed) if id in place}
-            for subject, changed in own.select("subject", "changed").iter_rows()
+            for subject, changed in related.select("subject", "changed").iter_rows()
         ]
-        queries, rows = asked[own["subject"]], known[candidates]
-        found = nearest(queries, rows, candidates, search.count, barred, threads=search.threads)
-        yield found.select(
-            own["group"].gather(found["query"]).alias("group"), "similarity", subject="id", property=pl.lit(relation)
+        queries, rows = asked[related["subject"]], known[candidates]
+        near = nearest(queries, rows, candidates, search.count, barred, threads=search.threads)
+        yield near.select(
+            related["group"].gather(near["query"]).alias("group"), "similarity", subject="id", property=pl.lit(relation)
         )

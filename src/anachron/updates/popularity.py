@@ -31,9 +31,9 @@ def find_levels(snapshot: Snapshot) -> Levels:
     for bucket in range(snapshot.buckets):
         part = snapshot.part("entities", bucket)
         members = pl.scan_parquet(part).select("id", pl.col("classes").alias("class"))
-        own = members.join(views, on="id", how="inner").explode("class").drop_nulls("class")
+        with_views = members.join(views, on="id", how="inner").explode("class").drop_nulls("class")
         with readable(part):
-            grouped = own.group_by("class").agg(pl.col("popularity").sum(), pl.len())
+            grouped = with_views.group_by("class").agg(pl.col("popularity").sum(), pl.len())
             sums.append(grouped.collect(engine="streaming"))
     total = pl.concat(sums).group_by("class").agg(pl.col("popularity").sum(), pl.col("len").sum()).sort("class")
     level = (pl.col("popularity") / pl.col("len") + 1).log()
@@ -44,9 +44,9 @@ def find_levels(snapshot: Snapshot) -> Levels:
 def log_popularity(snapshot: Snapshot, ids: Iterable[str], levels: Levels) -> dict[str, float]:
     """ln(views + 1) of each entity; without views the largest mean of its classes, else the median of all."""
     wanted = sorted(set(ids))
-    own = dict(read_popularity(snapshot, wanted).select("id", "popularity").iter_rows())
-    lacking = [id for id in wanted if id not in own]
+    views = dict(read_popularity(snapshot, wanted).select("id", "popularity").iter_rows())
+    lacking = [id for id in wanted if id not in views]
     members = entity_rows(snapshot, lacking, ["id", "classes"]).explode("classes").rename({"classes": "class"})
-    found = members.join(levels.classes, on="class", how="inner").group_by("id").agg(pl.col("level").max())
-    stand_in = dict(found.iter_rows())
-    return {id: math.log(own[id] + 1) if id in own else stand_in.get(id, levels.median) for id in wanted}
+    largest = members.join(levels.classes, on="class", how="inner").group_by("id").agg(pl.col("level").max())
+    stand_in = dict(largest.iter_rows())
+    return {id: math.log(views[id] + 1) if id in views else stand_in.get(id, levels.median) for id in wanted}

@@ -52,13 +52,13 @@ def merged_by(direct: dict[str, str], gone: set[str]) -> dict[str, str]:
 
     One that the snapshot still has was merged later: it is not followed, and what was merged into it ends there.
     """
-    found = {}
+    targets = {}
     for item in gone & direct.keys():
         into = direct[item]
         while into in gone and into in direct:
             into = direct[into]
-        found[item] = into
-    return dict(sorted(found.items()))
+        targets[item] = into
+    return dict(sorted(targets.items()))
 
 
 def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -74,7 +74,7 @@ def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFra
         value.alias("value"),
         ((subject != pl.col("subject")) | (ITEM & (value != pl.col("value")))).alias("_moved"),
     ).sort("position")
-    own = [*GROUP, "_key"]
+    triple = [*GROUP, "_key"]
     keyed = renamed.with_columns(value_key().alias("_key"))
-    told = keyed.sort("_moved", "position").with_columns(double=pl.int_range(pl.len()).over(own) > 0)
+    told = keyed.sort("_moved", "position").with_columns(double=pl.int_range(pl.len()).over(triple) > 0)
     return renamed.drop("_moved"), told.filter("_moved").select("position", "double")

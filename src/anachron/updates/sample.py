@@ -32,33 +32,28 @@ def sample_triples(
     subjects = (
         scan_popularity(snapshot).sort("popularity", "id", descending=[True, False]).head(most_popular).collect()["id"]
     )
-    by_bucket: dict[int, list[str]] = {}
-    for subject in subjects:
-        by_bucket.setdefault(snapshot.bucket_of(subject), []).append(subject)
     types, steps = relation_types(snapshot.properties(), snapshot.properties()), update_steps(snapshot.wiki)
     with tempfile.TemporaryDirectory() as folder:
         usual = Selection()
         side = open_side(snapshot, Path(folder) / "barred.parquet", usual.barred_words, usual.class_depth)
         tasks = (
-            (side, bucket, steps, types, own, relations, _MOST_TRIED * of_each, seed)
-            for bucket, own in sorted(by_bucket.items())
+            (side, bucket, steps, types, in_bucket, relations, _MOST_TRIED * of_each, seed)
+            for bucket, in_bucket in snapshot.by_bucket(subjects).items()
         )
         parts = list(map_in_order(draw_in_bucket, tasks, spread.workers, spread.ray))
     if not parts or not any(part.height for part in parts):
         raise DataError(f"{snapshot.folder} has no triple of these relations whose subject has page views")
     drawn = _lowest(pl.concat(parts), _MOST_TRIED * of_each)
     words = put_in_words(drawn, snapshot, snapshot, style)
-    found: dict[str, list[SentenceTriple]] = {}
+    sampled: dict[str, list[SentenceTriple]] = {}
     for triple in _triples(words):
-        kept = found.setdefault(triple.relation_id, [])
+        kept = sampled.setdefault(triple.relation_id, [])
         if len(kept) < of_each:
             kept.append(triple)
-    return dict(sorted(found.items(), key=lambda pair: int(pair[0][1:])))
+    return dict(sorted(sampled.items(), key=lambda pair: int(pair[0][1:])))
 
 
-def draw_in_bucket(
-    task: tuple[Side, int, Steps, pl.DataFrame, list[str], tuple[str, ...], int, int],
-) -> pl.DataFrame:
+def draw_in_bucket(task: tuple[Side, int, Steps, pl.DataFrame, list[str], tuple[str, ...], int, int]) -> pl.DataFrame:
     """The triples of a bucket with the lowest hashes, some of each relation."""
     side, bucket, steps, types, subjects, relations, most, seed = task
     triples = clean_triples(side, bucket, steps, types, subjects)[1]
@@ -78,11 +73,7 @@ def _triples(words: pl.DataFrame) -> Iterator[SentenceTriple]:
     complete = words.drop_nulls(["subject_label", "relation_label", "object_label"])
     for row in complete.iter_rows(named=True):
         yield SentenceTriple(
-            relation_id=row["property"],
-            subject=row["subject_label"],
-            relation=row["relation_label"],
-            object=row["object_label"],
-            subject_description=row["subject_description"] or "",
-            relation_description=row["relation_description"] or "",
-            object_description=row["object_description"] or "",
-        )
+            relation_id=row["property"], subject=row["subject_label"], relation=row["relation_label"],
+            object=row["object_label"], subject_description=row["subject_description"] or "",
+            relation_description=row["relation_description"] or "", object_description=row["object_description"] or "",
+        )  # fmt: skip

@@ -111,9 +111,9 @@ class _Facts:
 
 def replacements(updates: pl.DataFrame, seed: int) -> pl.DataFrame:
     """The updates that replace one object by another, of those of the population one in `ONE_IN`, chosen by subject."""
-    found = updates.filter("is_replace")
+    replacing = updates.filter("is_replace")
     chosen = [
         relation["id"] != POPULATION or zlib.crc32(f"{seed}\n{subject['id']}".encode()) % ONE_IN == 0
-        for subject, relation in found.select("subject", "relation").iter_rows()
+        for subject, relation in replacing.select("subject", "relation").iter_rows()
     ]
-    return found.filter(pl.Series(chosen, dtype=pl.Boolean))
+    return replacing.filter(pl.Series(chosen, dtype=pl.Boolean))

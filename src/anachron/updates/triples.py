@@ -69,6 +69,11 @@ def relation_types(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def with_functional(triples: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
+    """Triples with ``functional`` of their relation, in their order. relations: of `relation_types`."""
+    return triples.join(relations.select("property", "functional"), on="property", how="left", maintain_order="left")
+
+
 def clean_triples(
     side: Side, bucket: int, steps: Steps, relations: pl.DataFrame, subjects: Iterable[str] | None = None
 ) -> tuple[Tally, pl.DataFrame]:

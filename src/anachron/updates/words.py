@@ -15,9 +15,9 @@ ABOUT = ["id", "label", "description"]
 def entities_in_words(old: Snapshot, new: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
     """``id, label, description`` of entities that have a label: of the new snapshot, else of the old one."""
     wanted = set(ids)
-    found = entity_rows(new, wanted, ABOUT).drop_nulls("label")
-    rest = entity_rows(old, wanted - set(found["id"]), ABOUT).drop_nulls("label")
-    return pl.concat([found, rest]).sort("id")
+    in_new = entity_rows(new, wanted, ABOUT).drop_nulls("label")
+    rest = entity_rows(old, wanted - set(in_new["id"]), ABOUT).drop_nulls("label")
+    return pl.concat([in_new, rest]).sort("id")
 
 
 def relations_in_words(old: Snapshot, new: Snapshot) -> pl.DataFrame:
@@ -57,11 +57,11 @@ def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.
         rows.append((words, None if words is None else literal_type(kind, precision)))
     schema = {"object_label": pl.String, "object_type": pl.String}
     worded = distinct.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
-    own = entities.select(subject="id", subject_label="label", subject_description="description")
+    subjects = entities.select(subject="id", subject_label="label", subject_description="description")
     objects = entities.select(value="id", object_description="description", value_type=pl.lit("entity"))
     told = (
         triples.join(worded, on=VALUE, how="left", nulls_equal=True, maintain_order="left")
-        .join(own, on="subject", how="left", maintain_order="left")
+        .join(subjects, on="subject", how="left", maintain_order="left")
         .join(objects, on=["value", "value_type"], how="left", maintain_order="left")
     )
     return told.with_columns(

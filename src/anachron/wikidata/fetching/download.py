@@ -67,11 +67,16 @@ def bytes_here(source: Source, folder: Path | str) -> int:
     return part.stat().st_size if part.is_file() and _usable(target, source) else 0
 
 
+def free_space(folder: Path) -> tuple[Path, int]:
+    """The nearest folder that exists, and the bytes free on its disk."""
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return place, shutil.disk_usage(place).free
+
+
 def check_space(sources: Iterable[Source], folder: Path) -> None:
     """Raise `BackendError` unless the disk has room for what is still to be fetched."""
     needed = sum(max(0, (source.size or 0) - bytes_here(source, folder)) for source in sources)
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
+    free = free_space(folder)[1]
     if needed and needed + RESERVE > free:
         raise BackendError(
             f"{folder}: {needed:,} bytes are still to be fetched and the disk has {free:,} free; make room or choose "
@@ -322,14 +327,7 @@ def _finished(source: Source, target: Path, progress: Progress) -> int:
 
 def _write_manifest(source: Source, target: Path, size: int, digests: dict[str, str]) -> None:
     content = {
-        "output": target.name,
-        "command": "wikidata download",
-        "kind": source.kind,
-        "date": source.date,
-        "url": source.url,
-        "size": size,
-        **digests,
-        "published_checksum": source.algorithm,
-        "versions": versions(),
-    }
+        "output": target.name, "command": "wikidata download", "kind": source.kind, "date": source.date,
+        "url": source.url, "size": size, **digests, "published_checksum": source.algorithm, "versions": versions(),
+    }  # fmt: skip
     write_json(_manifest_file(target), content)

@@ -1,13 +1,12 @@
 """The Wikidata dump nearest to a day, and the page views of the months before, found and fetched."""
 
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date as Day
 from pathlib import Path
 
 from anachron.errors import ConfigError
-from anachron.wikidata.fetching.download import Fetched, Progress, bytes_here, fetch_all
+from anachron.jobs import Callbacks
+from anachron.wikidata.fetching.download import Fetched, bytes_here, fetch_all, free_space
 from anachron.wikidata.fetching.sources import (
     ARCHIVE_URL,
     DUMPS_URL,
@@ -59,39 +58,41 @@ def download(
     manners: Manners | None = None,
     dumps_url: str = DUMPS_URL,
     archive_url: str = ARCHIVE_URL,
-    progress: Progress = lambda what, done, total: None,
-    notice: Callable[[str], None] = lambda message: None,
-    warn: Callable[[str], None] = lambda message: None,
+    callbacks: Callbacks | None = None,
 ) -> Downloads:
     """Fetch the Wikidata dump nearest to a day into a folder; of two that are equally near, the older.
 
     date: YYYY-MM-DD. dump, pageviews: which of the two. months: whole months of page views, counted back from the day.
     format: ``bz2`` or ``gz``, by default what the nearest dump has. dry_run: look only. manners: how the servers are
-    asked. notice, warn: told how near the dump is, and what is missing. Needs the extra ``wikidata``.
+    asked. callbacks: told how near the dump is, what is missing, and the bytes of each file. Needs the extra
+    ``wikidata``.
 
     An interrupted call goes on where it stopped. Raises `ConfigError` for options that cannot be, and as
     `anachron.wikidata.fetching.download.fetch_all`.
     """
     if not dump and not pageviews:
         raise ConfigError("--no-dump without --pageviews: nothing is left to fetch; leave out one or give the other")
-    day, out, manners = parse_day(date), Path(out), manners or Manners(note=notice)
+    callbacks = callbacks or Callbacks()
+    day, out, manners = parse_day(date), Path(out), manners or Manners(note=callbacks.notice)
     with client(manners) as web:
         servers = Servers(web, manners, dumps_url, archive_url)
         sources = [find_dump(servers, day, format)] if dump else []
         sources += find_pageviews(servers, day, months) if pageviews else []
         here = [bytes_here(source, out) for source in sources]
-        place = next(path for path in (out, *out.absolute().parents) if path.exists())
-        free = shutil.disk_usage(place).free
+        place, free = free_space(out)
         if dump:
-            _tell_distance(sources[0], day, notice, warn)
-        fetched = [] if dry_run else fetch_all(web, sources, out, manners, progress)
+            _tell_distance(sources[0], day, callbacks)
+        fetched = []
+        if not dry_run:
+            with callbacks.bars("bytes") as progress:
+                fetched = fetch_all(web, sources, out, manners, progress)
     return Downloads(day, sources, here, free, place, fetched)
 
 
-def _tell_distance(source: Source, day: Day, notice: Callable[[str], None], warn: Callable[[str], None]) -> None:
+def _tell_distance(source: Source, day: Day, callbacks: Callbacks) -> None:
     if source.checksum is None:
-        warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
+        callbacks.warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
     days = (Day.fromisoformat(source.date) - day).days
     far = f"{abs(days):,} day{'s' if abs(days) > 1 else ''} {'after' if days > 0 else 'before'} {day.isoformat()}"
-    tell = warn if abs(days) > FAR else notice
+    tell = callbacks.warn if abs(days) > FAR else callbacks.notice
     tell(f"nearest dump: {source.date}, {'that very day' if days == 0 else far}")

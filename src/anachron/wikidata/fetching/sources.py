@@ -119,14 +119,14 @@ def find_dump(servers: Servers, day: Day, format: str | None = None) -> Source:
     if before is not None:  # only what is strictly nearer can still win
         distance = abs(day - Day.fromisoformat(before.date))
         later = [p for p in later if p.day - day < distance]
-    found = _first(servers, later, format) or before
-    if found is None:
+    nearest = _first(servers, later, format) or before
+    if nearest is None:
         kind = "" if format is None else f" as {format}"
         raise BackendError(
             f"no dump near {day.isoformat()}{kind} at {servers.dumps_url} or {servers.archive_url}; "
             "try the other --format, or check --dumps-url and --archive-url"
         )
-    return found
+    return nearest
 
 
 def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[Source]:
@@ -137,7 +137,7 @@ def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[Source]
     if months < 1:
         raise ConfigError(f"--months {months}: give at least 1")
     last = day.year * 12 + day.month - 2  # months since year 0, January is 0; the one before the day's
-    found = []
+    sources = []
     for year, month in (divmod(number, 12) for number in range(last - months + 1, last + 1)):
         date, name = f"{year:04d}-{month + 1:02d}", f"pageviews-{year:04d}{month + 1:02d}-user.bz2"
         url = f"{servers.dumps_url.rstrip('/')}/other/pageview_complete/monthly/{year:04d}/{date}/{name}"
@@ -148,8 +148,8 @@ def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[Source]
                 f"no page views of {date}: {error}; give an earlier or later --date, fewer --months, or leave out "
                 "--pageviews (views by people begin in 2015, and a month's file appears some days after its end)"
             ) from error
-        found.append(Source("pageviews", date, name, url, size))
-    return found
+        sources.append(Source("pageviews", date, name, url, size))
+    return sources
 
 
 def _backwards(places: Iterable[_Place], day: Day) -> list[_Place]:
@@ -177,12 +177,12 @@ def _dumps_at(servers: Servers, place: _Place) -> list[Source]:
 
 def _names(page: str) -> list[str]:
     """Last parts of the links of a page, with their closing slash: servers write them relative or from the root."""
-    found = []
+    names = []
     for link in _LINK.findall(page):
         path = unquote(link.split("?")[0].split("#")[0])
         tail = path.rstrip("/").rpartition("/")[2]
-        found.append(tail + "/" if path.endswith("/") else tail)
-    return found
+        names.append(tail + "/" if path.endswith("/") else tail)
+    return names
 
 
 def _day(digits: str) -> Day | None:
@@ -197,7 +197,7 @@ def _folders(servers: Servers) -> list[_Place]:
     response = servers.get(index)
     if response is None:
         raise BackendError(f"{index}: no such page on the server (404); check --dumps-url")
-    names = {found[1] for name in _names(response.text) if (found := _FOLDER.fullmatch(name))}
+    names = {match[1] for name in _names(response.text) if (match := _FOLDER.fullmatch(name))}
     return [_Place(day, urljoin(index, digits + "/")) for digits in sorted(names) if (day := _day(digits))]
 
 
@@ -206,25 +206,25 @@ def _folder_dumps(servers: Servers, place: _Place) -> list[Source]:
     if response is None:
         return []
     names = sorted(set(_names(response.text)))
-    dumps = [(found, name) for name in names if (found := _DUMP.fullmatch(name))]
+    dumps = [(match, name) for name in names if (match := _DUMP.fullmatch(name))]
     sums: dict[str, tuple[Algorithm, str]] = {}
     for name in [n for n in names if _SUMS.fullmatch(n)] if dumps else []:  # md5 sorts before sha1, which then wins
         listing = servers.get(urljoin(place.url, name))
         sums.update(read_checksums(listing.text) if listing is not None else {})
     return [
-        Source("dump", _date(found, place), name, urljoin(place.url, quote(name)), None, *sums.get(name, (None, None)))
-        for found, name in dumps
+        Source("dump", _date(match, place), name, urljoin(place.url, quote(name)), None, *sums.get(name, (None, None)))
+        for match, name in dumps
     ]
 
 
 def read_checksums(text: str) -> dict[str, tuple[Algorithm, str]]:
     """Checksums by file name, from lines of ``CHECKSUM  NAME``; the length tells md5 from sha1."""
-    found: dict[str, tuple[Algorithm, str]] = {}
+    checksums: dict[str, tuple[Algorithm, str]] = {}
     for line in text.splitlines():
         if entry := _SUM.fullmatch(line.strip()):
             digits, name = entry.groups()
-            found[name.rpartition("/")[2]] = ("md5" if len(digits) == 32 else "sha1", digits.lower())
-    return found
+            checksums[name.rpartition("/")[2]] = ("md5" if len(digits) == 32 else "sha1", digits.lower())
+    return checksums
 
 
 def _items(servers: Servers) -> list[_Place]:
@@ -236,21 +236,21 @@ def _items(servers: Servers) -> list[_Place]:
     if not isinstance(rows, list):
         raise BackendError(f"{url}/advancedsearch.php: the answer has no list of items; check --archive-url")
     items = [row.get("identifier") for row in rows if isinstance(row, dict)]
-    found = [(item, match) for item in items if isinstance(item, str) and (match := _ITEM.fullmatch(item))]
-    return [_Place(day, f"{url}/metadata/{item}", item) for item, match in found if (day := _day(match[1]))]
+    matches = [(item, match) for item in items if isinstance(item, str) and (match := _ITEM.fullmatch(item))]
+    return [_Place(day, f"{url}/metadata/{item}", item) for item, match in matches if (day := _day(match[1]))]
 
 
 def _item_dumps(servers: Servers, place: _Place) -> list[Source]:
     item = quote(str(place.item))
     files = _json(servers, place.url).get("files", [])  # an item that was taken down is an empty object
     base = f"{servers.archive_url.rstrip('/')}/download/{item}/"
-    found = []
+    dumps = []
     for row in files if isinstance(files, list) else []:
         name = row.get("name") if isinstance(row, dict) else None
         if isinstance(name, str) and (match := _DUMP.fullmatch(name)):
             algorithm: Algorithm | None = "sha1" if row.get("sha1") else "md5" if row.get("md5") else None
             size = str(row.get("size", ""))
-            found.append(
+            dumps.append(
                 Source(
                     "dump",
                     _date(match, place),
@@ -261,7 +261,7 @@ def _item_dumps(servers: Servers, place: _Place) -> list[Source]:
                     str(row[algorithm]).lower() if algorithm else None,
                 )
             )
-    return found
+    return dumps
 
 
 def _date(match: re.Match[str], place: _Place) -> str:

@@ -42,12 +42,12 @@ class Mark(NamedTuple):
 
 def _needles() -> list[tuple[bytes, int, int, bool]]:
     """What to search for: the whole bytes inside each magic at each shift, bytes before them, shift, is it an end."""
-    found = []
+    needles = []
     for magic, is_end in ((BLOCK, False), (END, True)):
-        found.append((magic.to_bytes(6, "big"), 0, 0, is_end))
+        needles.append((magic.to_bytes(6, "big"), 0, 0, is_end))
         for shift in range(1, 8):
-            found.append(((magic >> shift & (1 << 40) - 1).to_bytes(5, "big"), 1, shift, is_end))
-    return found
+            needles.append(((magic >> shift & (1 << 40) - 1).to_bytes(5, "big"), 1, shift, is_end))
+    return needles
 
 
 class Bzip2File:
@@ -78,7 +78,7 @@ class Bzip2File:
         last = 8 * self.size if end is None else end
         for base in range(start // 8, -(-last // 8), _WINDOW):
             data = self._read(base, base + _WINDOW + 7)
-            found: list[Mark] = []
+            in_chunk: list[Mark] = []
             for needle, before, shift, is_end in self._searched:
                 at = data.find(needle)
                 while at >= 0:
@@ -86,9 +86,9 @@ class Bzip2File:
                     whole = int.from_bytes(data[at - before : at - before + 7].ljust(7, b"\0"), "big")
                     right = at >= before and (whole >> (8 - shift) & _MASK) == (END if is_end else BLOCK)
                     if right and bit + 48 <= 8 * len(data) and bit < 8 * _WINDOW and start <= 8 * base + bit < last:
-                        found.append(Mark(8 * base + bit, is_end))
+                        in_chunk.append(Mark(8 * base + bit, is_end))
                     at = data.find(needle, at + 1)
-            yield from sorted(found)
+            yield from sorted(in_chunk)
 
     def decompress(self, start: int, end: int) -> bytes | None:
         """The text of the block in these bits, or None where they are not exactly one sound block."""
@@ -172,8 +172,8 @@ class Bzip2File:
     def _covering(self, mark: Mark, marks: "_Lookahead") -> int | None:
         """The end of a block that begins before this mark and goes on behind it: the mark is then no unit."""
         for before in self.marks(max(0, mark.bit - MAX_BLOCK), mark.bit):
-            if not before.is_end and (found := self._joined(before.bit, marks, 1)) is not None:
-                return found[0]
+            if not before.is_end and (joined := self._joined(before.bit, marks, 1)) is not None:
+                return joined[0]
         return None
 
     def _in_order(
@@ -217,10 +217,10 @@ class Bzip2File:
             raise _truncated(self.path, self.size)
         text = future.result()
         if text is None:
-            found = self._joined(mark.bit, marks, 2)
-            if found is None:
+            joined = self._joined(mark.bit, marks, 2)
+            if joined is None:
                 raise _damaged(self.path, mark.bit // 8)
-            after, text = found
+            after, text = joined
         return Unit(mark.bit, after, self.bits(mark.bit + 48, mark.bit + 80), text)
 
 

@@ -148,10 +148,10 @@ def read_range(dump: Dump, number: int, threads: int = 1) -> Range:
     if dump.layout == "document":
         return _read_document(dump, threads)
     start = number * dump.range_bytes
-    found = Range(number)
+    range_ = Range(number)
     opener = _open_plain if dump.compression == "none" else _open_bzip2
-    found.lines = _whole_lines(dump, found, *opener(dump, found, start, start + dump.range_bytes, threads))
-    return found
+    range_.lines = _whole_lines(dump, range_, *opener(dump, range_, start, start + dump.range_bytes, threads))
+    return range_
 
 
 def read_stream(dump: Dump, first: int, step: int, skip: frozenset[int] = frozenset()) -> Iterator[Range]:
@@ -165,15 +165,15 @@ def read_stream(dump: Dump, first: int, step: int, skip: frozenset[int] = frozen
     number = first
     while True:
         stream.skip(number * dump.range_bytes)
-        found = Range(number)
+        range_ = Range(number)
         if number in skip:
-            found.text_bytes = stream.skip((number + 1) * dump.range_bytes)
+            range_.text_bytes = stream.skip((number + 1) * dump.range_bytes)
         else:
-            found.lines = _whole_lines(
-                dump, found, *_of_stream(stream, found, (number + 1) * dump.range_bytes, file_position)
+            range_.lines = _whole_lines(
+                dump, range_, *_of_stream(stream, range_, (number + 1) * dump.range_bytes, file_position)
             )
         if number not in skip:
-            yield found
+            yield range_
         if stream.ended:
             return
         number += step
@@ -183,7 +183,7 @@ def _read_document(dump: Dump, threads: int) -> Range:
     """The entities of one document, each as a line."""
     import msgspec
 
-    found = Range(0, last=True, file_position=dump.size)
+    range_ = Range(0, last=True, file_position=dump.size)
     text = bytearray()
     for chunk in text_of(dump.path, dump.compression, threads):
         text += chunk
@@ -191,24 +191,24 @@ def _read_document(dump: Dump, threads: int) -> Range:
             raise DataError(
                 f"{dump.path}: one JSON document of more than {LONGEST_LINE:,} bytes; use one entity a line"
             )
-    found.text_bytes = len(text)
+    range_.text_bytes = len(text)
     try:
         document = msgspec.json.decode(text.removeprefix(BOM), type=dict[str, Any])
         entities = msgspec.convert(document["entities"], dict[str, dict[str, Any]])
     except msgspec.MsgspecError as error:
         raise DataError(f"{dump.path}: cut off or damaged: not one JSON document ({error}); fetch it again") from None
     lines: list[bytes | memoryview] = [msgspec.json.encode(entity) for entity in entities.values()]
-    found.lines = iter([(0, lines)])
-    return found
+    range_.lines = iter([(0, lines)])
+    return range_
 
 
 def _open_plain(
-    dump: Dump, found: Range, start: int, end: int, threads: int
+    dump: Dump, range_: Range, start: int, end: int, threads: int
 ) -> tuple[Iterator[bytes], Iterator[bytes]]:
     position = [start]
-    found.text_bytes = max(0, min(end, dump.size) - start)
-    found.last = end >= dump.size
-    found.file_position = min(end, dump.size)
+    range_.text_bytes = max(0, min(end, dump.size) - start)
+    range_.last = end >= dump.size
+    range_.file_position = min(end, dump.size)
 
     def chunks(until: int) -> Iterator[bytes]:
         with dump.path.open("rb") as file:
@@ -224,31 +224,31 @@ def _open_plain(
 
 
 def _open_bzip2(
-    dump: Dump, found: Range, start: int, end: int, threads: int
+    dump: Dump, range_: Range, start: int, end: int, threads: int
 ) -> tuple[Iterator[bytes], Iterator[bytes]]:
     file = Bzip2File(dump.path)
     units = file.units(start, end, threads)
     behind: list[bytes] = []
 
-    def own() -> Iterator[bytes]:
+    def within() -> Iterator[bytes]:
         chain = Chain(dump.path)
-        found.last = True
+        range_.last = True
         try:
             for unit in units:
                 if unit.bit >= 8 * end:
-                    found.last = False
+                    range_.last = False
                     behind.append(unit.text or b"")
                     break
                 chain.add(unit)
                 if unit.text:
-                    found.text_bytes += len(unit.text)
+                    range_.text_bytes += len(unit.text)
                     yield unit.text
         except BaseException:  # damage, or a reader that has enough: `beyond` will not be asked
             units.close()  # type: ignore[attr-defined]
             file.__exit__()
             raise
-        found.chain = chain.as_dict()
-        found.file_position = min(end, dump.size)
+        range_.chain = chain.as_dict()
+        range_.file_position = min(end, dump.size)
 
     def beyond() -> Iterator[bytes]:
         try:
@@ -259,19 +259,19 @@ def _open_bzip2(
             units.close()  # type: ignore[attr-defined]
             file.__exit__()
 
-    return own(), beyond()
+    return within(), beyond()
 
 
 def _of_stream(
-    stream: Stream, found: Range, end: int, file_position: list[int]
+    stream: Stream, range_: Range, end: int, file_position: list[int]
 ) -> tuple[Iterator[bytes], Iterator[bytes]]:
-    def own() -> Iterator[bytes]:
+    def within() -> Iterator[bytes]:
         while stream.position < end and (piece := stream.next(end - stream.position)):
-            found.text_bytes += len(piece)
+            range_.text_bytes += len(piece)
             yield piece
         stream.look_for_end()
-        found.last = stream.ended
-        found.file_position = file_position[0]
+        range_.last = stream.ended
+        range_.file_position = file_position[0]
 
     def beyond() -> Iterator[bytes]:
         taken: list[bytes] = []
@@ -282,23 +282,23 @@ def _of_stream(
         finally:
             stream.hand_back(taken)
 
-    return own(), beyond()
+    return within(), beyond()
 
 
 def _whole_lines(
-    dump: Dump, found: Range, own: Iterator[bytes], beyond: Iterator[bytes]
+    dump: Dump, range_: Range, within: Iterator[bytes], beyond: Iterator[bytes]
 ) -> Iterator[tuple[int, list[bytes | memoryview]]]:
     """The lines a range owns, without their line breaks, in batches with the place of the first in its text."""
-    owned = found.number == 0  # whether the line being read is owned
+    owned = range_.number == 0  # whether the line being read is owned
     carry: list[bytes] = []
     carried = position = 0  # `position`: where `carry` begins
-    for piece in own:
+    for piece in within:
         lines, rest = _split(piece)
         if not lines:
             carry.append(rest)
             carried += len(rest)
             if carried > LONGEST_LINE:
-                raise _too_long(dump, found, position)
+                raise _too_long(dump, range_, position)
             continue
         begin, position = position, position + carried + len(piece) - len(rest)
         if carried:
@@ -321,9 +321,9 @@ def _whole_lines(
             if complete:
                 break
             if carried > LONGEST_LINE:
-                raise _too_long(dump, found, position)
+                raise _too_long(dump, range_, position)
         beyond.close()  # type: ignore[attr-defined]
-        found.unended = not complete and carried > 0
+        range_.unended = not complete and carried > 0
         if carried or complete:
             yield position, [b"".join(carry)]
     else:
@@ -340,8 +340,8 @@ def _split(piece: bytes) -> tuple[list[bytes | memoryview], bytes]:
     return lines, piece[begin:]
 
 
-def _too_long(dump: Dump, found: Range, position: int) -> DataError:
+def _too_long(dump: Dump, range_: Range, position: int) -> DataError:
     return DataError(
-        f"{dump.path}: no line break in {LONGEST_LINE:,} bytes after byte {position:,} of range {found.number}; a "
+        f"{dump.path}: no line break in {LONGEST_LINE:,} bytes after byte {position:,} of range {range_.number}; a "
         "dump has one entity a line: is it another file, or an array without line breaks?"
     )

@@ -74,12 +74,9 @@ class IngestSettings:
             digest = hashlib.sha256("\n".join(sorted(self.entities)).encode()).hexdigest()
             listed = {"ids": len(self.entities), "sha256": digest}
         return {
-            "wiki": self.wiki,
-            "language": self.language,
-            "limit": self.limit,
-            "entities": listed,
+            "wiki": self.wiki, "language": self.language, "limit": self.limit, "entities": listed,
             "buckets": self.buckets,
-        }
+        }  # fmt: skip
 
 
 def read_entity_list(path: Path | str) -> frozenset[str]:
@@ -146,14 +143,10 @@ def ingest(
         ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = about | {
-            "command": "wikidata ingest",
-            "counts": counts,
-            "absent": _absent(out, settings),
+            "command": "wikidata ingest", "counts": counts, "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
-            "seconds": round(time.monotonic() - clock, 1),
-            "started": started,
-            "finished": now(),
-        }
+            "seconds": round(time.monotonic() - clock, 1), "started": started, "finished": now(),
+        }  # fmt: skip
         write_json(out / "manifest.json", manifest)
         discard(work)
     return manifest
@@ -222,7 +215,7 @@ def _read_ranges(
             done = _done(work)
     check_layout(dump, work, done)
     ranges = in_order(dump, done, settings.limit)
-    lines, bad = (sum(found[key] for found in ranges) for key in ("lines", "bad"))
+    lines, bad = (sum(range_[key] for range_ in ranges) for key in ("lines", "bad"))
     if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
         raise mostly_bad(dump, work, ranges)
     return ranges
@@ -239,7 +232,7 @@ def _jobs(
         threads = 1 if ray else max(1, cores() // workers)  # of bz2, beside the one that parses
         left = [number for number in range(dump.ranges) if number not in done]
         return [_job(dump, work, settings, (number,), threads=threads) for number in left]
-    if any(found["last"] for found in done.values()) and first_missing(done) is None:
+    if any(range_["last"] for range_ in done.values()) and first_missing(done) is None:
         return []
     skip = frozenset(done)
     return [_job(dump, work, settings, (first,), step=workers, skip=skip) for first in range(workers)]
@@ -248,8 +241,8 @@ def _jobs(
 def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:
     """The first entities, range after range in this process: how many a range has to give depends on those before."""
     done = _done(work)
-    left = limit - sum(found["lines"] for found in done.values())
-    if left > 0 and not any(found["last"] for found in done.values()):
+    left = limit - sum(range_["lines"] for range_ in done.values())
+    if left > 0 and not any(range_["last"] for range_ in done.values()):
         first = max(done, default=-1) + 1
         numbers = (first,) if dump.ranges is None else tuple(range(first, dump.ranges))
         step = 1 if dump.ranges is None else None
@@ -261,13 +254,13 @@ def _join(
     work: Path, out: Path, settings: IngestSettings, ranges: list[dict[str, Any]], workers: int, ray: str | None
 ) -> dict[str, Any]:
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
-    numbers = tuple(found["range"] for found in ranges)
+    numbers = tuple(range_["range"] for range_ in ranges)
     tasks = [Bucket(bucket, work, out, numbers, settings.buckets) for bucket in range(settings.buckets)]
     buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
-    repeated = [row for found in buckets for row in found["repeated"]]
+    repeated = [row for bucket in buckets for row in bucket["repeated"]]
     properties, edges = merge_rest(work, out, ranges, repeated)
     keys = ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept")
-    counts: Counts = {key: sum(found[key] for found in ranges) for key in keys}
+    counts: Counts = {key: sum(range_[key] for range_ in ranges) for key in keys}
     listed = [row for row in repeated if settings.entities is None or row[3] in settings.entities]
     items = counts["items"] - len(listed)
     unlisted = counts["unlisted"] - (len(repeated) - len(listed))
@@ -280,22 +273,15 @@ def _join(
         "not listed in --entities": unlisted,
         "bad": bad,
     }
-    found = {
-        "lines": counts["lines"],
-        "entities": items + unlisted + counts["properties"] - len(properties),
-        "kept": kept,
-        "dropped": {reason: number for reason, number in dropped.items() if number},
-        "items": items,
-        "properties": counts["properties"] - len(properties),
-        "lexemes": counts["lexemes"],
-        "unlisted": unlisted,
-        "bad": bad,
-        "statements": sum(bucket["statements"] for bucket in buckets),
-        "class_edges": edges,
-    }
-    assert found["lines"] == sum(found[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), found
-    assert items + unlisted == sum(bucket["entities"] for bucket in buckets), found
-    return found
+    totals = {
+        "lines": counts["lines"], "entities": items + unlisted + counts["properties"] - len(properties), "kept": kept,
+        "dropped": {reason: number for reason, number in dropped.items() if number}, "items": items,
+        "properties": counts["properties"] - len(properties), "lexemes": counts["lexemes"], "unlisted": unlisted,
+        "bad": bad, "statements": sum(bucket["statements"] for bucket in buckets), "class_edges": edges,
+    }  # fmt: skip
+    assert totals["lines"] == sum(totals[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), totals
+    assert items + unlisted == sum(bucket["entities"] for bucket in buckets), totals
+    return totals
 
 
 def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
@@ -308,8 +294,8 @@ def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
     absent: list[str] = []
     for bucket, ids in of_bucket.items():
         column = pq.read_table(out / "entities" / part_name(bucket), columns=["id"])["id"]
-        found = column.filter(pc.is_in(column, pa.array(sorted(ids), pa.string())))
-        absent += ids.difference(found.to_pylist())
+        present = column.filter(pc.is_in(column, pa.array(sorted(ids), pa.string())))
+        absent += ids.difference(present.to_pylist())
     return {"ids": len(absent), "first": sorted(absent, key=lambda id: (len(id), id))[:NAMED]}
 
 
@@ -324,8 +310,8 @@ def _told(dump: Dump, work: Path, progress: Progress) -> Iterator[None]:
         for folder in os.scandir(work):
             done = Path(folder.path) / "done.json"
             if folder.name not in known and folder.name.isdigit() and done.is_file():
-                found = read_json(done)
-                known[folder.name] = found["text_bytes"], found["file_position"]
+                record = read_json(done)
+                known[folder.name] = record["text_bytes"], record["file_position"]
         text = sum(size for size, _ in known.values())
         before.append(text) if not before else None
         speed = (text - before[0]) / 1e6 / max(time.monotonic() - begun, 1e-9)

@@ -56,9 +56,9 @@ def merge_bucket(task: Bucket) -> dict[str, Any]:
     for table in ("entities", "statements"):
         batches = _batches(task.work, task.ranges, table, lines, task.number, task.buckets)
         written[table] = write_parquet(task.out / table / part_name(task.number), schemas()[table], batches)
-    found = {"repeated": repeated, **written}
-    write_json(report, found)
-    return found
+    counts = {"repeated": repeated, **written}
+    write_json(report, counts)
+    return counts
 
 
 def _repeated(task: Bucket) -> list[list[Any]]:
@@ -78,12 +78,12 @@ def _repeated(task: Bucket) -> list[list[Any]]:
             f"{MOST_REPEATED:,} are set aside): is it one dump behind another?"
         )
     begins = np.cumsum([0, *map(len, ids)])
-    found: list[list[Any]] = []
+    repeated: list[list[Any]] = []
     for place in later.tolist():
         which = int(np.searchsorted(begins, place, side="right")) - 1
         row = _entities(task, task.ranges[which]).slice(place - int(begins[which]), 1).to_pylist()[0]
-        found.append([task.ranges[which], row["row"], row["offset"], row["id"], row["title"] is not None])
-    return found
+        repeated.append([task.ranges[which], row["row"], row["offset"], row["id"], row["title"] is not None])
+    return repeated
 
 
 def _entities(task: Bucket, number: int) -> pa.RecordBatch:
@@ -138,7 +138,7 @@ def merge_rest(
     ``ranges`` are the contents of done.json in order, ``repeated`` the items found by `merge_bucket`. Returns the
     properties whose id came before, and how many class edges there are.
     """
-    numbers = [found["range"] for found in ranges]
+    numbers = [range_["range"] for range_ in ranges]
     leave_out: Repeated = defaultdict(list)
     for number, line, *_ in repeated:
         leave_out[number].append(line)
@@ -166,15 +166,15 @@ def _write_bad(work: Path, out: Path, ranges: list[dict[str, Any]], repeated: li
         of_range[number].append(bad_row(offset, f"{id} came before in this dump; the first one is kept", id, b""))
     base = 0
     with atomic(out / "bad.jsonl") as temporary, temporary.open("wb") as file:
-        for found in ranges:
-            rows = [*of_range[found["range"]], *_rows_of(work, found)]
+        for range_ in ranges:
+            rows = [*of_range[range_["range"]], *_rows_of(work, range_)]
             for row in sorted(map(json.loads, rows), key=lambda row: row["position"]):
                 row["position"] += base
                 file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-            base += found["text_bytes"]
+            base += range_["text_bytes"]
 
 
-def _rows_of(work: Path, found: dict[str, Any]) -> list[bytes]:
-    if not found["bad"]:
+def _rows_of(work: Path, range_: dict[str, Any]) -> list[bytes]:
+    if not range_["bad"]:
         return []
-    return (range_folder(work, found["range"]) / "bad.jsonl").read_bytes().splitlines()
+    return (range_folder(work, range_["range"]) / "bad.jsonl").read_bytes().splitlines()

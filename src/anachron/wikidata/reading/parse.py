@@ -171,13 +171,13 @@ class Parser:
     def read(self, line: bytes | memoryview) -> Entity:
         """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
         try:
-            found: Any = self._line(line)
-            _checked(found.id, found.type)
-            if found.type == "item":
-                return self._item(found, line)
-            if found.type == "property":
-                return self._property(found)
-            return Entity(found.id, "lexeme")
+            record: Any = self._line(line)
+            _checked(record.id, record.type)
+            if record.type == "item":
+                return self._item(record, line)
+            if record.type == "property":
+                return self._property(record)
+            return Entity(record.id, "lexeme")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadEntity(str(error), self._id_of(line)) from None
 
@@ -187,23 +187,23 @@ class Parser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def _item(self, found: Any, line: bytes | memoryview) -> Entity:
-        link = getattr(found.sitelinks, "wanted", None)
+    def _item(self, record: Any, line: bytes | memoryview) -> Entity:
+        link = getattr(record.sitelinks, "wanted", None)
         title = link.title if link is not None else None
-        claims = found.claims
+        claims = record.claims
         if claims:
             classes, parents = _entities(claims.P31), _entities(claims.P279)
             created, by = self._created(claims)
         else:
             classes, parents, created, by = (), (), None, None
-        row = (found.id, _text(found.labels), _text(found.descriptions), title, classes, created, by)
-        if self._listed is not None and found.id not in self._listed:
-            return Entity(found.id, "unlisted", row, None, parents)
-        rows = self._statements(found.id, line) if self._all or title is not None else None
-        return Entity(found.id, "item", row, rows, parents)
+        row = (record.id, _text(record.labels), _text(record.descriptions), title, classes, created, by)
+        if self._listed is not None and record.id not in self._listed:
+            return Entity(record.id, "unlisted", row, None, parents)
+        rows = self._statements(record.id, line) if self._all or title is not None else None
+        return Entity(record.id, "item", row, rows, parents)
 
-    def _property(self, found: Any) -> Entity:
-        claims = found.claims or self._none
+    def _property(self, record: Any) -> Entity:
+        claims = record.claims or self._none
         constraints = []
         for claim in claims.P2302 or ():
             qualifiers = claim.qualifiers if isinstance(claim.qualifiers, dict) else {}
@@ -218,18 +218,11 @@ class Parser:
         single = [c for c in constraints if c["kind"] in SINGLE_VALUE and c["rank"] != "deprecated"]
         parents = _entities(claims.P279)
         row = (
-            found.id,
-            _text(found.labels),
-            _text(found.descriptions),
-            found.datatype,
-            _entities(claims.P31),
-            parents,
-            bool(single),
-            _distinct(p for c in single for p in c["separators"]),
-            _distinct(q for c in single for q in c["exceptions"]),
-            constraints,
-        )
-        return Entity(found.id, "property", parents=parents, property=row)
+            record.id, _text(record.labels), _text(record.descriptions), record.datatype, _entities(claims.P31),
+            parents, bool(single), _distinct(p for c in single for p in c["separators"]),
+            _distinct(q for c in single for q in c["exceptions"]), constraints,
+        )  # fmt: skip
+        return Entity(record.id, "property", parents=parents, property=row)
 
     def _created(self, claims: Any) -> tuple[str | None, str | None]:
         """Date text of the first of the creation properties with a readable value, and that property.
@@ -237,10 +230,10 @@ class Parser:
         Of a decade, century or millennium it is the first year: from then on the entity may have existed. What is
         coarser tells nothing of use.
         """
-        found = _created_of(claims)
-        if not any(found):
+        claimed = _created_of(claims)
+        if not any(claimed):
             return None, None
-        for name, statements in zip(CREATED, found, strict=True):
+        for name, statements in zip(CREATED, claimed, strict=True):
             if not statements:
                 continue
             dates: list[str] = []

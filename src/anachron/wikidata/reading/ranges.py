@@ -54,11 +54,11 @@ def do_ranges(job: Job) -> int:
     """Read the ranges of a job and write each. Returns how many lines with entities there were."""
     parser = Parser(job.wiki, job.language, job.listed)
     lines = 0
-    for found in _ranges(job):
+    for range_ in _ranges(job):
         left = None if job.limit is None else job.limit - lines
         if left is not None and left <= 0:
             break
-        lines += _do_range(found, parser, job, left)["lines"]
+        lines += _do_range(range_, parser, job, left)["lines"]
     return lines
 
 
@@ -147,7 +147,7 @@ class _Lines:
         counts["lines"] += 1
         self.last_is_bad = False
         try:
-            found = self.parser.read(line)
+            entity = self.parser.read(line)
         except BadEntity as error:
             counts["bad"] += 1
             self.last_is_bad = True
@@ -155,27 +155,27 @@ class _Lines:
                 self.odd = self.odd or _odd(str(error), bytes(line))
             self.bad.append(bad_row(offset, str(error), error.id, line))
             return
-        if found.entity is not None:
-            self._item(found, row, offset)
-        elif found.kind == "property":
+        if entity.entity is not None:
+            self._item(entity, row, offset)
+        elif entity.kind == "property":
             counts["properties"] += 1
-            self.properties.add([(*found.property, row, offset)])  # type: ignore[misc]
+            self.properties.add([(*entity.property, row, offset)])  # type: ignore[misc]
         else:
             counts["lexemes"] += 1
-        if found.parents:
-            counts["class_edges"] += len(found.parents)
-            self.classes.add([(found.id, parent, row, offset) for parent in found.parents])
+        if entity.parents:
+            counts["class_edges"] += len(entity.parents)
+            self.classes.add([(entity.id, parent, row, offset) for parent in entity.parents])
 
-    def _item(self, found: Entity, row: int, offset: int) -> None:
+    def _item(self, entity: Entity, row: int, offset: int) -> None:
         counts = self.counts
-        counts["items" if found.kind == "item" else "unlisted"] += 1
-        bucket = bucket_of(found.id, self.buckets)
-        self.entities.add([(*found.entity, row, offset)], bucket)  # type: ignore[misc]
-        if found.statements is not None:
+        counts["items" if entity.kind == "item" else "unlisted"] += 1
+        bucket = bucket_of(entity.id, self.buckets)
+        self.entities.add([(*entity.entity, row, offset)], bucket)  # type: ignore[misc]
+        if entity.statements is not None:
             counts["kept"] += 1
-            counts["statements"] += len(found.statements)
+            counts["statements"] += len(entity.statements)
             where = row, offset
-            self.statements.add([statement + where for statement in found.statements], bucket)
+            self.statements.add([statement + where for statement in entity.statements], bucket)
 
     def write(self, folder: Path) -> None:
         for name in TABLES:
@@ -193,34 +193,26 @@ def bad_row(position: int, reason: str, id: str | None, line: bytes | memoryview
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _do_range(found: Range, parser: Parser, job: Job, limit: int | None) -> dict[str, Any]:
-    rows = _Lines(parser, job.buckets, found.number == 0)
+def _do_range(range_: Range, parser: Parser, job: Job, limit: int | None) -> dict[str, Any]:
+    rows = _Lines(parser, job.buckets, range_.number == 0)
     with _no_collection():
-        _read(found, rows, limit)
+        _read(range_, rows, limit)
     bad, lines = rows.counts["bad"], rows.counts["lines"]
-    if (bad > MOST_BAD and 2 * bad > lines) or (found.number == 0 and bad == lines >= WRONG_FILE):
+    if (bad > MOST_BAD and 2 * bad > lines) or (range_.number == 0 and bad == lines >= WRONG_FILE):
         raise wrong_file(job.dump, rows.counts, rows.bad[0], rows.odd)
-    folder = range_folder(job.work, found.number)
+    folder = range_folder(job.work, range_.number)
     rows.write(folder)
     done = {
-        "range": found.number,
-        "text_bytes": found.text_bytes,
-        "file_position": found.file_position,
-        "last": found.last,
-        "cut": found.unended and rows.last_is_bad,
-        "first_line": rows.first,
-        "last_line": rows.last,
-        "odd": rows.odd,
-        **rows.brackets,
-        **rows.counts,
-        "chain": found.chain,
-    }
+        "range": range_.number, "text_bytes": range_.text_bytes, "file_position": range_.file_position,
+        "last": range_.last, "cut": range_.unended and rows.last_is_bad, "first_line": rows.first,
+        "last_line": rows.last, "odd": rows.odd, **rows.brackets, **rows.counts, "chain": range_.chain,
+    }  # fmt: skip
     write_json(folder / "done.json", done)
     return done
 
 
-def _read(found: Range, rows: _Lines, limit: int | None) -> None:
-    for offset, lines in found.lines:
+def _read(range_: Range, rows: _Lines, limit: int | None) -> None:
+    for offset, lines in range_.lines:
         for line in lines:
             rows.add(line, offset)
             offset += len(line) + 1

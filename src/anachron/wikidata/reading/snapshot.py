@@ -14,7 +14,7 @@ are in the order of the dump.
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,64 +59,29 @@ def schemas() -> "dict[str, pa.Schema]":
     import pyarrow as pa
 
     text, texts = pa.string(), pa.list_(pa.string())
-    date = pa.struct(
-        [
-            ("kind", text),
-            ("date", text),
-            ("precision", pa.int8()),
-            ("calendar", text),
-            ("raw", text),
-            ("values", pa.int16()),
-        ]
-    )
+    date = pa.struct([
+        ("kind", text), ("date", text), ("precision", pa.int8()), ("calendar", text), ("raw", text),
+        ("values", pa.int16()),
+    ])  # fmt: skip
     constraint = pa.struct([("kind", text), ("rank", text), ("separators", texts), ("exceptions", texts)])
     return {
-        "entities": pa.schema(
-            [
-                ("id", text),
-                ("label", text),
-                ("description", text),
-                ("title", text),
-                ("classes", texts),
-                ("created", text),
-                ("created_property", text),
-            ]
-        ),
-        "statements": pa.schema(
-            [
-                ("subject", text),
-                ("property", text),
-                ("statement_id", text),
-                ("rank", text),
-                ("datatype", text),
-                ("snak", text),
-                ("value_type", text),
-                ("value", text),
-                ("value_extra", text),
-                ("value_precision", pa.int8()),
-                ("value_calendar", text),
-                ("start", date),
-                ("end", date),
-                ("point", date),
-                ("qualifiers", text),
-            ]
-        ),
-        "properties": pa.schema(
-            [
-                ("id", text),
-                ("label", text),
-                ("description", text),
-                ("datatype", text),
-                ("classes", texts),
-                ("parents", texts),
-                ("single_value", pa.bool_()),
-                ("separators", texts),
-                ("exceptions", texts),
-                ("constraints", pa.list_(constraint)),
-            ]
-        ),
+        "entities": pa.schema([
+            ("id", text), ("label", text), ("description", text), ("title", text), ("classes", texts),
+            ("created", text), ("created_property", text),
+        ]),
+        "statements": pa.schema([
+            ("subject", text), ("property", text), ("statement_id", text), ("rank", text), ("datatype", text),
+            ("snak", text), ("value_type", text), ("value", text), ("value_extra", text),
+            ("value_precision", pa.int8()), ("value_calendar", text), ("start", date), ("end", date), ("point", date),
+            ("qualifiers", text),
+        ]),
+        "properties": pa.schema([
+            ("id", text), ("label", text), ("description", text), ("datatype", text), ("classes", texts),
+            ("parents", texts), ("single_value", pa.bool_()), ("separators", texts), ("exceptions", texts),
+            ("constraints", pa.list_(constraint)),
+        ]),
         "classes": pa.schema([("child", text), ("parent", text)]),
-    }
+    }  # fmt: skip
 
 
 @contextmanager
@@ -155,6 +120,13 @@ class Snapshot:
 
     def bucket_of(self, id: str) -> int:
         return bucket_of(id, self.buckets)
+
+    def by_bucket(self, ids: Iterable[str]) -> dict[int, list[str]]:
+        """The ids of each bucket that has some, by its number."""
+        buckets: dict[int, list[str]] = {}
+        for id in ids:
+            buckets.setdefault(self.bucket_of(id), []).append(id)
+        return dict(sorted(buckets.items()))
 
     def part(self, table: str, bucket: int) -> Path:
         """File of one bucket of ``entities`` or ``statements``."""
@@ -197,8 +169,8 @@ def open_snapshot(folder: Snapshot | Path | str) -> Snapshot:
         raise DataError(f"{folder} has no manifest.json: {hint}")
     manifest = read_json(folder / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise DataError(f"{folder}/manifest.json: format {found!r}, this version reads {FORMAT}; ingest the dump again")
+        kind = manifest.get("format") if isinstance(manifest, dict) else None
+        raise DataError(f"{folder}/manifest.json: format {kind!r}, this version reads {FORMAT}; ingest the dump again")
     options, buckets = manifest.get("options"), None
     if isinstance(options, dict) and isinstance(options.get("wiki"), str) and isinstance(manifest.get("counts"), dict):
         buckets = options.get("buckets")

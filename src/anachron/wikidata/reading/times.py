@@ -45,12 +45,12 @@ def read_time(time: str, precision: int, calendarmodel: str) -> TimeValue:
     the Julian calendar become Gregorian; its months and years keep their digits, for they name no single Gregorian one.
     """
     calendar = CALENDARS.get(calendarmodel.rpartition("/")[2])
-    found = _TIME.fullmatch(time)
+    match = _TIME.fullmatch(time)
     if calendar is None:
         return TimeValue(None, precision, calendarmodel)
-    if found is None or not 0 <= precision <= FINEST:
+    if match is None or not 0 <= precision <= FINEST:
         return TimeValue(None, precision, calendar)
-    sign, year, month, day = found.groups()
+    sign, year, month, day = match.groups()
     if year == "0":
         return TimeValue(None, precision, calendar)
     text = f"-{year:0>4}" if sign == "-" else year.zfill(4)

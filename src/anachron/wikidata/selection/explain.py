@@ -17,13 +17,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.io import Json
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.facts import selection_of
-from anachron.wikidata.selection.lookups import (
-    Lookups,
-    barred_among,
-    entity_rows,
-    find_lookups,
-    read_popularity,
-)
+from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, read_popularity
 from anachron.wikidata.selection.rules import Reason, Rules, Selection, Step
 from anachron.wikidata.selection.select import check_tables, select_facts
 from anachron.wikidata.selection.stages import (
@@ -106,8 +100,8 @@ def explain_entity(
         settings, cut = selection_of(Path(facts), snapshot)
     check_item(id)
     check_tables(snapshot)
-    found = entity_rows(snapshot, [id], ABOUT)
-    if not found.height:
+    entities = entity_rows(snapshot, [id], ABOUT)
+    if not entities.height:
         raise DataError(f"{id} is not in {snapshot.folder}: deleted, merged into another item, or left out by ingest")
     if cut is None:
         cut = _cut_of(snapshot, settings, spread)
@@ -115,7 +109,7 @@ def explain_entity(
     judged = _judged(snapshot, id, cut, rules, lookups)
     rows = judged if property is None else judged.filter(pl.col("property") == property)
     verdicts = [_verdict(row, rules, lookups.restrictive) for row in rows.iter_rows(named=True)]
-    return Explanation(found.row(0, named=True), verdicts)
+    return Explanation(entities.row(0, named=True), verdicts)
 
 
 def _cut_of(snapshot: Snapshot, settings: Selection, spread: Spread | None) -> Cut:
@@ -130,11 +124,11 @@ def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookup
     bucket = snapshot.bucket_of(id)
     statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="position")
     with readable(snapshot.part("statements", bucket)):
-        own = statements.filter(pl.col("subject") == id).collect()
-    ids = {id, *own.filter(pl.col("value_type") == "entity")["value"]}
+        of_entity = statements.filter(pl.col("subject") == id).collect()
+    ids = {id, *of_entity.filter(pl.col("value_type") == "entity")["value"]}
     about = entity_rows(snapshot, ids, ABOUT)
     barred = barred_among(about, snapshot, settings.barred_words)
-    judged = row_stage(own.lazy(), about, barred, lookups, rules).collect()
+    judged = row_stage(of_entity.lazy(), about, barred, lookups, rules).collect()
     stages: list[Any] = [lambda alive: period_stage(alive, rules), lambda alive: entity_stage(alive, about, rules)]
     if settings.popularity:
         views = read_popularity(snapshot, ids)
@@ -161,20 +155,13 @@ def _verdict(row: dict[str, Any], rules: Rules, restrictive: tuple[str, ...]) ->
     is_entity = row["value_type"] == "entity"
     value = row["value"] if row["snak"] == "value" else row["snak"]
     return Verdict(
-        statement_id=row["statement_id"],
-        property_id=row["property"],
+        statement_id=row["statement_id"], property_id=row["property"],
         property_label=row.get("relation_label") or row.get("property_label"),
-        value=(row["value_label"] or value) if is_entity else str(value),
-        value_id=row["value"] if is_entity else None,
-        rank=row["rank"],
-        start=in_words(row["start"]),
-        end=in_words(row["end"]),
-        point=in_words(row["point"]),
-        step=None if step is None else step.name,
-        reason=words,
-        fact_id=row.get("fact_id"),
+        value=(row["value_label"] or value) if is_entity else str(value), value_id=row["value"] if is_entity else None,
+        rank=row["rank"], start=in_words(row["start"]), end=in_words(row["end"]), point=in_words(row["point"]),
+        step=None if step is None else step.name, reason=words, fact_id=row.get("fact_id"),
         popularity=row.get("popularity"),
-    )
+    )  # fmt: skip
 
 
 _KINDS = {"unknown": "unknown", "open": "none"}

@@ -43,23 +43,23 @@ def build_facts(
             f"{snapshot.folder} was cut by --limit: where it lacks properties or their classes, meta properties and "
             "restrictive qualifiers pass"
         )
-    found = select_facts(snapshot, settings, spread=spread, work=out.parent)
-    if not found.facts.height:
+    selected = select_facts(snapshot, settings, spread=spread, work=out.parent)
+    if not selected.facts.height:
         raise DataError(
-            f"no fact of {snapshot.folder} is left: {emptied_by(found.steps)}; change that threshold, or look at "
+            f"no fact of {snapshot.folder} is left: {emptied_by(selected.steps)}; change that threshold, or look at "
             "single entities with `anachron wikidata explain`"
         )
     read = [snapshot.folder / "manifest.json"]
     if settings.popularity:
         read.append(snapshot.folder / "popularity.parquet")
     inputs = {str(path): file_fingerprint(path) for path in read}
-    write_table(out, found.facts)
+    write_table(out, selected.facts)
     parameters = {"preset": preset, **asdict(settings)}
-    counts = {"facts": found.facts.height, "cut": found.cut.as_json(), "steps": found.steps}
+    counts = {"facts": selected.facts.height, "cut": selected.cut.as_json(), "steps": selected.steps}
     write_manifest(out, command=COMMAND, parameters=parameters, inputs=inputs, counts=counts)
-    if settings.lowers_threshold and found.facts.height <= settings.more_than:
+    if settings.lowers_threshold and selected.facts.height <= settings.more_than:
         warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
-    return found
+    return selected
 
 
 def selection_named(name: str, **thresholds: Any) -> Selection:

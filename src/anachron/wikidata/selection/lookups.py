@@ -35,17 +35,17 @@ def property_classes(properties: pl.DataFrame, edges: pl.LazyFrame, depth: int) 
     edges: ``child, parent``. Level by level, so only the edges above the properties' classes are ever held.
     """
     level = properties.select("id", pl.col("classes").alias("class")).explode("class").drop_nulls()
-    found = {id: set[str]() for id in properties["id"]}
+    classes = {id: set[str]() for id in properties["id"]}
     while level.height and depth:
         for id, name in level.iter_rows():
-            found[id].add(name)
+            classes[id].add(name)
         depth -= 1
         if depth:
             wanted = level.lazy().select("class").unique()
             above = edges.join(wanted, left_on="child", right_on="class", how="semi").unique().collect()
             level = level.join(above, left_on="class", right_on="child").select("id", pl.col("parent").alias("class"))
             level = level.unique()
-    return found
+    return classes
 
 
 def is_restrictive(property: str, classes: set[str]) -> bool:
@@ -64,23 +64,20 @@ def find_lookups(snapshot: Snapshot, depth: int) -> Lookups:
     properties = table.select(
         property="id", property_label="label", property_description="description", property_datatype="datatype"
     ).with_columns(pl.Series("meta", [META in classes[id] for id in table["id"]], pl.Boolean))
-    restrictive = {id for id, own in classes.items() if is_restrictive(id, own)} | ALWAYS_RESTRICTIVE
+    restrictive = {id for id, above in classes.items() if is_restrictive(id, above)} | ALWAYS_RESTRICTIVE
     return Lookups(properties, tuple(sorted(restrictive)))
 
 
 def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
-    buckets: dict[int, list[str]] = {}
-    for id in set(ids):
-        buckets.setdefault(snapshot.bucket_of(id), []).append(id)
-    found = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
-    for bucket, own in sorted(buckets.items()):
+    rows = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
+    for bucket, wanted in snapshot.by_bucket(set(ids)).items():
         part = snapshot.part("entities", bucket)
-        chosen = pl.LazyFrame({"id": own}, schema={"id": pl.String})
+        chosen = pl.LazyFrame({"id": wanted}, schema={"id": pl.String})
         with readable(part):
-            rows = pl.scan_parquet(part).select(columns)
-            found.append(rows.join(chosen, on="id", how="semi").collect(engine="streaming"))
-    return pl.concat(found).sort("id")
+            entities = pl.scan_parquet(part).select(columns)
+            rows.append(entities.join(chosen, on="id", how="semi").collect(engine="streaming"))
+    return pl.concat(rows).sort("id")
 
 
 def missing_from(snapshot: Snapshot, items: Iterable[str]) -> set[str]:
@@ -105,17 +102,17 @@ def barred_among(rows: pl.DataFrame, snapshot: Snapshot, words: Sequence[str]) -
 def all_barred(snapshot: Snapshot, words: Sequence[str]) -> pl.DataFrame:
     """Every entity of the snapshot that is a page of the wiki or a template, as ``id``, in order of the buckets."""
     parts = [snapshot.part("entities", bucket) for bucket in range(snapshot.buckets)]
-    classes, found = set[str](), []
+    classes, barred_ids = set[str](), []
     for part in parts:
         with readable(part):
-            own = pl.scan_parquet(part).select(pl.col("classes").explode()).unique().collect(engine="streaming")
-        classes.update(own["classes"].drop_nulls())
+            in_part = pl.scan_parquet(part).select(pl.col("classes").explode()).unique().collect(engine="streaming")
+        classes.update(in_part["classes"].drop_nulls())
     barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"]), words)
     for part in parts:
         with readable(part):
             pages = pl.scan_parquet(part).filter(_has_class(barred)).select("id")
-            found.append(pages.collect(engine="streaming"))
-    return pl.concat(found)
+            barred_ids.append(pages.collect(engine="streaming"))
+    return pl.concat(barred_ids)
 
 
 def _has_class(barred: Iterable[str]) -> pl.Expr:

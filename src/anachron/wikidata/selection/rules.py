@@ -177,12 +177,7 @@ class Rules(Steps):
         self.settings = settings
         self.wiki = wiki
         super().__init__(
-            [
-                *cleaning_steps(wiki),
-                *_selecting_steps(settings),
-                *_period_steps(settings),
-                *_entity_steps(settings),
-            ]
+            [*cleaning_steps(wiki), *_selecting_steps(settings), *_period_steps(settings), *_entity_steps(settings)]
         )
 
 

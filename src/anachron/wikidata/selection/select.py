@@ -13,23 +13,10 @@ from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
-from anachron.wikidata.selection.lookups import (
-    Lookups,
-    all_barred,
-    entity_rows,
-    find_lookups,
-    read_popularity,
-)
+from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
 from anachron.wikidata.selection.rows import alive_rows, compact, judge_rows, scan_statements
 from anachron.wikidata.selection.rules import Rules, Selection, Stage
-from anachron.wikidata.selection.stages import (
-    Cut,
-    cut_stage,
-    entity_stage,
-    find_cut,
-    period_stage,
-    popularity_stage,
-)
+from anachron.wikidata.selection.stages import Cut, cut_stage, entity_stage, find_cut, period_stage, popularity_stage
 from anachron.wikidata.selection.tally import Tally, count_steps, tally_of
 
 # The first step that selects; the steps before it clean, and what they leave counts as another object of a fact.
@@ -143,9 +130,9 @@ class _Selecting:
 
     def _check_alive(self, alive: pl.DataFrame) -> None:
         counted = self.tally.statements[None], self.tally.subjects[None]
-        found = alive.height, alive["subject"].n_unique()
-        if counted != found:
-            raise AssertionError(f"statements and subjects kept: {counted} by the counts, {found} in the table")
+        in_table = alive.height, alive["subject"].n_unique()
+        if counted != in_table:
+            raise AssertionError(f"statements and subjects kept: {counted} by the counts, {in_table} in the table")
 
     def _steps(self) -> list[Json]:
         steps = count_steps(self.tally, self.rules)

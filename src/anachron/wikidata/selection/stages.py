@@ -144,18 +144,18 @@ def _with_other_periods(frame: pl.DataFrame) -> pl.DataFrame:
         placed.setdefault(triple, {}).setdefault((row["start_key"], row["end_key"]), entry)
     others: dict[int, tuple[list[dict[str, Any]], bool]] = {}
     for row in shared.iter_rows(named=True):
-        own = (row["start_key"], row["end_key"])
-        rest = [entry for key, entry in placed[tuple(row[name] for name in TRIPLE)].items() if key != own]
+        period = (row["start_key"], row["end_key"])
+        rest = [entry for key, entry in placed[tuple(row[name] for name in TRIPLE)].items() if key != period]
         periods = [{"start": start, "end": end} for start, end, _ in rest]
         others[row["position"]] = (periods, any(unplaced for _, _, unplaced in rest))
-    found = pl.DataFrame(
+    other_periods = pl.DataFrame(
         {
             "position": pl.Series(list(others), dtype=frame.schema["position"]),
             "other_periods": pl.Series([o[0] for o in others.values()], dtype=OTHER_PERIODS),
             "other_unplaced": pl.Series([o[1] for o in others.values()], dtype=pl.Boolean),
         }
     )
-    return frame.join(found, on="position", how="left", maintain_order="left").with_columns(
+    return frame.join(other_periods, on="position", how="left", maintain_order="left").with_columns(
         pl.col("other_periods").fill_null(pl.lit([], OTHER_PERIODS)), pl.col("other_unplaced").fill_null(False)
     )
 
@@ -174,8 +174,8 @@ def entity_stage(alive: pl.DataFrame, entities: pl.DataFrame, rules: Rules) -> p
     frame = alive
     for side, column in (("subject", "subject"), ("object", "value")):
         names = {"id": column, "label": f"{side}_label", "description": f"{side}_description"}
-        own = about.rename(names | {"created": f"{side}_from"}).with_columns(pl.lit(True).alias(f"{side}_there"))
-        frame = frame.join(own, on=column, how="left", maintain_order="left")
+        of_side = about.rename(names | {"created": f"{side}_from"}).with_columns(pl.lit(True).alias(f"{side}_there"))
+        frame = frame.join(of_side, on=column, how="left", maintain_order="left")
     names = {"property_label": "relation_label", "property_description": "relation_description"}
     frame = frame.rename(names).with_columns(pl.col("object_there").is_null().alias("object_missing"))
     ids = [fact_id(*row) for row in frame.select(*TRIPLE, "start_date", "end_date").iter_rows()]

@@ -50,12 +50,12 @@ class Lines:
 def parse_name(path: Path | str) -> PageviewFile:
     """What a file's name says. Raises `ConfigError` for another name, for views by others than people, for no file."""
     path = Path(path)
-    found = _NAME.search(path.name)
-    if found is None:
+    match = _NAME.search(path.name)
+    if match is None:
         raise ConfigError(
             f"{path}: the name must end in pageviews-YYYYMM-user or pageviews-YYYYMMDD-user, and .bz2, .gz or nothing"
         )
-    year, month, day, agent, _ = found.groups()
+    year, month, day, agent, _ = match.groups()
     if agent != "user":
         raise ConfigError(f"{path}: these are views by {agent}; popularity counts people, give the files named -user")
     try:
@@ -179,13 +179,9 @@ def _sum(parts: list[bytes], lines: Lines, project: str) -> pl.DataFrame:
     text = b"".join(parts)
     rows = text.count(b"\n")
     table = pl.read_csv(
-        io.BytesIO(_HEADER + text),
-        separator=" ",
-        quote_char=None,
-        infer_schema=False,
-        encoding="utf8-lossy",
+        io.BytesIO(_HEADER + text), separator=" ", quote_char=None, infer_schema=False, encoding="utf8-lossy",
         truncate_ragged_lines=True,
-    )
+    )  # fmt: skip
     assert table.height == rows, f"{rows} lines became {table.height} rows"
     good = views_of(table)
     lines.project += rows

@@ -18,7 +18,7 @@ import polars as pl
 from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
-from anachron.jobs import locked
+from anachron.jobs import Callbacks, locked
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
@@ -48,7 +48,7 @@ def compute_popularity(
     redirects: Path | str | None = None,
     workers: int | None = None,
     ray: str | None = None,
-    progress: Progress = lambda what, done, total: None,
+    callbacks: Callbacks | None = None,
 ) -> Result:
     """Write ``popularity.parquet`` into a snapshot: ``id, title, popularity, months, views``, most popular first.
 
@@ -59,7 +59,7 @@ def compute_popularity(
     ``redirects`` is a file of lines
     ``from-title TAB to-title``: views of the first are added to the second, unless the first is itself the title of an
     entity. Redirects are followed one step. ``workers`` or the cluster at ``ray`` read a file each; one worker reads
-    one file after another with all cores.
+    one file after another with all cores. ``callbacks`` are told how much of the files is read.
 
     Raises `ConfigError` for files that do not go together, `DataError` for a snapshot without titles and for files
     that are damaged.
@@ -70,7 +70,8 @@ def compute_popularity(
     project, warnings = choose_project(opened.manifest, project)
     with locked(folder / "pageviews" / ".lock", folder, elsewhere="give another snapshot"):
         given = [file for month in months.values() for file in month]
-        read = list(zip(given, _sum_files(folder, given, project, workers, ray, progress), strict=True))
+        sums = _sum_files(folder, given, project, workers, ray, callbacks or Callbacks())
+        read = list(zip(given, sums, strict=True))
         counts: Json = {"files": len(read)}
         for name, key in (("lines", "read"), ("lines_of_project", "project"), ("bad_lines", "bad")):
             counts[name] = sum(manifest["counts"][key] for _, (_, manifest) in read)
@@ -144,33 +145,34 @@ def gaps(months: dict[str, list[PageviewFile]]) -> list[str]:
 
     numbers = [int(month[:4]) * 12 + int(month[5:]) - 1 for month in months]
     absent = sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers))
-    found = []
+    warnings = []
     if absent:
         names = ", ".join(f"{number // 12}-{number % 12 + 1:02d}" for number in absent)
-        found.append(f"no file of {names}: medians are over the other months")
+        warnings.append(f"no file of {names}: medians are over the other months")
     for month, files in months.items():
         days = {file.day for file in files}
         last = calendar.monthrange(int(month[:4]), int(month[5:]))[1]
         missing = [] if None in days else [day for day in range(1, last + 1) if day not in days]
         if missing:
-            found.append(
+            warnings.append(
                 f"{month}: {last - len(missing)} of its {last} days are given, without {', '.join(map(str, missing))}; "
                 "its views are those of these days"
             )
-    return found
+    return warnings
 
 
 def _sum_files(
-    folder: Path, files: list[PageviewFile], project: str, workers: int | None, ray: str | None, progress: Progress
-) -> Iterator[tuple[Path, Json]]:
+    folder: Path, files: list[PageviewFile], project: str, workers: int | None, ray: str | None, callbacks: Callbacks
+) -> list[tuple[Path, Json]]:
     if ray is None and worker_count(workers) == 1:
-        for file in files:
-            yield sum_file(folder, file, project, progress, cores())
-        return
-    items = [(folder, file, project) for file in files]
-    for done, result in enumerate(map_in_order(_sum_item, items, workers, ray), 1):
-        progress("page-view files", done, len(files))
-        yield result
+        with callbacks.bars("bytes") as progress:
+            return [sum_file(folder, file, project, progress, cores()) for file in files]
+    items, sums = [(folder, file, project) for file in files], []
+    with callbacks.bar("page-view files") as told:
+        for result in map_in_order(_sum_item, items, workers, ray):
+            sums.append(result)
+            told.progress(len(sums), len(files))
+    return sums
 
 
 def _sum_item(item: tuple[Path, PageviewFile, str]) -> tuple[Path, Json]:
@@ -212,15 +214,9 @@ def sum_file(
                 [parts],
             )
     manifest = {
-        "format": FORMAT,
-        "source": file.path.name,
-        "size": state.st_size,
-        "modified": state.st_mtime_ns,
-        "sha256": file_fingerprint(file.path),
-        "project": project,
-        "counts": asdict(lines),
-        "versions": versions(),
-    }
+        "format": FORMAT, "source": file.path.name, "size": state.st_size, "modified": state.st_mtime_ns,
+        "sha256": file_fingerprint(file.path), "project": project, "counts": asdict(lines), "versions": versions(),
+    }  # fmt: skip
     write_json(manifest_path, manifest)
     return target, manifest
 
@@ -324,11 +320,6 @@ def _one(database: "duckdb.DuckDBPyConnection", query: str, parameters: list[Any
 def _text(path: Path | str) -> str:
     """A path as SQL writes it; the names in COPY and in a union cannot be parameters."""
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def progress_unit(workers: int | None, ray: str | None) -> str:
-    """What `compute_popularity` counts in: one worker reads byte by byte, several take a file (an item) each."""
-    return "items" if ray or (workers or 1) > 1 else "bytes"
 
 
 def import_duckdb() -> Any:

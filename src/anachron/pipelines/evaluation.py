@@ -1,0 +1,62 @@
+"""Updates made in a model by several methods, measured and reported (``evaluate``)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from anachron.data.cases import CaseSet
+from anachron.edit.plan import Planned
+from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.io import Json
+from anachron.jobs import Callbacks
+from anachron.lm.model import LanguageModel
+from anachron.report.edits import DATED, EDITS, Layout
+from anachron.report.evaluation import write_dated, write_evaluation
+from anachron.report.lifelong import LIFELONG, write_lifelong
+
+REPORT = "report"  # folder in the run folder
+
+
+@dataclass(frozen=True)
+class EvaluatedUpdates:
+    """What an evaluation says.
+
+    record: of the run. summaries: a row a method, with how it is printed; ``summary``, and ``dated`` where dates were
+    asked about. notes: what the report lacks, and why.
+    """
+
+    record: Json
+    summaries: dict[str, tuple[pl.DataFrame, Layout]]
+    notes: list[str]
+
+
+def evaluate_updates(
+    lm: LanguageModel,
+    cases: CaseSet,
+    methods: Sequence[Planned],
+    out: Path | str,
+    settings: EvaluateSettings | LifelongSettings | None = None,
+    *,
+    callbacks: Callbacks | None = None,
+) -> EvaluatedUpdates:
+    """Make updates by several methods, measure what they did, and write tables and figures into ``out/report``.
+
+    methods: of `anachron.prepare_methods`. settings: of `anachron.run_evaluation`, or of `anachron.run_lifelong` to
+    measure as edits accumulate. An interrupted call goes on where it was. Raises as these two.
+    """
+    out = Path(out)
+    if isinstance(settings, LifelongSettings):
+        lifelong = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
+        summary, notes = write_lifelong(lifelong.tables, out / REPORT)
+        return EvaluatedUpdates(lifelong.record, {"summary": (summary, LIFELONG)}, notes)
+    run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
+    scores = (run.targets, run.neighbours, run.updates)
+    summary, notes = write_evaluation(*scores, out / REPORT, run.objects, run.generations)
+    summaries = {"summary": (summary, EDITS)}
+    if run.dated is not None and run.dated_neighbours is not None:
+        dated, more = write_dated(run.dated, run.dated_neighbours, run.updates, out / REPORT)
+        summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
+    return EvaluatedUpdates(run.record, summaries, notes)
