@@ -47,6 +47,7 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
         end=held["target_new"][-1].date() if held["target_new"] else None,
         precision=granularity_of(start),
         old_start=held["target_true"][0].date() if held["target_true"] else None,
+        old_end=held["target_true"][-1].date() if held["target_true"] else None,
         relation_label=label,
     )
 

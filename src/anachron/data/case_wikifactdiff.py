@@ -62,6 +62,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
         end=record.get("end").date() or (new.end if new else None),
         precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
         old_start=old.start if old else None,
+        old_end=old.end if old else None,
         question_templates=record.get("question_templates").labels(),
         aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
         relation_label=label,
