@@ -168,6 +168,7 @@ def test_wikifactdiff_with_our_columns(load):
     assert case.nearest[0].popularity == 3.0
     assert case.random == (NeighbourFact("The capital of Peru is", ("Lima",), None, None, "Peru"),)
     assert (case.start, case.end, case.precision, case.old_start) == ("2017-05-14", None, "day", "2012-05")
+    assert case.old_end == "2017-05-14"
     dated = {"start": "2017-05", "end": "2027", "precision": "month", "question_templates": ["who led [SUBJ]?"]}
     (case,) = load(record | dated).cases
     assert (case.start, case.end, case.precision) == ("2017-05", "2027", "month")
@@ -206,6 +207,29 @@ def test_a_count_holds_from_its_point_in_time(load):
     ]
     (case,) = load(update(objects=objects)).cases
     assert (case.start, case.precision, case.old_start) == ("2022", "year", "2020-01")
+
+
+def test_the_end_of_an_old_object_is_where_another_took_its_place(load):
+    def replaced(old, begun, new, start, ended=None, subject="the United Kingdom", relation="P6"):
+        objects = [entity(new) | {"decision": "new", "start": start},
+                   entity(old) | {"decision": "obsolete", "start": begun, "end": ended}]  # fmt: skip
+        named = {"subject": entity(subject), "relation": {"id": relation}, "update_prompt": f"{subject} is led by ____"}
+        return update(objects=objects) | named
+
+    sunak = ("Rishi Sunak", "2022-10-25")
+    johnson, truss = ("Boris Johnson", "2019-07-24"), ("Liz Truss", "2022-09-06")
+    whole = load(replaced(*johnson, *sunak), replaced(*johnson, *truss), replaced(*truss, *sunak)).cases
+    assert [case.old_end for case in whole] == ["2022-09-06", None, None]
+    given = load(replaced(*johnson, *sunak, ended="2022-08"), replaced(*johnson, *truss)).cases
+    assert given[0].old_end == "2022-08"  # what the file says comes first
+    known_as_old = load(replaced(*johnson, *sunak), replaced(*truss, *sunak)).cases
+    assert known_as_old[0].old_end == "2022-09-06"
+    others = [replaced(*johnson, *truss, subject="Scotland"), replaced(*johnson, *truss, relation="P35")]
+    assert [case.old_end for case in load(replaced(*johnson, *sunak), *others).cases] == [None] * 3
+    vague = load(replaced("Boris Johnson", "2019", *sunak), replaced("Liz Truss", "2019", *sunak)).cases
+    assert vague[0].old_end is None  # the same year: which of them was first is not known
+    alone = load(replaced(*johnson, *sunak), replaced(*sunak, *johnson)).cases
+    assert [case.old_end for case in alone] == [None, None]
 
 
 def test_counterfact(load):
@@ -507,6 +531,7 @@ def test_what_we_export_is_read(tmp_path):
     assert case.relation_label == "leader"
     assert case.nearest == (NeighbourFact("who led T?", ("Old",), None, None, None),)
     assert (case.start, case.end, case.precision, case.old_start) == ("2005-06-07", "2010", "day", "2001-02-03")
+    assert case.old_end == "2005-06-07"
 
 
 def test_a_published_file_of_counterfact_cases():

@@ -17,6 +17,7 @@ from anachron.evaluate.dated import (
     dated_pairs,
     dated_questions,
     dated_rows,
+    ends_unknown,
     not_asked,
     settled,
     with_date,
@@ -50,6 +51,17 @@ def test_the_past_begins_ten_years_before_the_change_at_most_and_on_a_day_that_i
     assert times(replace(CASE, start="2016-02-29", old_start="1980"), granularity="day")[0].startswith("2006-")
 
 
+def test_the_past_ends_where_the_old_object_did():
+    """An office that was vacant, or another's, in between: Johnson to Sunak, with the months of Truss."""
+    johnson = replace(CASE, start="2022-10-25", old_start="2012-07-24", old_end="2019-09-06")
+    assert times(johnson) == [str(year) for year in range(2013, 2019)]
+    assert max(times(johnson, granularity="day")) < "2019-09-06"
+    assert times(replace(johnson, old_end="2019"))[-1] == "2018"
+    assert times(replace(johnson, old_end="2030"))[-1] == "2021"
+    assert times(replace(johnson, old_end="2012-08-01")) == []
+    assert ends_unknown([CASE, johnson, replace(CASE, old_start=None), replace(CASE, scenario="AddObject")], UNTIL) == 1
+
+
 def test_a_past_whose_start_nobody_knows_is_not_asked():
     assert {q.side for q in dated_questions(replace(CASE, old_start=None), UNTIL)} == {"present"}
 
@@ -73,17 +85,18 @@ def span(text):
     return first, following - datetime.timedelta(days=1)
 
 
-def days_of_windows(changed, old_start, end, until):
+def days_of_windows(changed, old_start, old_end, end, until):
     """All days that are surely the old object's and the new one's, by looking at each."""
     (first, last), (begun, begun_last) = span(changed), span(old_start)
     length = len(changed)
     past, present = set(), set()
     ended_from, known = span(end)[0] if end is not None else None, span(until)[1]
+    old_ended_from = span(old_end)[0] if old_end is not None else first
     for number in range(datetime.date(1992, 1, 1).toordinal(), datetime.date(2022, 1, 1).toordinal()):
         day = datetime.date.fromordinal(number)
         sure = day > begun_last if len(old_start) < 10 else day >= begun
         recent = f"{day.year + 10}{day.isoformat()[4:]}"[:length] >= changed
-        if day < first and sure and recent:
+        if day < first and day < old_ended_from and sure and recent:
             past.add(day)
         ended = ended_from is not None and day >= ended_from
         soon = f"{day.year - 10}{day.isoformat()[4:]}"[:length] <= changed
@@ -94,20 +107,23 @@ def days_of_windows(changed, old_start, end, until):
 
 @pytest.mark.full
 @given(
-    st.tuples(dates, dates, dates).map(sorted),
-    st.tuples(*[st.sampled_from(GRANULARITIES)] * 3),
+    st.tuples(dates, dates, dates, dates).map(sorted),
+    st.tuples(*[st.sampled_from(GRANULARITIES)] * 4),
+    st.booleans(),
     st.booleans(),
     st.integers(0, 99),
 )
-@example([datetime.date(2012, 5, 15), datetime.date(2016, 3, 1), datetime.date(2024, 2, 29)], ("day",) * 3, True, 0)
-def test_the_dates_against_a_walk_over_every_day(three, granularities, ends, seed):
+@example([datetime.date(y, m, d) for y, m, d in ((2012, 5, 15), (2015, 7, 1), (2016, 3, 1), (2024, 2, 29))],
+         ("day",) * 4, True, True, 0)  # fmt: skip
+def test_the_dates_against_a_walk_over_every_day(four, granularities, old_ends, ends, seed):
     """Each date lies in its window; a year is asked where it does; and one month and day of each year that has one."""
-    old_start, changed, end = (spelt(day, g) for day, g in zip(three, granularities, strict=True))
+    old_start, old_end, changed, end = (spelt(day, g) for day, g in zip(four, granularities, strict=True))
     until = "2018"
     assume(not changed.endswith("-02-29"))  # ten years on there is no such day; that is tested above
-    case = replace(CASE, start=changed, old_start=old_start, end=end if ends else None)
+    old_end, end = old_end if old_ends else None, end if ends else None
+    case = replace(CASE, start=changed, old_start=old_start, old_end=old_end, end=end)
     questions = dated_questions(case, Dating(until, seed))
-    windows = days_of_windows(changed, old_start, case.end, until)
+    windows = days_of_windows(changed, old_start, old_end, end, until)
     for side, window in windows.items():
         mine = [q for q in questions if q.side == side]
         inside = {

@@ -198,7 +198,7 @@ def evaluate(
         print_json({
             "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
-            "not_asked": evaluated.record["not_asked"],
+            "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
         })  # fmt: skip
     else:
         _print_evaluation(evaluated, cases.left_out, out)
@@ -215,6 +215,8 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
             console.print(table)
     for reason, count in evaluated.record["not_asked"].items():
         say(f"{reason}: {_updates(count)}")
+    if count := evaluated.record["old_ends_unknown"]:
+        say(f"asked about the past up to the change, since nothing says when the old object ended: {_updates(count)}")
     for reason, count in left_out.items():
         if reason != BEYOND_LIMIT:
             say(f"left out: {_updates(count)}, {reason}")

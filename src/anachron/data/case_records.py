@@ -41,7 +41,9 @@ class EditCase:
     objects: all (label, decision) of the group; decisions are those of `anachron.core.scenarios.DECISIONS`.
     popularity: of the subject.
     start, end: first and last date on which the new object is true; precision: year, month or day, of the start.
-    old_start: first date on which the old object was true. Dates as in `anachron.core.dates.Date`.
+    old_start, old_end: first and last date on which the old object was true. Where the file does not give the end, but
+        another of its updates says that something else took the old object's place before ``start``: that date.
+        Dates as in `anachron.core.dates.Date`.
     aliases: (label, other name) of objects that have other names.
     question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
     """
@@ -62,6 +64,7 @@ class EditCase:
     end: str | None = None
     precision: str | None = None
     old_start: str | None = None
+    old_end: str | None = None
     question_templates: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     relation_label: str | None = None

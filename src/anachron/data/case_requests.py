@@ -39,7 +39,8 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
         nearest=tuple(NeighbourFact(text, (old,), None, None, None) for text in alike if old),
         relation=asked.get("relation_id").label() or label, objects=_objects(new, old), start=start,
         end=held["target_new"][-1].date() if held["target_new"] else None, precision=granularity_of(start),
-        old_start=held["target_true"][0].date() if held["target_true"] else None, relation_label=label,
+        old_start=held["target_true"][0].date() if held["target_true"] else None,
+        old_end=held["target_true"][-1].date() if held["target_true"] else None, relation_label=label,
     )  # fmt: skip
 
 

@@ -55,7 +55,8 @@ def update_case(record: Part, case_id: str) -> EditCase:
         objects=tuple((o.label, o.decision) for o in objects), popularity=record.get("subject_popularity").number(),
         start=start, end=record.get("end").date() or (new.end if new else None),
         precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
-        old_start=old.start if old else None, question_templates=record.get("question_templates").labels(),
+        old_start=old.start if old else None, old_end=old.end if old else None,
+        question_templates=record.get("question_templates").labels(),
         aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
         relation_label=label,
     )  # fmt: skip

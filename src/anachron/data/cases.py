@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.core.scenarios import SCENARIOS
 from anachron.data.case_records import EditCase, NeighbourFact, Part
 from anachron.data.case_requests import counterfact_case, flat_case, is_nq, zsre_case
@@ -95,7 +96,7 @@ def load_cases(
             reading.add(number, row)
         except DataError as error:
             raise DataError(f"{name}, {error}") from None
-    cases = reading.finished()
+    cases = with_successions(reading.finished())
     kept = cases[:limit]
     if reading.form is _WIKIFACTDIFF and not reading.drawn:
         kept = [replace(case, random=facts) for case, facts in zip(kept, draw_random(cases, limit, seed), strict=True)]
@@ -103,6 +104,28 @@ def load_cases(
     if len(kept) < len(cases):
         left_out[BEYOND_LIMIT] = len(cases) - len(kept)
     return CaseSet(name, reading.format, tuple(kept), left_out)
+
+
+def with_successions(cases: Sequence[EditCase]) -> list[EditCase]:
+    """With ``old_end`` where it is not given and the replacements of the subject and relation say it together.
+
+    It is the first date, after the old object's start and before the change, on which another object took its place:
+    Boris Johnson, replaced by Rishi Sunak in October 2022, ended in September, if another update has Liz Truss then.
+    """
+    begun: dict[tuple[str, str], list[tuple[Date, str]]] = {}
+    for case in cases:
+        for label, start in ((case.new, case.start), (case.old, case.old_start)):
+            if case.scenario == "ReplaceObject" and case.relation and label and start:
+                begun.setdefault((case.subject, case.relation), []).append((Date.parse(start), label))
+    return [_with_old_end(case, begun.get((case.subject, case.relation or ""), [])) for case in cases]
+
+
+def _with_old_end(case: EditCase, begun: Sequence[tuple[Date, str]]) -> EditCase:
+    if case.scenario != "ReplaceObject" or case.old_end or not (case.old and case.old_start and case.start):
+        return case
+    after, before = Date.parse(case.old_start).last_day, Date.parse(case.start).first_day
+    others = [date for date, label in begun if label != case.old and after < date.first_day and date.last_day < before]
+    return replace(case, old_end=str(min(others, key=lambda date: date.first_day))) if others else case
 
 
 class _Reading:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from anachron.errors import DataError
-from anachron.lm.formats import check_pair, separator_for
+from anachron.lm.formats import Format, check_pair, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
 from anachron.text.whole_words import goes_on
 
 SLOT = "{}"
+TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "") -> 
     for request, text, (ids, offsets) in zip(
         requests, texts, tokenise(tokenizer, texts, add_special_tokens=True), strict=True
     ):
-        located = Located(text, ((len(text) - len(request.target), len(text)),))
+        separator = len(separator_for(request.text))
+        located = Located(text, ((len(text) - len(request.target), len(text)),), separator)
         kept: Encoded = cut(located, ids, offsets)
         start = len(context) + request.prompt.index(SLOT)
         last = _last_token(text, offsets, start, start + len(request.subject))

@@ -4,9 +4,9 @@ T is the date of change (`EditCase.start`), a day, a month or a year. A date tha
 is surely true, so it is not asked: neither T nor the month or year around it. What is asked lies in one of two windows:
 
 ``past``
-    from the later of the old object's start and ten years before T, up to the day before T. A start that is no day
-    leaves its own month or year undecided: the old object is surely true from the day after it. Where the start is not
-    known nothing is: the past of that update is not asked.
+    from the later of the old object's start and ten years before T, up to the day before its end, or before T where its
+    end is not known. A start or end that is no day leaves its own month or year undecided: the old object is surely
+    true behind the one and before the other. Where the start is not known, nothing of the past is asked.
 ``present``
     from the day after T, up to the day before the new object's end, to ten years after T and to ``until`` at most, the
     last date that the data set knows of.
@@ -107,6 +107,8 @@ def with_date(case: EditCase) -> EditCase:
 def _past(case: EditCase, changed: Date) -> tuple[int, int]:
     """First and last day on which the old object is surely true; the last before the first where there is none."""
     last = changed.first_day - 1
+    if case.old_end is not None:
+        last = min(last, as_date(case.old_end).first_day - 1)
     if case.old_start is None:
         return last + 1, last
     start = as_date(case.old_start)
@@ -191,6 +193,12 @@ def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float
         about = {"kind": kind, "number": number, "granularity": q.granularity, "time": q.time, "side": q.side}
         neighbours.append(about | {"distance": q.distance, "p": mean})
     return rows, neighbours
+
+
+def ends_unknown(cases: Sequence[EditCase], dating: Dating) -> int:
+    """How many updates are asked about their past up to the change, as nothing says when their old object ended."""
+    open_ended = [case for case in cases if case.old_end is None]
+    return sum(any(question.side == "past" for question in dated_questions(case, dating)) for case in open_ended)
 
 
 def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:

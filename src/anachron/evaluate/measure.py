@@ -10,6 +10,7 @@ from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
+from anachron.edit.requests import TARGETS
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
@@ -56,7 +57,7 @@ def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
 
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], measures: Measures) -> dict[Pair, float]:
     """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
-    encoded = lm.encode(_triples(pairs))
+    encoded = lm.encode(_triples(pairs), TARGETS)
     return _means(pairs, encoded, score_texts(lm, encoded, batch_tokens=measures.batch_tokens, finite=False))
 
 
@@ -148,5 +149,5 @@ def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
     names = [name for decision in DECISIONS for name in names_of(case, decision)]
     if not names:
         return []
-    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names]))
+    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], TARGETS))
     return greedy_continuations(lm, (case.text, *case.generalization), longest + SPARE)

@@ -45,6 +45,9 @@ class Format:
     all_occurrences: score every occurrence of the answer in the text, in upper or lower case, not only the one
         at the end.
     answer_in_user_turn: the user's turn holds the whole statement, answer included (chat only).
+    score_separator: tokens of the space before the answer are scored with it, where the tokenizer makes it tokens of
+        their own (Mistral before ``1990``): what a model must write to give the answer, as papers on editing have it,
+        while paper 002 scores the smallest run of tokens that covers the answer (raw only).
     """
 
     kind: Literal["raw", "chat"] = "raw"
@@ -52,12 +55,15 @@ class Format:
     template_date: str | None = None
     all_occurrences: bool = False
     answer_in_user_turn: bool = False
+    score_separator: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in ("raw", "chat"):
             raise ConfigError(f"format {self.kind!r}: choose 'raw' or 'chat'")
         if self.answer_in_user_turn and self.kind != "chat":
             raise ConfigError("answer-in-user-turn needs the chat format; add --format chat")
+        if self.score_separator and (self.kind != "raw" or self.all_occurrences):
+            raise ConfigError("score_separator needs the raw format and one occurrence of the answer")
 
 
 def check_pair(prompt: str, answer: str) -> None:
@@ -89,8 +95,7 @@ def locate(
     for prompt, answer, _ in pairs:
         check_pair(prompt, answer)
     if style.kind == "raw":
-        texts = [(style.prefix + p + separator_for(p, s) + a, a) for p, a, s in pairs]
-        return [_at_end(text, answer, style) for text, answer in texts], True
+        return [_raw(p, a, separator_for(p, s), style) for p, a, s in pairs], True
     template = ChatTemplate(tokenizer, style.template_date)
     return [_chat(template, p, a, s, style) for p, a, s in pairs], False
 
@@ -101,8 +106,10 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], s
     return encode(tokenizer, located, add_special_tokens=add_special_tokens)
 
 
-def _at_end(text: str, answer: str, style: Format) -> Located:
-    return Located(text, _spans(text, len(text) - len(answer), answer, style))
+def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
+    text = style.prefix + prompt + separator + answer
+    spans = _spans(text, len(text) - len(answer), answer, style)
+    return Located(text, spans, len(separator) if style.score_separator else 0)
 
 
 def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:

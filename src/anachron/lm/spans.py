@@ -18,10 +18,15 @@ CHUNK = 4096  # texts tokenised at a time
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A text and the character spans in it that are scored (almost always one)."""
+    """A text and the character spans in it that are scored (almost always one).
+
+    separator: characters before the first span whose tokens are scored with it, but for a token that holds what stands
+    before them. Some tokenizers write the space before a number as a token of its own.
+    """
 
     text: str
     spans: tuple[tuple[int, int], ...]
+    separator: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,9 @@ def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
     targets: set[int] = set()
     for start, end in item.spans:
         targets.update(covering_run(offsets, start, end))
+    if targets and item.separator:
+        before = covering_run(offsets, 0, item.spans[0][0] - item.separator)
+        targets.update(range(before.stop, min(targets)))
     if not targets:
         raise DataError(
             f"the answer {item.text[slice(*item.spans[0])]!r} has no token in {item.text!r}: the tokenizer drops it; "

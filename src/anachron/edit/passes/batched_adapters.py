@@ -6,15 +6,15 @@ and others, 2023).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, sum_in
+from anachron.edit.requests import TARGETS
 from anachron.errors import ModelError
-from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple
 from anachron.lm.scoring import score_all
@@ -138,7 +138,7 @@ def adding_output(
 
 def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list[Encoded]:
     """Pairs as the model reads them under an edit, whose prefix stands before every prompt."""
-    return lm.encode(pairs, Format(prefix=edit.prefix))
+    return lm.encode(pairs, replace(TARGETS, prefix=edit.prefix))
 
 
 def score_batched(

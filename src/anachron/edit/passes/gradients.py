@@ -8,7 +8,7 @@ import torch
 
 from anachron.edit.passes.forward import at_least_float32, batch, nll_losses
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.requests import Marked
+from anachron.edit.requests import TARGETS, Marked
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import answer_logits
@@ -66,7 +66,7 @@ def _watched(model: Any, module: str, seen: dict[str, tuple[torch.Tensor, torch.
 
 def encoded(lm: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[Encoded]:
     """(prompt, target) pairs as the tokens that are fed and those that are scored."""
-    return lm.encode([(prompt, target, None) for prompt, target in pairs])
+    return lm.encode([(prompt, target, None) for prompt, target in pairs], TARGETS)
 
 
 def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:
