@@ -18,11 +18,7 @@ CHUNK = 4_000_000  # draws counted at a time: 32 MB
 
 
 def bootstrap_mean(
-    values: Sequence[float] | np.ndarray,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
+    values: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean over facts; (NaN, NaN) of nothing.
 

@@ -15,15 +15,7 @@ from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.errors import DataError
-from anachron.evaluate.case_results import (
-    OPTIONAL,
-    PART_SCHEMA,
-    CaseResult,
-    failed,
-    in_order_of,
-    part_table,
-    tables_of,
-)
+from anachron.evaluate.case_results import OPTIONAL, PART_SCHEMA, CaseResult, failed, in_order_of, part_table, tables_of
 from anachron.evaluate.joint_edits import JointEdit
 from anachron.evaluate.measure import Measures, measure
 from anachron.evaluate.results import METHOD

@@ -65,11 +65,7 @@ GRANULARITIES = {
 }
 GRANULARITY_NAMES = {"global": "all three"}
 SCORES = {"win_rate": "win rate W", "robustness": "robustness R"}
-FORMATS = {
-    "raw": Look(BLUE, "o", "-"),
-    "chat": Look(VERMILLION, "s", "--", hollow=True),
-    "all": Look(BLACK, "D", ":"),
-}
+FORMATS = {"raw": Look(BLUE, "o", "-"), "chat": Look(VERMILLION, "s", "--", hollow=True), "all": Look(BLACK, "D", ":")}
 STATUSES = {
     "correct": Look(BLUE, "o"),
     "transitional": Look(PURPLE, "D", hollow=True),

@@ -168,13 +168,7 @@ def _freeze_date(lm: Scorer, style: Format, record: Json, callbacks: Callbacks) 
 
 
 def _new_session(scorer: Scorer) -> Json:
-    return {
-        "started": now(),
-        "versions": versions(),
-        "hardware": scorer.hardware(),
-        "statements": 0,
-        "seconds": 0.0,
-    }
+    return {"started": now(), "versions": versions(), "hardware": scorer.hardware(), "statements": 0, "seconds": 0.0}
 
 
 class _Run:

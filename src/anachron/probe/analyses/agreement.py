@@ -31,8 +31,7 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         with_weakest(run)
         .filter((pl.col("status") == "incorrect") & pl.col("weakest").is_not_null())
         .with_columns(
-            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"),
-            (pl.col("logp") < pl.col("weakest")).alias("held"),
+            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"), (pl.col("logp") < pl.col("weakest")).alias("held")
         )
         .with_columns(pl.len().over("fact_id", "granularity", "of_year").alias("times"))
         .filter(pl.col("times") == 1)
@@ -171,10 +170,7 @@ AGREEMENT = Analysis(
     title="How often two granularities agree on a wrong date, by distance",
     source="002, figure 8",
     compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
-    needs=(
-        ALL_GRANULARITIES,
-        Need("a fact known at some granularity to one of the most robust models", _any_aligned),
-    ),
+    needs=(ALL_GRANULARITIES, Need("a fact known at some granularity to one of the most robust models", _any_aligned)),
     figure=draw,
     chart=Chart(page_views, "Of wrong dates, how often year, month and day are judged alike."),
     columns={

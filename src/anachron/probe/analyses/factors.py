@@ -100,12 +100,7 @@ def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame
 
 
 def factor_bins(
-    values: pl.DataFrame,
-    together: pl.DataFrame,
-    top: pl.DataFrame,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
     """Mean global W and R in up to ten groups of facts of like value (quantiles), over the runs of a format.
 
