@@ -6,7 +6,7 @@ Facts are resampled, never statements: contexts of a fact depend on each other.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import erfc, nan, sqrt
+from math import erfc, isnan, nan, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -31,6 +31,12 @@ def bootstrap_mean(
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def interval_cells(name: str, ends: tuple[float, float]) -> dict[str, float | None]:
+    """Both ends of an interval as cells ``NAME_low`` and ``NAME_high`` of a row, None where they are NaN."""
+    low, high = (None if isnan(end) else end for end in ends)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def normal_mean(values: Sequence[float] | np.ndarray, *, confidence: float = CONFIDENCE) -> tuple[float, float]:

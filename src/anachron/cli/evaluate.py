@@ -230,15 +230,14 @@ def _run(lm: Any, cases: Any, planned: Any, out: Path, settings: Any, progress: 
 
     callbacks, report = Callbacks(warn, progress), out / "report"
     if isinstance(settings, LifelongSettings):
-        lifelong = run_lifelong(lm, cases, planned, out, settings, callbacks=callbacks)
-        summary, notes = write_lifelong(lifelong.tables, report)
-        return lifelong.record, {"summary": (summary, LIFELONG)}, notes
+        result = run_lifelong(lm, cases, planned, out, settings, callbacks=callbacks)
+        summary, notes = write_lifelong(result.tables, report)
+        return result.record, {"summary": (summary, LIFELONG)}, notes
     result = run_evaluation(lm, cases, planned, out, settings, callbacks=callbacks)
-    scores = (result.targets, result.neighbours, result.updates)
-    summary, notes = write_evaluation(*scores, report, result.objects, result.generations)
+    summary, notes = write_evaluation(result.tables, report)
     summaries = {"summary": (summary, EDITS)}
-    if result.dated is not None and result.dated_neighbours is not None:
-        dated, more = write_dated(result.dated, result.dated_neighbours, result.updates, report)
+    if "dated" in result.tables:
+        dated, more = write_dated(result.tables, report)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
     return result.record, summaries, notes
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from anachron.data.case_records import EditCase
+from anachron.evaluate.questions import prompt_kind
 from anachron.evaluate.results import KEYS
 from anachron.io import Json
 from anachron.text.whole_words import goes_on
@@ -104,7 +105,7 @@ def generation_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
     for number, text in enumerate(texts):
         lengths = letters_of_name(text, new), letters_of_name(text, old)
         rows.append({
-            "kind": "generalization" if number else "update", "prompt_number": number, "text": text,
+            "kind": prompt_kind(number), "prompt_number": number, "text": text,
             "new": float(0 < lengths[0] >= lengths[1]) if new else None,
             "old": float(0 < lengths[1] >= lengths[0]) if old else None,
         })  # fmt: skip

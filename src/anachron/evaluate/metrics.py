@@ -28,8 +28,9 @@ from anachron.evaluate.results import (
     method_label,
 )
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
-from anachron.statistics import normal_mean, wilson
+from anachron.statistics import interval_cells, normal_mean, wilson
 
+OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations")  # the tables that metrics are made of
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
     "bleedover_nearest", "bleedover_random", "bleedover_nearest_absolute", "bleedover_random_absolute",
@@ -224,14 +225,13 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
 def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
     n = len(values)
     if metric == "seconds" and values.n_unique() < n:
-        low, high = nan, nan
+        ends = nan, nan
     elif share:
-        low, high = wilson(round(values.sum()), n, correction=False)
+        ends = wilson(round(values.sum()), n, correction=False)
     else:
-        low, high = normal_mean(values.to_numpy())
-    ends = {f"{metric}_low": low, f"{metric}_high": high}
-    known: dict[str, float | int | None] = {name: None if isnan(end) else end for name, end in ends.items()}
-    return {metric: values.mean() if n else None, **known, f"{metric}_n": n}  # type: ignore[dict-item]
+        ends = normal_mean(values.to_numpy())
+    mean = values.mean() if n else None
+    return {metric: mean, **interval_cells(metric, ends), f"{metric}_n": n}  # type: ignore[dict-item]
 
 
 def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popularity_bins: int = 5) -> pl.DataFrame:

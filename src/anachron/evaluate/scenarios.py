@@ -12,6 +12,7 @@ import polars as pl
 
 from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
+from anachron.evaluate.questions import numbered_prompts, prompts_of
 from anachron.evaluate.results import KEYS, OTHER
 from anachron.io import Json
 
@@ -51,17 +52,16 @@ def group_objects(case: EditCase) -> list[tuple[str, str]]:
 def object_pairs(case: EditCase) -> list[tuple[str, str]]:
     """All (prompt, object) pairs whose probabilities tell whether an update of a group succeeded."""
     labels = [label for _, label in group_objects(case)]
-    return [(prompt, label) for prompt in (case.text, *case.generalization) for label in labels]
+    return [(prompt, label) for prompt in prompts_of(case) for label in labels]
 
 
 def object_rows(case: EditCase, p: Mapping[tuple[str, str], float]) -> list[Json]:
     """Every object of a group with its probability after every prompt."""
     return [
-        {"kind": "generalization" if number else "update", "prompt_number": number, "role": role, "object": label,
-         "p": p[prompt, label]}
-        for number, prompt in enumerate((case.text, *case.generalization))
+        {"kind": kind, "prompt_number": number, "role": role, "object": label, "p": p[prompt, label]}
+        for kind, number, prompt in numbered_prompts(case)
         for role, label in group_objects(case)
-    ]  # fmt: skip
+    ]
 
 
 def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:

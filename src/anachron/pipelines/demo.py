@@ -99,4 +99,4 @@ def _edit(out: Path, full: bool, listener: Listener) -> pl.DataFrame:
     with listener.bar("edits") as progress:
         settings = EvaluateSettings(measures=Measures(fluency_tokens=DEMO_TOKENS))
         result = run_evaluation(lm, cases, planned, out, settings, callbacks=Callbacks(listener.warn, progress))
-    return write_evaluation(result.targets, result.neighbours, result.updates, out / "report")[0]
+    return write_evaluation(result.tables, out / "report")[0]

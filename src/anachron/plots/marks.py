@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anachron.plots.style import GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.plots.style import GRANULARITIES, GRANULARITY_NAMES, GREY, LETTER, PALE, SMALL, Look, folded
 from anachron.plots.words import year_name
 
 if TYPE_CHECKING:
@@ -145,15 +145,26 @@ def in_counts(axes: "Axes") -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def short_count(count: float) -> str:
+def short_count(count: float, digits: int = 6) -> str:
+    """7e9 as 7B."""
     for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if count >= size:
-            return f"{count / size:g}{unit}"
-    return f"{count:g}"
+            return f"{count / size:.{digits}g}{unit}"
+    return f"{count:.{digits}g}"
 
 
 def _floats(values: Numbers) -> np.ndarray:
     return np.array([np.nan if v is None else v for v in values], dtype=float)
+
+
+def by_granularity(axes: "Axes", rows: pl.DataFrame, score: str, granularities: Sequence[str]) -> None:
+    """Dots with intervals (``SCORE_low``, ``SCORE_high``) at each ``row``, one granularity below the other."""
+    for granularity, offset in zip(granularities, spread(len(granularities)), strict=True):
+        chosen = rows.filter(pl.col("granularity") == granularity)
+        dots(
+            axes, chosen["row"] + offset, chosen[score], GRANULARITIES[granularity], low=chosen[f"{score}_low"],
+            high=chosen[f"{score}_high"], label=GRANULARITY_NAMES.get(granularity, granularity),
+        )  # fmt: skip
 
 
 def rows_height(labels: Sequence[str], least: float = 0.2, letters: int = LETTERS) -> float:

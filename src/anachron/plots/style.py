@@ -24,7 +24,7 @@ SMALL = 7.0  # the smallest text, points
 LETTER = 0.054  # about how wide a letter of it is, inches
 
 BLACK, GREY, PALE = "#000000", "#7F7F7F", "#E6E6E6"
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 STYLE: dict[str, Any] = {
@@ -159,6 +159,11 @@ def run_labels(table: pl.DataFrame, *columns: str) -> list[str]:
         ", ".join([row["model"], *(names[c](row[c]) for c in telling)])
         for row in table.select("model", *telling).iter_rows(named=True)
     ]
+
+
+def grid(panels: int, most: int = 2) -> tuple[int, int]:
+    """Rows and columns of a sheet with so many panels, at most so many side by side."""
+    return -(-panels // most), min(most, panels)
 
 
 def folded(text: str, width: int) -> str:

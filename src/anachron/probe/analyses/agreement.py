@@ -10,9 +10,9 @@ from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
 from anachron.plots import charts, marks, style
 from anachron.plots.words import DISTANCE, prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT, mean_interval
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_one_ratio, matthews
+from anachron.statistics import RESAMPLES, matthews
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))
@@ -72,29 +72,12 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
         for (upper,), cell in group.group_by("upper", maintain_order=True):
             alike = [(pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS]
             by_model_and_fact = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
-            shares = by_model_and_fact.select(
-                pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id"
-            )
-            by_fact = shares.group_by("fact_id", maintain_order=True).agg(pl.col("share").sum(), pl.len().alias("n"))
-            low, high = bootstrap_one_ratio(
-                by_fact["share"].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed
-            )
-            pooled = cell.select((pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS).row(0)
-            rows.append(
-                {
-                    "format": form,
-                    "prefix": prefix,
-                    "alpha_low": (upper - 1) * WIDTH,
-                    "alpha_high": upper * WIDTH,
-                    "facts": cell.select([*RUN_KEYS, "fact_id"]).n_unique(),
-                    "contexts": cell.height,
-                    "accuracy": shares["share"].mean(),
-                    "low": low,
-                    "high": high,
-                    "accuracy_pooled": float(np.mean(pooled)),
-                    "matthews": _mean_matthews(cell),
-                }
-            )
+            shares = by_model_and_fact.with_columns(pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"))
+            low, high = mean_interval(shares, "share", resamples=resamples, seed=seed)
+            row = {"format": form, "prefix": prefix, "alpha_low": (upper - 1) * WIDTH, "alpha_high": upper * WIDTH}
+            row |= {"facts": shares.height, "contexts": cell.height, "accuracy": shares["share"].mean()}
+            row |= {"low": low, "high": high, "accuracy_pooled": float(np.mean(cell.select(alike).row(0)))}
+            rows.append(row | {"matthews": _mean_matthews(cell)})
     return pl.DataFrame(rows, infer_schema_length=None).sort("format", "prefix", "alpha_low")
 
 

@@ -121,23 +121,23 @@ def draw_prefixes(table: pl.DataFrame) -> "style.Figure":
 
     Source: paper 002, figure 10; 001, section 4.6.
     """
-    return _differences("prefixes", table, [f"{row}, {p}" for row, p in _with_prefix(table)], "no prefix")
-
-
-def _with_prefix(table: pl.DataFrame) -> list[tuple[str, str]]:
-    rows = style.check("prefixes", table, *(f"{score}_difference" for score in style.SCORES))
-    return list(zip(style.run_labels(rows, "format"), rows["prefix"], strict=True))
+    rows = _with_differences("prefixes", table)
+    labels = zip(style.run_labels(rows, "format"), rows["prefix"], strict=True)
+    return _differences(rows, [f"{label}, {prefix}" for label, prefix in labels], "no prefix")
 
 
 def draw_comparison(table: pl.DataFrame) -> "style.Figure":
     """Differences in W and R of every model from the baseline, with intervals, at each granularity."""
-    rows = style.check("comparison", table, *(f"{score}_difference" for score in style.SCORES))
-    return _differences("comparison", table, style.run_labels(rows, "format", "prefix"), rows["against_model"][0])
+    rows = _with_differences("comparison", table)
+    return _differences(rows, style.run_labels(rows, "format", "prefix"), rows["against_model"][0])
 
 
-def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str) -> "style.Figure":
-    """labels: of the rows that have both differences."""
-    rows = style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
+def _with_differences(name: str, table: pl.DataFrame) -> pl.DataFrame:
+    return style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
+
+
+def _differences(rows: pl.DataFrame, labels: list[str], against: str) -> "style.Figure":
+    """rows: with both differences. labels: of each of them."""
     order = list(dict.fromkeys(labels))
     named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
     granularities = style.in_order(rows["granularity"], list(style.GRANULARITIES))
@@ -146,13 +146,7 @@ def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str
         for panel, (score, score_name) in zip(axes.flat, style.SCORES.items(), strict=True):
             marks.name_rows(panel, order)
             marks.reference(panel, 0)
-            for granularity, offset in zip(granularities, marks.spread(len(granularities)), strict=True):
-                chosen = named.filter(pl.col("granularity") == granularity)
-                marks.dots(
-                    panel, chosen["row"] + offset, chosen[f"{score}_difference"], style.GRANULARITIES[granularity],
-                    low=chosen[f"{score}_difference_low"], high=chosen[f"{score}_difference_high"],
-                    label=style.GRANULARITY_NAMES.get(granularity, granularity),
-                )  # fmt: skip
+            marks.by_granularity(panel, named, f"{score}_difference", granularities)
             panel.set_xlabel(f"difference in {score_name} (points)")
             marks.in_percent(panel, points=True)
             marks.at_least(panel, 0.1)

@@ -77,6 +77,11 @@ def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
     return joined.filter(~pl.any_horizontal(confounded))
 
 
+def _groups(together: pl.DataFrame, top: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Rows of all runs, and of those of the most robust models."""
+    return {"all": together, "top": together.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
+
+
 def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame) -> pl.DataFrame:
     """Pearson's r of each factor with global W and R over (model, format, fact).
 
@@ -86,8 +91,7 @@ def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame
     p_clustered``: p takes the pairs for independent, as the papers do, p_clustered lets those of one fact depend.
     """
     rows: list[dict[str, Any]] = []
-    groups = {"all": together, "top": together.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
-    for name, group in groups.items():
+    for name, group in _groups(together, top).items():
         for form in ("all", *group["format"].unique(maintain_order=True)):
             of_format = group if form == "all" else group.filter(pl.col("format") == form)
             pairs = _with_scores(values, of_format)
@@ -109,7 +113,7 @@ def factor_bins(
     low, high``; the interval resamples facts.
     """
     rows: list[dict[str, Any]] = []
-    chosen = {"all": together, "top": together.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
+    chosen = _groups(together, top)
     cells = [(n, *key, g) for n, of in chosen.items() for key, g in of.group_by("format", maintain_order=True)]
     for name, form, group in cells:
         pairs = _with_scores(values, group)

@@ -6,9 +6,9 @@ import polars as pl
 
 from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, mean_interval
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_one_ratio
+from anachron.statistics import RESAMPLES
 
 HIGHEST = 10  # relations that are drawn
 WIDE = 32  # letters a line of a relation
@@ -29,11 +29,8 @@ def relations(
     joined = together.join(named, on="fact_id", maintain_order="left")
     rows: list[dict[str, Any]] = []
     for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
-        by_fact = cell.group_by("fact_id", maintain_order=True).agg(pl.col("robustness").sum(), pl.len().alias("n"))
-        low, high = bootstrap_one_ratio(
-            by_fact["robustness"].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed
-        )
-        row: dict[str, Any] = {"format": form, "relation": relation, "facts": by_fact.height}
+        low, high = mean_interval(cell, "robustness", resamples=resamples, seed=seed)
+        row: dict[str, Any] = {"format": form, "relation": relation, "facts": cell["fact_id"].n_unique()}
         row |= {"win_rate": cell["win_rate"].mean(), "robustness": cell["robustness"].mean()}
         rows.append(row | {"low": low, "high": high})
     table = pl.DataFrame(rows, infer_schema_length=None).sort(
