@@ -27,15 +27,10 @@ _DATE = re.compile(r"^-?(\d{4}|[1-9]\d{4,})(-\d\d){0,2}$")  # as `Date` writes t
 SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
 
 FACT_SCHEMA = {
-    **dict.fromkeys(FACT_KEYS, pl.String),
-    "granularity": pl.String,
-    "win_rate": pl.Float64,
-    "robustness": pl.Float64,
-    "matches": pl.Int64,
-    "ties": pl.Int64,
-    "near_ties": pl.Int64,
-    "win_rate_half_ties": pl.Float64,
-    "random_robustness": pl.Float64,
+    **dict.fromkeys([*FACT_KEYS, "granularity"], pl.String),
+    **dict.fromkeys(["win_rate", "robustness"], pl.Float64),
+    **dict.fromkeys(["matches", "ties", "near_ties"], pl.Int64),
+    **dict.fromkeys(["win_rate_half_ties", "random_robustness"], pl.Float64),
 }
 
 

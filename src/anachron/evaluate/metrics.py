@@ -39,13 +39,8 @@ METRICS = (
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
 MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS)
-SHARES = (
-    "efficacy_success",
-    "new_win",
-    "static_win",
-    "generated_new",
-    "generated_old",
-)  # of yes and no: 1 or 0 of an update
+# Of yes and no: 1 or 0 of an update.
+SHARES = ("efficacy_success", "new_win", "static_win", "generated_new", "generated_old")
 OF_CLEAN = {"method": pl.lit(UNEDITED), "dated_requests": pl.lit(False)}
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
@@ -135,15 +130,8 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
         ]
         wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
     done = pl.col("status") == "done"
-    return wide.select(
-        *KEYS,
-        "status",
-        "reason",
-        "relation",
-        "popularity",
-        "scenario",
-        *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS),
-    )
+    beside = ("status", "reason", "relation", "popularity", "scenario")
+    return wide.select(*KEYS, *beside, *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS))
 
 
 def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:

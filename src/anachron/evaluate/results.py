@@ -78,11 +78,8 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
     second = (pl.col("kind") == "update") & pl.struct(*KEYS, "kind").is_duplicated()
     _refuse("targets", targets, "prompt_number", second, "is one of several update prompts; an update has one")
     neighbours = check_neighbours(neighbours)
-    for name, table, scores in (
-        ("targets", targets, ["new_after", "old_after"]),
-        ("neighbours", neighbours, ["after"]),
-    ):
-        _check_owners(name, table, updates, scores)
+    _check_owners("targets", targets, updates, ["new_after", "old_after"])
+    _check_owners("neighbours", neighbours, updates, ["after"])
     return targets, neighbours, updates
 
 

@@ -23,6 +23,9 @@ SCENARIO_METRICS = (
 )  # fmt: skip
 
 
+_MEASURES = ("difference", "success", "change")
+
+
 def other_objects(case: EditCase) -> tuple[str, ...]:
     """Plausible objects that are none of the group's: those of its nearest facts, each once, in their order.
 
@@ -88,6 +91,16 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
 
     A tie is no success. Null where nothing tells it: no other object, a failed update.
     """
+    by_prompt, of_update, of_rest = _by_prompt(objects), pl.col("kind") == "update", pl.col("kind") == "generalization"
+    return by_prompt.group_by(KEYS, maintain_order=True).agg(
+        *(pl.col(name).filter(of_update).mean().alias(f"efficacy_{name}") for name in _MEASURES),
+        *(pl.col(name).filter(of_rest).mean().alias(f"generalization_{name}") for name in _MEASURES),
+        *(pl.col(name).filter(of_update).mean() for name in ("new_win", "static_win", "static_loss", "others_rise")),
+    )
+
+
+def _by_prompt(objects: pl.DataFrame) -> pl.DataFrame:
+    """The measures of `scenario_metrics` on each prompt."""
     prompt = objects.group_by(*KEYS, "kind", "prompt_number", maintain_order=True).agg(
         adds=(pl.col("role") == "new").any(),
         scored=pl.col("after").is_not_null().all(),
@@ -108,7 +121,7 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
     holds = pl.min_horizontal("new", "static")
     gap = pl.when(adds).then(holds - pl.col("wrong")).otherwise(pl.col("other") - pl.col("obsolete"))
     both = adds & pl.col("scored") & pl.col("others") & pl.col("static").is_not_null()
-    by_prompt = prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
+    return prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
         *(
             pl.when(both).then(pl.col(n) > pl.col("wrong")).cast(pl.Float64).alias(f"{n}_win")
             for n in ("new", "static")
@@ -120,15 +133,6 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
         static_loss=pl.when(compared).then("static_loss"),
         others_rise=pl.when(compared).then("others_rise"),
     )
-    of_update, of_rest = pl.col("kind") == "update", pl.col("kind") == "generalization"
-    return by_prompt.group_by(KEYS, maintain_order=True).agg(
-        *(pl.col(name).filter(of_update).mean().alias(f"efficacy_{name}") for name in _MEASURES),
-        *(pl.col(name).filter(of_rest).mean().alias(f"generalization_{name}") for name in _MEASURES),
-        *(pl.col(name).filter(of_update).mean() for name in ("new_win", "static_win", "static_loss", "others_rise")),
-    )
-
-
-_MEASURES = ("difference", "success", "change")
 
 
 def _of(score: str, *roles: str) -> pl.Expr:

@@ -61,7 +61,7 @@ def _move(axes: "Axes", drawn: Sequence[Any], points: float) -> None:
 
 def line(
     axes: "Axes", x: Numbers, y: Numbers, look: Look, *, label: str, low: Numbers | None = None,
-    high: Numbers | None = None, marker: bool = True, step: float | None = None, **options: Any,
+    high: Numbers | None = None, step: float | None = None, **options: Any,
 ) -> None:  # fmt: skip
     """A line through known values, with a band from low to high.
 
@@ -73,7 +73,7 @@ def line(
         gaps = np.flatnonzero(np.diff(across) > step) + 1
         across, up, bottom, top = (np.insert(part, gaps, np.nan) for part in (across, up, bottom, top))
     axes.plot(
-        across, up, color=look.colour, ls=look.line, marker=look.marker if marker else "",
+        across, up, color=look.colour, ls=look.line, marker=look.marker,
         markerfacecolor=look.filling, label=label, **options,
     )  # fmt: skip
     if np.isfinite(bottom).any():
@@ -115,17 +115,17 @@ def in_percent(axes: "Axes", which: str = "x", *, points: bool = False) -> None:
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g}{sign}".replace("-", MINUS)))
 
 
-def at_least(axes: "Axes", span: float, which: str = "x", *, within: tuple[float, float] | None = None) -> None:
-    """Widen an axis to this span around what it shows, so that the smallest of differences does not fill a panel.
+def at_least(axes: "Axes", span: float, *, within: tuple[float, float] | None = None) -> None:
+    """Widen the axis below to this span around what it shows, so that no tiny difference fills a panel.
 
     within: limits that the axis must keep to, as shares have.
     """
-    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    low, high = axes.get_xlim()
     missing = max(0.0, span - (high - low)) / 2
     low, high = low - missing, high + missing
     if within is not None:
         low, high = max(low - max(0.0, high - within[1]), within[0]), min(high + max(0.0, within[0] - low), within[1])
-    (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
+    axes.set_xlim(low, high)
 
 
 def name_years(panel: "Axes") -> None:

@@ -175,7 +175,3 @@ def folded(text: str, width: int) -> str:
                 lines.append("")
             lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
-
-
-def lines_of(labels: Iterable[str]) -> int:
-    return max((label.count("\n") + 1 for label in labels), default=1)

@@ -98,10 +98,8 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """
     rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
     prefixes = style.in_order(rows["prefix"], ["none"])
-    with style.sheet(style.COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (
-        figure,
-        axes,
-    ):
+    height = 1.8 * len(prefixes) + 0.45
+    with style.sheet(style.COLUMN, height, len(prefixes), 1, sharex=True, sharey=True) as (figure, axes):
         for panel, prefix in zip(axes.flat, prefixes, strict=True):
             if len(prefixes) > 1:
                 panel.set_title(prefix_name(prefix))

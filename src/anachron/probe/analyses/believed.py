@@ -33,15 +33,11 @@ CELLS = 1 << 19  # stretches weighed at once: as many doubles stay near the proc
 BELIEVED_SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(FACT_KEYS, pl.String),
     "believed": pl.Boolean,
-    "believed_start": pl.String,
-    "believed_end": pl.String,
-    "inside": pl.Float64,
-    "outside": pl.Float64,
-    "bic_gain": pl.Float64,
+    **dict.fromkeys(["believed_start", "believed_end"], pl.String),
+    **dict.fromkeys(["inside", "outside", "bic_gain"], pl.Float64),
     "contexts": pl.Int64,
     "resolution_days": pl.Float64,
-    "start_error_days": pl.Int64,
-    "end_error_days": pl.Int64,
+    **dict.fromkeys(["start_error_days", "end_error_days"], pl.Int64),
     "overlap": pl.Float64,
 }
 

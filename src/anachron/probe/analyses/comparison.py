@@ -49,11 +49,8 @@ def compare(
             for name in ("win_rate", "robustness"):
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
                 difference = paired_bootstrap(before, after, resamples=resamples, seed=seed)
-                row |= {
-                    f"against_{name}": before.mean(),
-                    name: after.mean(),
-                    f"{name}_difference": difference.difference,
-                }
+                row |= {f"against_{name}": before.mean(), name: after.mean()}
+                row |= {f"{name}_difference": difference.difference}
                 row |= {f"{name}_difference_{end}": getattr(difference, end) for end in ("low", "high", "p")}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
@@ -91,10 +88,8 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
     labels = style.run_labels(rows, "prefix")
     places = np.arange(len(labels))
     height = marks.rows_height(labels, least=0.22) + 0.95
-    with style.sheet(style.PAGE, height, 1, 4, sharey=True, gridspec_kw={"width_ratios": [1.2, 1, 1.2, 1]}) as (
-        figure,
-        axes,
-    ):
+    widths = {"width_ratios": [1.2, 1, 1.2, 1]}
+    with style.sheet(style.PAGE, height, 1, 4, sharey=True, gridspec_kw=widths) as (figure, axes):
         for (score, name), (panel, beside) in zip(style.SCORES.items(), (axes[0, :2], axes[0, 2:]), strict=True):
             for between in (panel, beside):
                 marks.name_rows(between, labels)
@@ -167,11 +162,8 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         for trace, (key, group) in zip(drawn["data"], charts.by_run(shown), strict=True):
             against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
             trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)
-        drawn["layout"] |= {
-            "shapes": [zero],
-            "showlegend": True,
-            "yaxis": charts.axis(f"difference of {name}", tickformat="+.0%"),
-        }
+        upright = charts.axis(f"difference of {name}", tickformat="+.0%")
+        drawn["layout"] |= {"shapes": [zero], "showlegend": True, "yaxis": upright}
         views.append(drawn)
     return views
 
