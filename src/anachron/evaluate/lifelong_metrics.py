@@ -13,7 +13,7 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import dated_metrics
-from anachron.evaluate.metrics import METRICS, MORE_METRICS, OF_METRICS, SHARES, in_order, summarise, update_metrics
+from anachron.evaluate.metrics import METRICS, MORE_METRICS, SHARES, in_order, summarise, update_metrics
 from anachron.evaluate.questions import numbered_neighbours, prompts_of
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
 from anachron.statistics import interval_cells, normal_mean
@@ -30,6 +30,7 @@ STAGES = {
     **dict.fromkeys(["undone_new", "undone_old"], pl.Float64()),
     "undone_others": pl.List(pl.Float64()),
 }
+OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations")
 DATED = ("present_updated_global", "past_kept_global")
 OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is the model's as a whole
 OF_MODEL = (

@@ -30,7 +30,6 @@ from anachron.evaluate.results import (
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
 from anachron.statistics import interval_cells, normal_mean, wilson
 
-OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations")  # the tables that metrics are made of
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
     "bleedover_nearest", "bleedover_random", "bleedover_nearest_absolute", "bleedover_random_absolute",

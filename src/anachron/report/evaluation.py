@@ -8,7 +8,7 @@ import polars as pl
 
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
-from anachron.evaluate.metrics import OF_METRICS, bleedover_bins, summarise, update_metrics
+from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
 from anachron.io import write_table
 from anachron.report.edits import DATED, write_edits
 from anachron.report.figures import remove_figure, write_figure
@@ -25,7 +25,8 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
     ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of paper 003, ``bleedover.csv`` and the
     figure of that name bleedover by similarity and popularity. What cannot be made is left out, and a note says why.
     """
-    metrics = update_metrics(*(tables[name] for name in OF_METRICS))
+    optional = tables.get("objects"), tables.get("generations")  # files that a run without such rows does not have
+    metrics = update_metrics(tables["targets"], tables["neighbours"], tables["updates"], *optional)
     write_table(out / "metrics.parquet", metrics)
     summary = summarise(metrics)
     write_edits(summary, out)

@@ -15,7 +15,7 @@ WIDE = 32  # letters a line of a relation
 
 
 def relations(
-    about: pl.DataFrame, together: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+    about: pl.DataFrame, global_rows: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
     """Mean global W and R of each relation over all given runs of a format, the most robust first.
 
@@ -26,7 +26,7 @@ def relations(
     told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
     name = pl.when(several).then(told_apart).otherwise("relation_label").alias("relation")
     named = about.filter(pl.col("relation_label").is_not_null()).select("fact_id", name)
-    joined = together.join(named, on="fact_id", maintain_order="left")
+    joined = global_rows.join(named, on="fact_id", maintain_order="left")
     rows: list[dict[str, Any]] = []
     for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
         low, high = mean_interval(cell, "robustness", resamples=resamples, seed=seed)

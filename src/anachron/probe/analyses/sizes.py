@@ -24,11 +24,10 @@ def sizes(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
     summary: from `anachron.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
     """
     known = models.filter(pl.col("parameters").is_not_null()).select("model", "family", "parameters", "instruct")
-    columns = ["win_rate", "win_rate_low", "win_rate_high", "robustness", "robustness_low", "robustness_high"]
     return (
         summary.filter(pl.col("granularity") == "global")
         .join(known, on="model", maintain_order="left")
-        .select("family", *RUN_KEYS, "parameters", "instruct", "facts", *columns)
+        .select("family", *RUN_KEYS, "parameters", "instruct", "facts", *MEANS)
         .sort("family", "instruct", "parameters", maintain_order=True)
     )
 

@@ -51,8 +51,10 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 def by_robustness(part: pl.DataFrame) -> list[str]:
     """Models by R over all granularities (their mean where no fact has all three), then W, then name."""
-    together = part.filter(pl.col("granularity") == GLOBAL)
-    ranked = (together if together.height else part).group_by("model").agg(pl.col("robustness", "win_rate").mean())
+    global_rows = part.filter(pl.col("granularity") == GLOBAL)
+    ranked = (
+        (global_rows if global_rows.height else part).group_by("model").agg(pl.col("robustness", "win_rate").mean())
+    )
     return ranked.sort(["robustness", "win_rate", "model"], descending=[True, True, False])["model"].to_list()
 
 
