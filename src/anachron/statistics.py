@@ -14,12 +14,11 @@ import numpy as np
 RESAMPLES = 1000
 CONFIDENCE = 0.95
 MIN_CLUSTERS = 10  # fewer say too little about how much clusters vary
-ENDS = [(1 - CONFIDENCE) / 2, 1 - (1 - CONFIDENCE) / 2]  # quantiles
 CHUNK = 4_000_000  # draws counted at a time: 32 MB
 
 
 def bootstrap_mean(
-    values: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
+    values: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean over facts; (NaN, NaN) of nothing.
 
@@ -28,8 +27,13 @@ def bootstrap_mean(
     data = np.asarray(values, dtype=np.float64)
     if data.size == 0:
         return nan, nan
-    low, high = np.quantile(_resampled_means(data, resamples, seed), ENDS)
+    low, high = np.quantile(_resampled_means(data, resamples, seed), _ends(confidence))
     return float(low), float(high)
+
+
+def _ends(confidence: float = CONFIDENCE) -> list[float]:
+    tail = (1 - confidence) / 2
+    return [tail, 1 - tail]
 
 
 def _resampled_means(data: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -77,7 +81,7 @@ def bootstrap_ratio(
     whole = ~np.isnan(ratios).any(axis=0)
     for columns, quantile in ((whole, np.quantile), (some & ~whole, np.nanquantile)):  # the second is slow
         if columns.any():
-            ends[:, columns] = quantile(ratios[:, columns], ENDS, axis=0)
+            ends[:, columns] = quantile(ratios[:, columns], _ends(), axis=0)
     ends[ends > largest / 1e6] = np.inf
     return ends[0], ends[1]
 
@@ -141,7 +145,7 @@ def paired_bootstrap(
     if not gaps.size:
         return Paired(0, nan, nan, nan, nan)
     means = _resampled_means(gaps, resamples, seed)
-    low, high = np.quantile(means, ENDS)
+    low, high = np.quantile(means, _ends())
     beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
     return Paired(gaps.size, float(gaps.mean()), float(low), float(high), min(1.0, 2 * (beyond + 1) / (resamples + 1)))
 

@@ -157,7 +157,7 @@ def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float]
 
 def _groups_caption(groups: Mapping[str, Any]) -> str:
     lines = [f"groups labelled: {groups['groups']:,}"]
-    lines += [f"- {groups:,}: {why}" for why, (count, _) in groups["dropped"].items() if groups]
+    lines += [f"- {count:,}: {why}" for why, (count, _) in groups["dropped"].items() if count]
     return "\n".join([*lines, f"groups kept: {groups['kept_groups']:,}"])
 
 
