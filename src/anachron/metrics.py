@@ -206,9 +206,8 @@ def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
         usable = noises.is_finite() & (noises >= 0)
         refuse_rows(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
         table = scores.with_columns(noises)
-        several = (
-            table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique()).filter(pl.col("noise") > 1)
-        )
+        counts = table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique())
+        several = counts.filter(pl.col("noise") > 1)
         if several.height:
             model, form, prefix, count = several.row(0)
             raise DataError(f"{model}, {form}, prefix {prefix} has {count} values of noise; a run has one")

@@ -20,7 +20,7 @@ same way.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
 from anachron.core.draws import draw
@@ -180,13 +180,11 @@ def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float
     rows, neighbours = [], []
     for q in questions:
         prompt = q.prompt(case.text, case.subject)
-        about = {"granularity": q.granularity, "time": q.time, "side": q.side, "distance": q.distance}
-        rows.append(about | {"new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
+        rows.append(asdict(q) | {"new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
     for kind, number, fact, q in asked_neighbours(case, questions, dating):
         prompt = q.prompt(fact.prompt, fact.subject)
         mean = sum(p[prompt, o] for o in fact.objects) / len(fact.objects)
-        about = {"kind": kind, "number": number, "granularity": q.granularity, "time": q.time, "side": q.side}
-        neighbours.append(about | {"distance": q.distance, "p": mean})
+        neighbours.append({"kind": kind, "number": number, **asdict(q), "p": mean})
     return rows, neighbours
 
 

@@ -66,11 +66,9 @@ def _length(text: tuple[str, ...], name: tuple[str, ...]) -> int:
 def _length_at_start(text: tuple[str, ...], name: tuple[str, ...]) -> int:
     generated, wanted = " ".join(text), " ".join(name)
     behind = generated[len(wanted) : len(wanted) + 1]
-    if (
-        not wanted or not generated.startswith(wanted) or behind == "." or goes_on(wanted[-1], behind)
-    ):  # "3" is not "3.5"
+    if not wanted or not generated.startswith(wanted):
         return 0
-    return len(wanted)
+    return 0 if behind == "." or goes_on(wanted[-1], behind) else len(wanted)  # "3" is not "3.5"
 
 
 def _length_of_signs(text: str, name: str) -> int:

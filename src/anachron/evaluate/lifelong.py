@@ -122,9 +122,8 @@ class _Lifelong:
 
     def after(self, label: str, edits: int) -> Stage:
         """All updates under the edit of the first so many."""
-        return Stage(
-            _folder(label, "after", edits), in_parts(self.cases), self.runner.columns(label) | {"edits": edits}
-        )
+        columns = self.runner.columns(label) | {"edits": edits}
+        return Stage(_folder(label, "after", edits), in_parts(self.cases), columns)
 
     def undone(self, label: str, edits: int) -> Stage:
         """The first so many, without their neighbours, with the middle one taken out again."""

@@ -125,12 +125,8 @@ def run_probe(
 def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
     """What must match for a run to be resumed, and the format of its texts."""
     prefix_name, prefix = prefix_text(settings.prefix)
-    style = Format(
-        kind=settings.format,  # type: ignore[arg-type]
-        prefix=prefix,
-        all_occurrences=settings.all_occurrences,
-        answer_in_user_turn=settings.answer_in_user_turn,
-    )
+    published = {"all_occurrences": settings.all_occurrences, "answer_in_user_turn": settings.answer_in_user_turn}
+    style = Format(settings.format, prefix, **published)  # type: ignore[arg-type]
     identity = {
         "label": settings.label or Path(lm.name).resolve().name,
         **lm.identity(),
@@ -138,8 +134,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
         "prefix": prefix_name,
         "prefix_text": prefix,
         "edit_prefix": lm.prefix or None,
-        "all_occurrences": settings.all_occurrences,
-        "answer_in_user_turn": settings.answer_in_user_turn,
+        **published,
         "native_softmax": settings.native_softmax,
         "dataset": data.name,
         "dataset_fingerprint": data.fingerprint(),
