@@ -7,7 +7,7 @@ granularities, W is the mean of theirs and R is 1 when all three are 1.
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import STATUSES
 from anachron.errors import DataError
-from anachron.statistics import RESAMPLES, bootstrap_mean, random_robustness
+from anachron.statistics import RESAMPLES, bootstrap_mean, interval_cells, random_robustness
 
 RUN_KEYS = ["model", "format", "prefix"]
 RunKey = tuple[str, str, str]  # model, format, prefix
@@ -27,15 +27,10 @@ _DATE = re.compile(r"^-?(\d{4}|[1-9]\d{4,})(-\d\d){0,2}$")  # as `Date` writes t
 SCORE_COLUMNS = (*FACT_KEYS, "granularity", "time", "status", "alpha", "logp")
 
 FACT_SCHEMA = {
-    **dict.fromkeys(FACT_KEYS, pl.String),
-    "granularity": pl.String,
-    "win_rate": pl.Float64,
-    "robustness": pl.Float64,
-    "matches": pl.Int64,
-    "ties": pl.Int64,
-    "near_ties": pl.Int64,
-    "win_rate_half_ties": pl.Float64,
-    "random_robustness": pl.Float64,
+    **dict.fromkeys([*FACT_KEYS, "granularity"], pl.String),
+    **dict.fromkeys(["win_rate", "robustness"], pl.Float64),
+    **dict.fromkeys(["matches", "ties", "near_ties"], pl.Int64),
+    **dict.fromkeys(["win_rate_half_ties", "random_robustness"], pl.Float64),
 }
 
 
@@ -58,28 +53,17 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Float64, strict=False) for name in ("logp", "alpha")),
     )
     for name in FACT_KEYS:
-        _refuse(scores, name, table[name].is_null(), "is empty; every row needs one")
-    _refuse(
-        scores,
-        "granularity",
-        ~_in(table, "granularity", GRANULARITIES),
-        f"is unknown; use one of {', '.join(GRANULARITIES)}",
-    )
-    _refuse(scores, "format", ~_in(table, "format", FORMATS), f"is unknown; use one of {', '.join(FORMATS)}")
-    _refuse(scores, "status", ~_in(table, "status", STATUSES), f"is unknown; use one of {', '.join(STATUSES)}")
-    _refuse(
-        scores, "logp", ~table["logp"].is_finite().fill_null(False), "is no finite number; score that statement again"
-    )
-    _refuse(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
+        refuse_rows(scores, name, table[name].is_null(), "is empty; every row needs one")
+    for name, known in (("granularity", GRANULARITIES), ("format", FORMATS), ("status", STATUSES)):
+        unknown = ~table[name].is_in(list(known)).fill_null(False)
+        refuse_rows(scores, name, unknown, f"is unknown; use one of {', '.join(known)}")
+    finite = {name: table[name].is_finite().fill_null(False) for name in ("logp", "alpha")}
+    refuse_rows(scores, "logp", ~finite["logp"], "is no finite number; score that statement again")
+    refuse_rows(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
     dated = table["status"] != "none"
     table = table.with_columns(_times(table, dated))
-    _refuse(scores, "time", dated & table["time"].is_null(), "is empty; only a row of status none has no date")
-    _refuse(
-        scores,
-        "alpha",
-        dated & ~table["alpha"].is_finite().fill_null(False),
-        "is no finite number; every dated row needs one",
-    )
+    refuse_rows(scores, "time", dated & table["time"].is_null(), "is empty; only a row of status none has no date")
+    refuse_rows(scores, "alpha", dated & ~finite["alpha"], "is no finite number; every dated row needs one")
     twice = table.with_row_index("row", offset=1).filter(pl.struct(*FACT_KEYS, "granularity", "time").is_duplicated())
     if twice.height:
         first = twice.row(0, named=True)
@@ -106,15 +90,12 @@ def _spelt(time: str) -> str:
         return time
 
 
-def _in(table: pl.DataFrame, name: str, known: Sequence[str]) -> pl.Series:
-    return table[name].is_in(list(known)).fill_null(False)
-
-
-def _refuse(scores: pl.DataFrame, name: str, bad: pl.Series, rule: str) -> None:
+def refuse_rows(table: pl.DataFrame, column: str, bad: pl.Series, rule: str, where: str = "") -> None:
+    """Raise `DataError` with the first row of those that are ``bad``. where: words before it, such as the table's."""
     rows = bad.arg_true()
     if len(rows):
         more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
-        raise DataError(f"row {rows[0] + 1}: {name} {scores[name][int(rows[0])]!r} {rule}{more}")
+        raise DataError(f"{where}row {rows[0] + 1}: {column} {table[column][int(rows[0])]!r} {rule}{more}")
 
 
 def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.DataFrame:
@@ -223,11 +204,10 @@ def with_noise(scores: pl.DataFrame, noise: float | None) -> pl.DataFrame:
     if noise is None and "noise" in scores.columns:
         noises = scores["noise"].cast(pl.Float64, strict=False)
         usable = noises.is_finite() & (noises >= 0)
-        _refuse(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
+        refuse_rows(scores, "noise", scores["noise"].is_not_null() & ~usable.fill_null(False), "is no number from 0 on")
         table = scores.with_columns(noises)
-        several = (
-            table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique()).filter(pl.col("noise") > 1)
-        )
+        counts = table.group_by(RUN_KEYS, maintain_order=True).agg(pl.col("noise").n_unique())
+        several = counts.filter(pl.col("noise") > 1)
         if several.height:
             model, form, prefix, count = several.row(0)
             raise DataError(f"{model}, {form}, prefix {prefix} has {count} values of noise; a run has one")
@@ -300,27 +280,15 @@ def summarise(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
     """
     rows = []
     for key, group in facts.group_by([*RUN_KEYS, "granularity"], maintain_order=True):
-        low, high = bootstrap_mean(group["win_rate"].to_numpy(), resamples=resamples, seed=seed)
-        r_low, r_high = bootstrap_mean(group["robustness"].to_numpy(), resamples=resamples, seed=seed)
-        matches, ties = int(group["matches"].sum()), int(group["ties"].sum())
-        near = None if group["near_ties"].null_count() else int(group["near_ties"].sum()) / matches
-        rows.append(
-            {
-                **dict(zip([*RUN_KEYS, "granularity"], key, strict=True)),
-                "facts": group.height,
-                "win_rate": group["win_rate"].mean(),
-                "win_rate_low": low,
-                "win_rate_high": high,
-                "robustness": group["robustness"].mean(),
-                "robustness_low": r_low,
-                "robustness_high": r_high,
-                "ties": ties / matches,
-                "near_ties": near,
-                "win_rate_half_ties": group["win_rate_half_ties"].mean(),
-                "random_win_rate": 0.5,
-                "random_robustness": group["random_robustness"].mean(),
-            }
-        )
+        row: dict[str, Any] = dict(zip([*RUN_KEYS, "granularity"], key, strict=True)) | {"facts": group.height}
+        for name in ("win_rate", "robustness"):
+            ends = bootstrap_mean(group[name].to_numpy(), resamples=resamples, seed=seed)
+            row |= {name: group[name].mean()} | interval_cells(name, ends)
+        matches = int(group["matches"].sum())
+        row["ties"] = int(group["ties"].sum()) / matches
+        row["near_ties"] = None if group["near_ties"].null_count() else int(group["near_ties"].sum()) / matches
+        row |= {"win_rate_half_ties": group["win_rate_half_ties"].mean(), "random_win_rate": 0.5}
+        rows.append(row | {"random_robustness": group["random_robustness"].mean()})
     if not rows:
         raise DataError("no fact has both a correct and an incorrect context, so there is nothing to measure")
     return pl.DataFrame(rows, infer_schema_length=None)

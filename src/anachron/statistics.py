@@ -6,7 +6,7 @@ Facts are resampled, never statements: contexts of a fact depend on each other.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import erfc, nan, sqrt
+from math import erfc, isnan, nan, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -18,11 +18,7 @@ CHUNK = 4_000_000  # draws counted at a time: 32 MB
 
 
 def bootstrap_mean(
-    values: Sequence[float] | np.ndarray,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
+    values: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean over facts; (NaN, NaN) of nothing.
 
@@ -31,13 +27,26 @@ def bootstrap_mean(
     data = np.asarray(values, dtype=np.float64)
     if data.size == 0:
         return nan, nan
-    means = np.concatenate([drawn @ data for drawn in _times_drawn(data.size, resamples, seed)]) / data.size
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    low, high = np.quantile(_resampled_means(data, resamples, seed), _ends(confidence))
     return float(low), float(high)
 
 
-def normal_mean(values: Sequence[float] | np.ndarray, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def _ends(confidence: float = CONFIDENCE) -> list[float]:
+    tail = (1 - confidence) / 2
+    return [tail, 1 - tail]
+
+
+def _resampled_means(data: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    return np.concatenate([drawn @ data for drawn in _times_drawn(data.size, resamples, seed)]) / data.size
+
+
+def interval_cells(name: str, ends: tuple[float, float]) -> dict[str, float | None]:
+    """Both ends of an interval as cells ``NAME_low`` and ``NAME_high`` of a row, None where they are NaN."""
+    low, high = (None if isnan(end) else end for end in ends)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def normal_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """Normal interval of a mean, mean +- z s / sqrt(n) with z = 1.96 for 95 %; (NaN, NaN) of fewer than two values.
 
     s is the standard deviation with divisor n - 1. The interval is symmetric and may reach beyond what a mean can be.
@@ -45,12 +54,12 @@ def normal_mean(values: Sequence[float] | np.ndarray, *, confidence: float = CON
     data = np.asarray(values, dtype=np.float64)
     if data.size < 2:
         return nan, nan
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * float(data.std(ddof=1)) / sqrt(data.size)
+    half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * float(data.std(ddof=1)) / sqrt(data.size)
     return float(data.mean()) - half, float(data.mean()) + half
 
 
 def bootstrap_ratio(
-    sums: np.ndarray, counts: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
+    sums: np.ndarray, counts: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentile bootstrap intervals of ratios of totals over facts, for many columns at once.
 
@@ -67,13 +76,12 @@ def bootstrap_ratio(
         )
     some = counts.sum(axis=0) > 0
     ends = np.full((2, sums.shape[1]), nan)
-    tail = (1 - confidence) / 2
     largest = np.finfo(float).max  # stands for infinity, between which quantiles cannot interpolate
     ratios = np.minimum(ratios, largest)
     whole = ~np.isnan(ratios).any(axis=0)
     for columns, quantile in ((whole, np.quantile), (some & ~whole, np.nanquantile)):  # the second is slow
         if columns.any():
-            ends[:, columns] = quantile(ratios[:, columns], [tail, 1 - tail], axis=0)
+            ends[:, columns] = quantile(ratios[:, columns], _ends(), axis=0)
     ends[ends > largest / 1e6] = np.inf
     return ends[0], ends[1]
 
@@ -125,8 +133,8 @@ class Paired:
 
 
 def paired_bootstrap(
-    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, *, resamples: int = RESAMPLES,
-    seed: int = 0, confidence: float = CONFIDENCE,
+    before: Sequence[float] | np.ndarray, after: Sequence[float] | np.ndarray, *,
+    resamples: int = RESAMPLES, seed: int = 0,
 ) -> Paired:  # fmt: skip
     """Mean of ``after - before`` over facts, its percentile interval, and the p of no difference.
 
@@ -136,9 +144,8 @@ def paired_bootstrap(
     gaps = np.asarray(after, float) - np.asarray(before, float)
     if not gaps.size:
         return Paired(0, nan, nan, nan, nan)
-    means = np.concatenate([drawn @ gaps for drawn in _times_drawn(gaps.size, resamples, seed)]) / gaps.size
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    means = _resampled_means(gaps, resamples, seed)
+    low, high = np.quantile(means, _ends())
     beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
     return Paired(gaps.size, float(gaps.mean()), float(low), float(high), min(1.0, 2 * (beyond + 1) / (resamples + 1)))
 
@@ -212,7 +219,7 @@ def wilson(successes: int, trials: int, *, correction: bool, confidence: float =
     return float(interval.low), float(interval.high)
 
 
-def wilson_finite(successes: int, sampled: int, population: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson_finite(successes: int, sampled: int, population: int) -> tuple[float, float]:
     """Wilson score interval of a proportion in a finite population, from a sample without replacement.
 
     The finite population correction shrinks the sampling variance by (N - n) / (N - 1), which is the interval of
@@ -226,7 +233,7 @@ def wilson_finite(successes: int, sampled: int, population: int, confidence: flo
     share = successes / sampled
     if sampled == population:
         return share, share
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     weight = z * z * (population - sampled) / (sampled * (population - 1))  # z squared over the effective draws
     centre = (share + weight / 2) / (1 + weight)
     half = sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)

@@ -27,7 +27,8 @@ from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedov
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import method_label
-from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.evaluate.stages import Evaluation
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
@@ -161,8 +162,7 @@ def kings(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
 
 def test_a_table_of_probabilities_gives_exactly_the_expected_table(kings: Evaluation):
     """One method erases the past and one keeps it, all of Atlantis's and five of nine years of Thule's."""
-    assert kings.dated is not None
-    summary = summarise(dated_metrics(kings.dated, kings.updates), DATED_METRICS, DATED_SHARES)
+    summary = summarise(dated_metrics(kings.tables["dated"], kings.tables["updates"]), DATED_METRICS, DATED_SHARES)
     rows = {row["method"]: row for row in summary.with_columns(method_label()).iter_rows(named=True)}
     assert list(rows) == ["unedited", "PROMPT", "PROMPT dated"]
     kept = {"year": 5 / 9, "month": 5 / 9, "day": 5 / 9, "global": 5 / 9}
@@ -177,22 +177,22 @@ def test_a_table_of_probabilities_gives_exactly_the_expected_table(kings: Evalua
 
 
 def test_the_dates_of_the_run_are_those_of_the_updates(kings: Evaluation):
-    assert kings.dated is not None
     for case in (ATLANTIS, THULE, NOWHERE):
         wanted = [(q.granularity, q.time, q.side, q.distance) for q in dated_questions(case, Dating("2013"))]
-        mine = kings.dated.filter(case_id=case.case_id, method="PROMPT", dated_requests=False)
+        mine = kings.tables["dated"].filter(case_id=case.case_id, method="PROMPT", dated_requests=False)
         assert mine.select("granularity", "time", "side", "distance").rows() == wanted
-    years = kings.dated.filter(case_id="Thule", granularity="year", method="PROMPT", dated_requests=False)[
-        "time"
-    ].to_list()
+    years = (
+        kings.tables["dated"]
+        .filter(case_id="Thule", granularity="year", method="PROMPT", dated_requests=False)["time"]
+        .to_list()
+    )
     assert years == [str(year) for year in (*range(2001, 2010), 2011, 2012, 2013)]
 
 
 def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluation):
     """Read back as any score table is; Thule's dates under the method that keeps most of them by hand."""
-    assert kings.dated is not None
     table = pl.read_parquet(kings.folder / "past_scores.parquet")
-    measured = dated_metrics(kings.dated, kings.updates).with_columns(method_label())
+    measured = dated_metrics(kings.tables["dated"], kings.tables["updates"]).with_columns(method_label())
     found = fact_metrics(table).filter(pl.col("granularity") == "global")
     assert found.height == 3 * 2
     for row in found.iter_rows(named=True):
@@ -217,8 +217,8 @@ def test_the_past_facts_are_a_score_table_with_the_same_win_rates(kings: Evaluat
 
 def test_bleedover_by_date_of_the_table(kings: Evaluation):
     """PROMPT takes half of the neighbour's probability on every date before the change, and none after it."""
-    assert kings.dated_neighbours is not None and kings.dated_neighbours.height == 2 * 2 * 2
-    for row in bleedover_by_date(kings.dated_neighbours).iter_rows(named=True):
+    assert kings.tables["dated_neighbours"].height == 2 * 2 * 2
+    for row in bleedover_by_date(kings.tables["dated_neighbours"]).iter_rows(named=True):
         before = row["years_high"] is not None and row["years_high"] <= 0
         assert row["bleedover"] == pytest.approx(
             0.25 if before and row["method"] == "PROMPT" and not row["dated_requests"] else 0
@@ -227,7 +227,7 @@ def test_bleedover_by_date_of_the_table(kings: Evaluation):
 
 def test_what_is_not_asked_is_in_the_record_and_fails_only_with_a_date(kings: Evaluation):
     assert kings.record["not_asked"] == {"no dated questions: the date of change is not known": 1}
-    failed = kings.updates.filter(pl.col("status") == "failed")
+    failed = kings.tables["updates"].filter(pl.col("status") == "failed")
     assert failed.select("method", "dated_requests", "case_id").rows() == [("PROMPT", True, "Nowhere")]
     assert failed["reason"][0].startswith("update Nowhere does not say when its new object became true")
 
@@ -280,8 +280,8 @@ def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
     for path in (tmp_path / "without").glob("*/part-*.parquet"):  # as versions without dated questions wrote them
         pl.read_parquet(path).drop("dated", "dated_neighbours").write_parquet(path)
     again = run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path / "without", without)
-    assert again.targets.filter(~pl.col("dated_requests")).equals(result.targets)
-    assert result.dated is None and not (tmp_path / "without" / "dated.parquet").exists()
+    assert again.tables["targets"].filter(~pl.col("dated_requests")).equals(result.tables["targets"])
+    assert "dated" not in result.tables and not (tmp_path / "without" / "dated.parquet").exists()
     with pytest.raises(DataError, match="none of 1 updates says when"):
         run_evaluation(lm, CaseSet("one", "zsre", (NOWHERE,), {}), plan(lm, ["PROMPT"]), tmp_path / "one", ONE_BY_ONE)
 
@@ -309,7 +309,6 @@ def test_dated_scores_of_a_real_model_against_asking_it(lm: LanguageModel, tmp_p
     """Requests with a date name the day after the change; each number is the model's own under that edit."""
     settings = replace(SETTINGS, mode=mode)
     result = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path, settings)
-    assert result.dated is not None and result.dated_neighbours is not None
     planned = fast(lm, "FT")[0]
     for dated_requests, openings in (
         (False, ("The", "The")),
@@ -317,7 +316,7 @@ def test_dated_scores_of_a_real_model_against_asking_it(lm: LanguageModel, tmp_p
     ):
         requests = [EditRequest(f"{opening} president of {{}} is", "France", "Angela Merkel") for opening in openings]
         for number, case in enumerate(COUNTRIES.cases):
-            mine = result.dated.filter(method="FT", dated_requests=dated_requests, case_id=case.case_id)
+            mine = result.tables["dated"].filter(method="FT", dated_requests=dated_requests, case_id=case.case_id)
             first = mine.row(0, named=True)
             last = mine.row(-1, named=True)
             texts = [f"{word(row['time'])}the president of France is" for row in (first, last)]
@@ -360,9 +359,10 @@ def test_an_interrupted_run_ends_with_the_same_dated_scores(
         run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS,
                        callbacks=killed_after(stop_after))  # fmt: skip
     cut = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path / "cut", SETTINGS)
-    assert whole.dated is not None and whole.dated_neighbours is not None
-    assert whole.dated.equals(cut.dated) and whole.dated_neighbours.equals(cut.dated_neighbours)
-    assert pl.read_parquet(tmp_path / "cut" / "dated.parquet").equals(cut.dated)
+    assert whole.tables["dated"].equals(cut.tables["dated"]) and whole.tables["dated_neighbours"].equals(
+        cut.tables["dated_neighbours"]
+    )
+    assert pl.read_parquet(tmp_path / "cut" / "dated.parquet").equals(cut.tables["dated"])
 
 
 def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(lm: LanguageModel, tmp_path: Path):
@@ -374,7 +374,7 @@ def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(l
     settings = {"ROME": {"steps": 2, "contexts": [], "layer": 1}}
     methods = plan(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
     result = run_evaluation(lm, cases, methods, tmp_path, SETTINGS)
-    failed = result.updates.filter(status="failed")
+    failed = result.tables["updates"].filter(status="failed")
     assert failed.select("method", "dated_requests", "case_id").rows() == [("ROME", False, "3"), ("ROME", True, "3")]
     assert failed["reason"].n_unique() == 1 and "of the scenario Archive" in failed["reason"][0]
 
@@ -388,18 +388,18 @@ def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Pat
     settings = EvaluateSettings(measures=Measures(0, generate=True, dated=Dating("2020")))
     methods = plan(lm, ["PROMPT", "PROMPT dated"])
     result = run_evaluation(lm, cases, methods, tmp_path, settings)
-    assert result.dated is not None and set(result.dated["case_id"]) == {"1", "2"}
-    assert set(result.objects["case_id"]) == {"3"} and result.generations.height == 2 * 3
+    assert set(result.tables["dated"]["case_id"]) == {"1", "2"}
+    assert set(result.tables["objects"]["case_id"]) == {"3"} and result.tables["generations"].height == 2 * 3
     assert result.record["not_asked"] == {"no dated questions: not a replacement": 1}
-    assert result.updates["status"].to_list() == ["done"] * 6
-    row = result.dated.filter(method="PROMPT", dated_requests=True, case_id="2").row(0, named=True)
+    assert result.tables["updates"]["status"].to_list() == ["done"] * 6
+    row = result.tables["dated"].filter(method="PROMPT", dated_requests=True, case_id="2").row(0, named=True)
     requests = requests_of(COUNTRIES.cases[1], "PROMPT", dated_requests=True)
     edit = make_edit(lm, "PROMPT", requests, methods[0].settings)
     assert edit.prefix.startswith("On February 4, 2018, the president of France is Angela Merkel")
     text = f"{edit.prefix}{word(row['time'])}the president of France is"
     after = asking(lm, [(text, who) for who in ("Angela Merkel", "Jacques Chirac")])
     assert [row["new_after"], row["old_after"]] == pytest.approx(after, rel=1e-3)
-    summary = summarise(dated_metrics(result.dated, result.updates), DATED_METRICS, DATED_SHARES)
+    summary = summarise(dated_metrics(result.tables["dated"], result.tables["updates"]), DATED_METRICS, DATED_SHARES)
     assert summary.select("scenario", method_label(), "done").rows() == [
         ("ReplaceObject", name, 2) for name in ("unedited", "PROMPT", "PROMPT dated")
     ]

@@ -13,7 +13,8 @@ from anachron.edit.covariance.collect import collect
 from anachron.edit.plan import plan
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import UNEDITED, summarise, update_metrics
-from anachron.evaluate.run import EvaluateSettings, Evaluation, run_evaluation
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.evaluate.stages import Evaluation
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 
@@ -31,7 +32,7 @@ def evaluated(lm: LanguageModel, out: Path, methods: tuple[str, ...], cases: Cas
 
 
 def rows_of(result: Evaluation) -> dict[str, dict[str, float]]:
-    summary = summarise(update_metrics(result.targets, result.neighbours, result.updates))
+    summary = summarise(update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"]))
     return {row["method"]: row for row in summary.iter_rows(named=True)}
 
 
@@ -79,8 +80,8 @@ def test_the_demo_model_writes_varied_text_and_goes_on_after_an_edit(lm: Languag
 @pytest.mark.full
 def test_the_demo_model_knows_the_old_values_and_the_neighbours(lm: LanguageModel, tmp_path: Path):
     result = evaluated(lm, tmp_path / "run", ("PROMPT",), every(load_cases("mini-updates"), 4), 0)
-    update = result.targets.filter(pl.col("kind") == "update")
+    update = result.tables["targets"].filter(pl.col("kind") == "update")
     assert (update["old_before"] > 0.5).mean() >= 0.9
-    assert (result.targets["old_before"] > 0.5).mean() >= 0.9
-    assert (result.neighbours["before"] > 0.5).mean() >= 0.9
+    assert (result.tables["targets"]["old_before"] > 0.5).mean() >= 0.9
+    assert (result.tables["neighbours"]["before"] > 0.5).mean() >= 0.9
     assert (update["new_before"] < update["old_before"]).mean() >= 0.95

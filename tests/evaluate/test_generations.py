@@ -242,16 +242,24 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
     planned = plan(lm, ["FT", "ROME"], changes=QUICK, identity_covariance=True)
     settings = EvaluateSettings(measures=Measures(fluency_tokens=0, generate=True))
     result = run_evaluation(lm, cases, planned, tmp_path / "run", settings)
-    assert result.generations.equals(pl.read_parquet(tmp_path / "run" / "generations.parquet"))
+    assert result.tables["generations"].equals(pl.read_parquet(tmp_path / "run" / "generations.parquet"))
     for one in planned:
         for update in cases.cases[:2]:
-            mine = result.generations.filter((pl.col("method") == one.label) & (pl.col("case_id") == update.case_id))
+            mine = result.tables["generations"].filter(
+                (pl.col("method") == one.label) & (pl.col("case_id") == update.case_id)
+            )
             edit = make_edit(lm, one.method, requests_of(update, one.method), one.settings, one.resources, one.sites)
             assert mine["text_before"].to_list() == continuations(lm, update)
             with edited(lm, edit):
                 assert mine["text_after"].to_list() == continuations(lm, update)
-    assert "2" not in result.generations["case_id"].to_list()  # it failed
-    tables = (result.targets, result.neighbours, result.updates, result.objects, result.generations)
+    assert "2" not in result.tables["generations"]["case_id"].to_list()  # it failed
+    tables = (
+        result.tables["targets"],
+        result.tables["neighbours"],
+        result.tables["updates"],
+        result.tables["objects"],
+        result.tables["generations"],
+    )
     summary = summarise(update_metrics(*tables))
     by_method = {row["method"]: row for row in summary.to_dicts()}
     assert by_method["FT"]["generated_new"] == 1 and by_method["unedited"]["generated_new"] == 0
@@ -264,5 +272,5 @@ def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_pat
 def test_nothing_is_written_unless_asked(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
     planned = plan(lm, ["FT"], changes={"FT": QUICK["FT"]})
     result = run_evaluation(lm, cases, planned, tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0)))
-    assert result.generations.height == 0 and not (tmp_path / "run" / "generations.parquet").exists()
+    assert result.tables["generations"].height == 0 and not (tmp_path / "run" / "generations.parquet").exists()
     assert result.record["settings"]["generate"] is False

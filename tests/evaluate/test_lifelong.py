@@ -20,11 +20,12 @@ from anachron.errors import ConfigError
 from anachron.evaluate import joint_edits
 from anachron.evaluate import stages as stages_module
 from anachron.evaluate.dated import Dating
-from anachron.evaluate.lifelong import LifelongEvaluation, LifelongSettings, run_lifelong
+from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.lifelong_metrics import lifelong_metrics, lifelong_summary
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.perplexity import perplexity, read_text
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.evaluate.stages import Evaluation
 from anachron.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
@@ -66,7 +67,7 @@ SETTINGS = LifelongSettings((1, 2, 5), measures=Measures(fluency_tokens=16), tex
 
 
 @pytest.fixture(scope="module")
-def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> LifelongEvaluation:
+def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     return run_lifelong(lm, UPDATES, planned(lm, "ROME", "PROMPT"), tmp_path_factory.mktemp("run") / "a", SETTINGS)
 
 
@@ -92,9 +93,7 @@ def p(lm: LanguageModel, prompt: str, answer: str) -> float:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["ROME", "PROMPT"])
 @pytest.mark.parametrize("edits", [1, 2, 5])
-def test_a_sequence_against_edits_made_by_hand(
-    lm: LanguageModel, sequence: LifelongEvaluation, method: str, edits: int
-):
+def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Evaluation, method: str, edits: int):
     made = by_hand(lm, method, CASES[:edits])
     mine = (pl.col("method") == method) & (pl.col("edits") == edits)
     targets = sequence.tables["targets"].filter(mine)
@@ -119,7 +118,7 @@ def test_a_sequence_against_edits_made_by_hand(
 @pytest.mark.parametrize("method", ["ROME", "PROMPT"])
 @pytest.mark.parametrize(("edits", "middle"), [(1, 0), (2, 0), (5, 2)])
 def test_undoing_the_middle_one_leaves_the_others(
-    lm: LanguageModel, sequence: LifelongEvaluation, method: str, edits: int, middle: int
+    lm: LanguageModel, sequence: Evaluation, method: str, edits: int, middle: int
 ):
     """The sum of the other edits, as each was made, is what the model holds when the middle one is taken out."""
     made = by_hand(lm, method, CASES[:edits])
@@ -147,7 +146,8 @@ def test_a_batch_after_so_many_updates_is_a_run_over_them(lm: LanguageModel, tmp
         usual = EvaluateSettings("batch", measures=Measures(fluency_tokens=0))
         wanted = run_evaluation(lm, few, planned(lm, "FT"), tmp_path / f"{edits}", usual)
         made = pl.col("case_id").is_in([c.case_id for c in few.cases])
-        for name, table in (("targets", wanted.targets), ("neighbours", wanted.neighbours)):
+        for name in ("targets", "neighbours"):
+            table = wanted.tables[name]
             found = result.tables[name].filter(made, pl.col("edits") == edits).drop("edits")
             assert found.drop(pl.col(pl.Float64)).equals(table.drop(pl.col(pl.Float64)))
             columns = [c for c in table.columns if c.endswith(("after", "before"))]

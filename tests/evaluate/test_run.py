@@ -79,7 +79,7 @@ def test_independent_edits_against_a_plain_loop(lm: LanguageModel, tmp_path: Pat
                 lm, one, "The president of " + one.subject + " is Angela Merkel. " if not by_hand else ""
             )
             lm.model.load_state_dict(clean)
-            check(result.targets, result.neighbours, method, one, before, after)
+            check(result.tables["targets"], result.tables["neighbours"], method, one, before, after)
 
 
 def write(lm: LanguageModel, edit: Edit) -> bool:
@@ -122,7 +122,7 @@ def check(targets: pl.DataFrame, neighbours: pl.DataFrame, method: str, one: Edi
 
 def test_the_summary_counts_what_was_done(lm: LanguageModel, tmp_path: Path):
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
-    summary = summarise(update_metrics(result.targets, result.neighbours, result.updates))
+    summary = summarise(update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"]))
     assert summary["method"].to_list() == ["unedited", "FT"]
     assert summary["done"].to_list() == [3, 3] and summary["failed"].to_list() == [0, 0]
     assert summary["bleedover_nearest"][0] == 0 and summary["seconds"][1] > 0
@@ -137,13 +137,15 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
             lm, cases(*bad), planned(lm, "FT"), tmp_path / mode, replace(SETTINGS, mode=mode),
             callbacks=Callbacks(said.append),
         )  # fmt: skip
-        rows = {row["case_id"]: row for row in result.updates.iter_rows(named=True)}
+        rows = {row["case_id"]: row for row in result.tables["updates"].iter_rows(named=True)}
         assert [rows[f"case {n}"]["status"] for n in range(1, 6)] == ["done"] * 3 + ["failed"] * 2
         assert "'Berlin' is not in the prompt 'The president of Paris is'" in rows["case 4"]["reason"]
         assert "no new object" in rows["case 5"]["reason"]
-        after = result.targets.filter(pl.col("case_id").is_in(["case 4", "case 5"]))
+        after = result.tables["targets"].filter(pl.col("case_id").is_in(["case 4", "case 5"]))
         assert after["new_after"].null_count() == after.height
-        summary = summarise(update_metrics(result.targets, result.neighbours, result.updates))
+        summary = summarise(
+            update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"])
+        )
         assert summary.filter(pl.col("method") == "FT")["failed"].to_list() == [2]
         assert said.pop().startswith("FT: 2 of 5 updates failed")
 
@@ -158,8 +160,8 @@ def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp
 
     monkeypatch.setitem(methods(), "FT", replace(METHODS["FT"], make=fails))
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
-    assert result.updates["status"].to_list() == ["done", "failed", "done"]
-    assert result.updates["reason"][1] == "out of memory: CUDA out of memory. Tried to allocate 2 GiB"
+    assert result.tables["updates"]["status"].to_list() == ["done", "failed", "done"]
+    assert result.tables["updates"]["reason"][1] == "out of memory: CUDA out of memory. Tried to allocate 2 GiB"
 
 
 def test_what_cannot_be_judged_is_a_failure_of_that_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
@@ -173,11 +175,11 @@ def test_what_cannot_be_judged_is_a_failure_of_that_update(lm: LanguageModel, tm
 
     monkeypatch.setattr(run_module, "make_edits", breaks)
     result = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "run", SETTINGS)
-    assert result.updates["status"].to_list() == ["done", "failed", "done"]
-    assert "no sum of log-probabilities" in result.updates["reason"][1]
+    assert result.tables["updates"]["status"].to_list() == ["done", "failed", "done"]
+    assert "no sum of log-probabilities" in result.tables["updates"]["reason"][1]
     for place in (0, 2):
         mine = pl.col("case_id") == f"case {place + 1}"
-        found, wanted = (one.targets.filter(mine)["new_after"].to_list() for one in (result, whole))
+        found, wanted = (one.tables["targets"].filter(mine)["new_after"].to_list() for one in (result, whole))
         assert found == pytest.approx(wanted, rel=1e-4)
 
 
@@ -210,14 +212,14 @@ def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: 
 def test_a_batch_is_one_edit_for_all_its_updates(lm: LanguageModel, tmp_path: Path):
     settings = replace(SETTINGS, mode="batch", size=2)
     result = run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", settings)
-    seconds = result.updates["seconds"].to_list()
+    seconds = result.tables["updates"]["seconds"].to_list()
     assert seconds[0] == seconds[1] != seconds[2]
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases[:2]]
     both = make_edit(lm, "FT", requests, planned(lm, "FT")[0].settings)
     with edited(lm, both):
         wanted = measure(lm, cases().cases[:2], SETTINGS.measures)
     for one in wanted:
-        mine = result.targets.filter(pl.col("case_id") == one.case_id)
+        mine = result.tables["targets"].filter(pl.col("case_id") == one.case_id)
         assert mine["new_after"].to_list() == [t["new"] for t in one.targets]
 
 
@@ -228,7 +230,7 @@ def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageMod
     total = make_edit(lm, "ROME", requests, settings, Resources(None))  # of itself one on top of the other
     with edited(lm, total):
         wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.targets]
-    assert result.targets["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
+    assert result.tables["targets"]["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
     assert not list((tmp_path / "run").glob("ROME/sequence-*"))
 
 
@@ -261,7 +263,7 @@ def test_a_finished_run_takes_a_further_method_and_keeps_the_others(
     run_evaluation(lm, cases(), planned(lm, "FT"), tmp_path / "run", SETTINGS)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").glob("*/part-*")}
     result = run_evaluation(lm, cases(), planned(lm, "PROMPT"), tmp_path / "run", SETTINGS)
-    assert result.updates["method"].unique(maintain_order=True).to_list() == ["FT", "PROMPT"]
+    assert result.tables["updates"]["method"].unique(maintain_order=True).to_list() == ["FT", "PROMPT"]
     assert all(p.stat().st_mtime_ns == when for p, when in before.items())
 
 

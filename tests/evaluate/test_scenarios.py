@@ -354,11 +354,13 @@ def test_groups_of_every_scenario_against_a_plain_loop(lm: LanguageModel, groups
     assert cases.left_out == {"scenario Other": 1}
     methods = planned(lm, "FT", "ROME", "PROMPT")
     result = run_evaluation(lm, cases, methods, tmp_path / "run", QUICK)
-    assert result.objects.equals(pl.read_parquet(tmp_path / "run" / "objects.parquet"))
-    assert "1" not in result.objects["case_id"].to_list()
+    assert result.tables["objects"].equals(pl.read_parquet(tmp_path / "run" / "objects.parquet"))
+    assert "1" not in result.tables["objects"]["case_id"].to_list()
     for one in methods:
         for group in cases.cases[1:]:
-            mine = result.objects.filter((pl.col("method") == one.label) & (pl.col("case_id") == group.case_id))
+            mine = result.tables["objects"].filter(
+                (pl.col("method") == one.label) & (pl.col("case_id") == group.case_id)
+            )
             if (one.label, group.scenario) == ("ROME", "Archive"):
                 assert mine.height == 0
                 continue
@@ -373,10 +375,14 @@ def test_groups_of_every_scenario_against_a_plain_loop(lm: LanguageModel, groups
             assert mine.select("prompt_number", "role", "object").rows() == [row[:3] for row in expected]
             assert mine["before"].to_list() == pytest.approx([row[3] for row in expected], rel=1e-4)
             assert mine["after"].to_list() == pytest.approx([row[4] for row in expected], rel=2e-3)
-    updates = result.updates.filter(pl.col("method") == "ROME")
+    updates = result.tables["updates"].filter(pl.col("method") == "ROME")
     assert updates["status"].to_list() == ["done", "failed", "done", "done", "done"]
     assert "ROME cannot make updates of the scenario Archive; FT," in updates["reason"][1]
-    summary = summarise(update_metrics(result.targets, result.neighbours, result.updates, result.objects))
+    summary = summarise(
+        update_metrics(
+            result.tables["targets"], result.tables["neighbours"], result.tables["updates"], result.tables["objects"]
+        )
+    )
     assert summary["scenario"].to_list() == [name for name in SUPPORTED for _ in range(4)]
     row = {(r["scenario"], r["method"]): r for r in summary.to_dicts()}
     assert (row["Archive", "ROME"]["failed"], row["Archive", "ROME"]["efficacy_success"]) == (1, None)
@@ -391,10 +397,10 @@ def test_batches_and_sequences_hold_removals_beside_insertions(
 ):
     cases = load_cases(str(groups), scenario=("Archive", "AddEntity"))
     result = run_evaluation(lm, cases, planned(lm, "FT", "ROME"), tmp_path / "run", replace(QUICK, mode=mode))
-    assert result.updates.select("method", "case_id", "status").rows() == [
+    assert result.tables["updates"].select("method", "case_id", "status").rows() == [
         ("FT", "2", "done"), ("FT", "5", "done"), ("ROME", "2", "failed"), ("ROME", "5", "done"),
     ]  # fmt: skip
-    assert result.objects.filter(pl.col("method") == "ROME")["case_id"].unique().to_list() == ["5"]
+    assert result.tables["objects"].filter(pl.col("method") == "ROME")["case_id"].unique().to_list() == ["5"]
 
 
 def test_a_method_for_which_nothing_is_left_is_refused_before_anything_is_written(
@@ -408,8 +414,10 @@ def test_a_method_for_which_nothing_is_left_is_refused_before_anything_is_writte
 
 def test_replacements_alone_write_no_table_of_objects(lm: LanguageModel, groups: Path, tmp_path: Path):
     result = run_evaluation(lm, load_cases(str(groups)), planned(lm, "FT"), tmp_path / "run", QUICK)
-    assert result.objects.height == 0 and not (tmp_path / "run" / "objects.parquet").exists()
-    plain = update_metrics(result.targets, result.neighbours, result.updates)
-    assert update_metrics(result.targets, result.neighbours, result.updates, result.objects).equals(plain)
-    older = result.updates.drop("scenario")
-    assert update_metrics(result.targets, result.neighbours, older).equals(plain)
+    assert result.tables["objects"].height == 0 and not (tmp_path / "run" / "objects.parquet").exists()
+    plain = update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"])
+    assert update_metrics(
+        result.tables["targets"], result.tables["neighbours"], result.tables["updates"], result.tables["objects"]
+    ).equals(plain)
+    older = result.tables["updates"].drop("scenario")
+    assert update_metrics(result.tables["targets"], result.tables["neighbours"], older).equals(plain)

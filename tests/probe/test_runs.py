@@ -6,7 +6,7 @@ import pytest
 from anachron.errors import ConfigError, DataError
 from anachron.io import write_table
 from anachron.jobs import FORMAT, RunFolder
-from anachron.probe.runs import distinct_names, find_runs, part_name, read_runs, read_scores, unique_labels
+from anachron.probe.runs import distinct_names, find_runs, finished, part_name, read_runs, unique_labels
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
 
@@ -79,7 +79,7 @@ def test_find_runs_at_and_below_a_folder(tmp_path):
 
 def test_scores_of_an_unfinished_run(tmp_path):
     RunFolder(tmp_path, record() | {"status": "running"}).save()
-    for read in (read_scores, lambda folder: read_runs([folder])):
+    for read in (finished, lambda folder: read_runs([folder])):
         with pytest.raises(DataError, match="not finished; repeat its probe command"):
             read(tmp_path)
 

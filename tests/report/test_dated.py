@@ -219,7 +219,8 @@ def test_one_kind_of_neighbour_is_a_figure_of_a_column_and_none_is_no_figure():
 
 @pytest.mark.full
 def test_files_of_a_run(tmp_path):
-    found, notes = write_dated(*tables(), tmp_path)
+    of_run = dict(zip(("dated", "dated_neighbours", "updates"), tables(), strict=True))
+    found, notes = write_dated(of_run, tmp_path)
     assert notes == [] and found.equals(summary())
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
         "bleedover_by_date.csv", "bleedover_by_date.pdf", "bleedover_by_date.svg", "dated_metrics.parquet",
@@ -228,10 +229,10 @@ def test_files_of_a_run(tmp_path):
     ]  # fmt: skip
     assert (tmp_path / "present_and_past.csv").read_text() == summary().write_csv()
     nothing = tables()[0].filter(pl.col("side") == "present")
-    _, notes = write_dated(nothing, *tables()[1:], tmp_path)
+    _, notes = write_dated(of_run | {"dated": nothing}, tmp_path)
     assert len(notes) == 1 and notes[0].startswith("no figure of present and past: ")
     assert not (tmp_path / "present_and_past.svg").exists()
-    dated, neighbours, updates = tables()
-    _, notes = write_dated(dated, neighbours.clear(), updates, tmp_path)
+    none_beside = of_run | {"dated_neighbours": of_run["dated_neighbours"].clear()}
+    _, notes = write_dated(none_beside, tmp_path)
     assert len(notes) == 1 and notes[0].startswith("no figure of bleedover by date: ")
     assert not (tmp_path / "bleedover_by_date.svg").exists()

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.plots.charts import Looks
+from anachron.plots.marks import short_count
 from anachron.probe.analyses.dataset import round_years
-from anachron.probe.analyses.sizes import round_sizes, short
+from anachron.probe.analyses.sizes import round_sizes
 from anachron.probe.catalogue import ANALYSES, make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes, write_tables
@@ -379,7 +380,7 @@ def test_round_years(low, high, years):
 def test_round_sizes_surround_the_models():
     assert round_sizes(1.1e9, 7e9) == [1e9, 2e9, 5e9, 1e10]
     assert round_sizes(1e9, 1e9) == [5e8, 1e9, 2e9]
-    assert [short(n) for n in (7e9, 1.5e6, 2000, 12, 1e12)] == ["7B", "1.5M", "2k", "12", "1T"]
+    assert [short_count(n, 3) for n in (7e9, 1.5e6, 2000, 12, 1e12)] == ["7B", "1.5M", "2k", "12", "1T"]
 
 
 def test_headline_is_ranked_and_says_what_guessing_gives(data, written):

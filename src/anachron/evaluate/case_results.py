@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from anachron.data.case_records import EditCase
+from anachron.evaluate.questions import numbered_neighbours
 from anachron.evaluate.results import DATE, STAGE
 from anachron.io import Json
 
@@ -89,8 +90,7 @@ def tables_of(
         [
             (case.case_id, kind, number, fact.dist, fact.popularity)
             for case in cases
-            for kind, facts in (("nearest", case.nearest), ("random", case.random))
-            for number, fact in enumerate(facts)
+            for kind, number, fact in numbered_neighbours(case)
         ],
         schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "dist": pl.Float64,
                 "popularity": pl.Float64}, orient="row",

@@ -20,13 +20,14 @@ same way.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
 from anachron.core.draws import draw
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.errors import DataError
+from anachron.evaluate.questions import numbered_neighbours
+from anachron.io import Json
 from anachron.text.dates import dated_prompt
 
 YEARS = 10  # on either side of T
@@ -156,12 +157,11 @@ def asked_neighbours(
 ) -> Iterator[tuple[str, int, NeighbourFact, DatedQuestion]]:
     """Kind, number, fact and date of each neighbour: one date of each side that the update is asked about."""
     sides = [[q for q in questions if q.side == side] for side in SIDES]
-    for kind, facts in (("nearest", case.nearest), ("random", case.random)):
-        for number, fact in enumerate(facts):
-            for side, dates in zip(SIDES, sides, strict=True):
-                if dates:
-                    place = draw(dating.seed, case.case_id, kind, number, side) % len(dates)
-                    yield kind, number, fact, dates[place]
+    for kind, number, fact in numbered_neighbours(case):
+        for side, dates in zip(SIDES, sides, strict=True):
+            if dates:
+                place = draw(dating.seed, case.case_id, kind, number, side) % len(dates)
+                yield kind, number, fact, dates[place]
 
 
 def dated_pairs(case: EditCase, dating: Dating) -> list[tuple[str, str]]:
@@ -173,10 +173,7 @@ def dated_pairs(case: EditCase, dating: Dating) -> list[tuple[str, str]]:
     return pairs
 
 
-Rows = list[dict[str, Any]]
-
-
-def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float]) -> tuple[Rows, Rows]:
+def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float]) -> tuple[list[Json], list[Json]]:
     """What a model answers: a row a date with p of the new and the old object, and a row a neighbour and date.
 
     p: of each of `dated_pairs`, 0 to 1. A neighbour with several true objects counts with the mean of their p.
@@ -185,13 +182,11 @@ def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float
     rows, neighbours = [], []
     for q in questions:
         prompt = q.prompt(case.text, case.subject)
-        about = {"granularity": q.granularity, "time": q.time, "side": q.side, "distance": q.distance}
-        rows.append(about | {"new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
+        rows.append(asdict(q) | {"new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
     for kind, number, fact, q in asked_neighbours(case, questions, dating):
         prompt = q.prompt(fact.prompt, fact.subject)
         mean = sum(p[prompt, o] for o in fact.objects) / len(fact.objects)
-        about = {"kind": kind, "number": number, "granularity": q.granularity, "time": q.time, "side": q.side}
-        neighbours.append(about | {"distance": q.distance, "p": mean})
+        neighbours.append({"kind": kind, "number": number, **asdict(q), "p": mean})
     return rows, neighbours
 
 

@@ -23,7 +23,7 @@ from anachron.evaluate.results import (
     method_label,
 )
 from anachron.metrics import GLOBAL, fact_metrics
-from anachron.statistics import normal_mean
+from anachron.statistics import interval_cells, normal_mean
 
 MEASURES = ("present_updated", "past_kept", "win_rate", "robustness")
 WITH_GLOBAL = (*GRANULARITIES, GLOBAL)
@@ -106,13 +106,13 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
         schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
     )  # fmt: skip
     plain = targets.filter(pl.col("kind") == "update")
+    of_past = dated.with_columns(_status())
     columns = ["model", "case_id", "granularity", "time", "status"]
     rows = []
     for when in ("before", "after"):
         model = (pl.lit(UNEDITED) if when == "before" else pl.lit(EDITED_WITH) + method_label()).alias("model")
         old = pl.col(f"old_{when}").log().alias("logp")
-        side = pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect"))
-        rows.append(dated.with_columns(side.alias("status")).select(model, *columns[1:], old))
+        rows.append(of_past.select(model, *columns[1:], old))
         rows += [
             plain.select(model, "case_id", pl.lit(name).alias("granularity"), pl.lit(None, pl.String).alias("time"),
                          pl.lit("none").alias("status"), old)
@@ -138,16 +138,16 @@ def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:
     run = ["mode", *METHOD]
     runs = asked.select(run).unique(maintain_order=True).with_row_index("model").cast({"model": pl.String})
     scores = asked.join(runs, on=run, maintain_order="left").with_columns(
-        format=pl.lit("raw"),
-        prefix=pl.lit("none"),
-        fact_id="case_id",
-        status=pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect")),
-        alpha="distance",
-        logp="old_after",
+        _status(), format=pl.lit("raw"), prefix=pl.lit("none"), fact_id="case_id", alpha="distance", logp="old_after"
     )
     metrics = fact_metrics(scores.drop("side", "distance", *KEYS, *SCORES))
     of_updates = metrics.join(runs, on="model", maintain_order="left").rename({"fact_id": "case_id"})
     return _wide(of_updates, MEASURES[2:])
+
+
+def _status() -> pl.Expr:
+    """What a date is for the old object."""
+    return pl.when(pl.col("side") == "past").then(pl.lit("correct")).otherwise(pl.lit("incorrect")).alias("status")
 
 
 def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
@@ -185,8 +185,8 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
     )
     rows = []
     for key, group in each.group_by("mode", *METHOD, "kind", "bin", maintain_order=True):
-        low, high = (None if np.isnan(end) else end for end in normal_mean(group["loss"].to_numpy()))
+        ends_of_mean = interval_cells("bleedover", normal_mean(group["loss"].to_numpy()))
         years = np.average(group["distance"].to_numpy(), weights=group["n"].to_numpy())
         rows.append((*key, ends[key[-1] - 1], ends[key[-1]], float(years), group["n"].sum(), group.height,
-                     group["loss"].mean(), low, high))  # fmt: skip
+                     group["loss"].mean(), *ends_of_mean.values()))  # fmt: skip
     return in_order(pl.DataFrame(rows, schema=BY_DATE_SCHEMA, orient="row"), facts, "kind", "bin")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from anachron.data.case_records import EditCase
+from anachron.evaluate.questions import prompt_kind
 from anachron.evaluate.results import KEYS
 from anachron.io import Json
 from anachron.text.whole_words import goes_on
@@ -65,11 +66,9 @@ def _length(text: tuple[str, ...], name: tuple[str, ...]) -> int:
 def _length_at_start(text: tuple[str, ...], name: tuple[str, ...]) -> int:
     generated, wanted = " ".join(text), " ".join(name)
     behind = generated[len(wanted) : len(wanted) + 1]
-    if (
-        not wanted or not generated.startswith(wanted) or behind == "." or goes_on(wanted[-1], behind)
-    ):  # "3" is not "3.5"
+    if not wanted or not generated.startswith(wanted):
         return 0
-    return len(wanted)
+    return 0 if behind == "." or goes_on(wanted[-1], behind) else len(wanted)  # "3" is not "3.5"
 
 
 def _length_of_signs(text: str, name: str) -> int:
@@ -104,7 +103,7 @@ def generation_rows(case: EditCase, texts: Sequence[str]) -> list[Json]:
     for number, text in enumerate(texts):
         lengths = letters_of_name(text, new), letters_of_name(text, old)
         rows.append({
-            "kind": "generalization" if number else "update", "prompt_number": number, "text": text,
+            "kind": prompt_kind(number), "prompt_number": number, "text": text,
             "new": float(0 < lengths[0] >= lengths[1]) if new else None,
             "old": float(0 < lengths[1] >= lengths[0]) if old else None,
         })  # fmt: skip

@@ -84,7 +84,7 @@ def make_sequence(
         except Exception as error:
             if (failure := failure_of(error)) is None:
                 raise
-            failed[case.case_id] = _one_line(failure)
+            failed[case.case_id] = str(failure)
         else:
             seconds[case.case_id] = edit.about["seconds"]
             total = replace(total + edit, about={})
@@ -105,17 +105,13 @@ def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -
     (edit,) = each_or_failure(lambda one: [joint_edit(lm, planned, one[0])], [batch])
     if isinstance(edit, Edit):
         return JointEdit(edit, {case.case_id: edit.about["seconds"] / len(asked) for case, _ in asked}, reasons)
-    reasons |= {case.case_id: _one_line(edit) for case, _ in asked}
+    reasons |= {case.case_id: str(edit) for case, _ in asked}
     return JointEdit(Edit(model=fingerprint(lm)), {}, reasons)
 
 
 def joint_edit(lm: LanguageModel, planned: Planned, requests: Sequence[EditRequest]) -> Edit:
     """One edit of all requests."""
     return make_edit(lm, planned.method, requests, planned.settings, planned.resources, planned.sites)
-
-
-def _one_line(failure: Exception) -> str:
-    return " ".join(str(failure).split())
 
 
 def save(joint: JointEdit, file: EditFile) -> None:

@@ -33,7 +33,7 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.perplexity import TOKENS, HeldText, perplexity, read_text
 from anachron.evaluate.results import UNEDITED
 from anachron.evaluate.run import opened
-from anachron.evaluate.stages import CLEAN, Runner, Stage, in_parts
+from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io import Json
 from anachron.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
@@ -66,17 +66,6 @@ class LifelongSettings:
             raise ConfigError(f"text_tokens is {self.text_tokens}; a perplexity needs 2 tokens at least")
 
 
-@dataclass(frozen=True)
-class LifelongEvaluation:
-    """A finished run: its folder, its record, and its tables with the column ``edits``: targets, neighbours, updates,
-    objects and generations, and where asked for dated and dated_neighbours (`anachron.evaluate.results`); ``locality``,
-    facts that no update changes; and ``stages``, the model as a whole (`anachron.evaluate.lifelong_metrics`)."""
-
-    folder: Path
-    record: Json
-    tables: dict[str, pl.DataFrame]
-
-
 def run_lifelong(
     lm: LanguageModel,
     cases: CaseSet,
@@ -85,7 +74,7 @@ def run_lifelong(
     settings: LifelongSettings,
     *,
     callbacks: Callbacks | None = None,
-) -> LifelongEvaluation:
+) -> Evaluation:
     """Make the first n updates of a data set by each method, for several n, and measure all updates after each.
 
     Those that are not made yet are measured too: their neighbours are facts that no update has changed. Resumes where
@@ -101,7 +90,10 @@ def run_lifelong(
     if settings.text is not None:
         more["text"] = {"identity": settings.text.identity, "tokens": settings.text_tokens}
     folder, callbacks = Path(out), callbacks or Callbacks()
-    with opened(lm, cases, methods, folder, settings.mode, settings.measures, more) as (run, measures):
+    with opened(lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more=more) as (
+        run,
+        measures,
+    ):
         # free text is the model's as a whole
         runner = Runner(lm, cases, settings.mode, replace(measures, fluency_tokens=0), run, callbacks)
         lifelong = _Lifelong(runner, settings)
@@ -110,9 +102,7 @@ def run_lifelong(
             for edits in settings.after:
                 lifelong.compute(planned, edits)
             lifelong.remove_edits(planned)
-        tables = lifelong.tables()
-        runner.finish(tables)
-        return LifelongEvaluation(run.path, run.record, tables)
+        return runner.finish(lifelong.tables())
 
 
 @dataclass
@@ -132,9 +122,8 @@ class _Lifelong:
 
     def after(self, label: str, edits: int) -> Stage:
         """All updates under the edit of the first so many."""
-        return Stage(
-            _folder(label, "after", edits), in_parts(self.cases), self.runner.columns(label) | {"edits": edits}
-        )
+        columns = self.runner.columns(label) | {"edits": edits}
+        return Stage(_folder(label, "after", edits), in_parts(self.cases), columns)
 
     def undone(self, label: str, edits: int) -> Stage:
         """The first so many, without their neighbours, with the middle one taken out again."""

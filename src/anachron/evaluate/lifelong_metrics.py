@@ -6,7 +6,6 @@ Everything starts from the tables of a run of lifelong editing (`anachron.evalua
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from math import isnan
 from typing import Any
 
 import polars as pl
@@ -15,8 +14,9 @@ from anachron.data.case_records import EditCase
 from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import dated_metrics
 from anachron.evaluate.metrics import METRICS, MORE_METRICS, SHARES, in_order, summarise, update_metrics
+from anachron.evaluate.questions import numbered_neighbours, prompts_of
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
-from anachron.statistics import normal_mean
+from anachron.statistics import interval_cells, normal_mean
 
 # One row per method and number of edits, 0 of the clean model. perplexity: of the held text. fluency: bits, by text.
 # undone: the case_id of the update that was taken out; undone_new, undone_old: p of its objects then, on its prompt;
@@ -69,13 +69,12 @@ def locality(neighbours: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFram
     ``after`` are the p of the true object.
     """
     cases = list(cases)
-    updated = {prompt for case in cases for prompt in (case.text, *case.generalization)}
+    updated = {prompt for case in cases for prompt in prompts_of(case)}
     prompts = pl.DataFrame(
         [
             (case.case_id, kind, number, fact.prompt)
             for case in cases
-            for kind, facts in (("nearest", case.nearest), ("random", case.random))
-            for number, fact in enumerate(facts)
+            for kind, number, fact in numbered_neighbours(case)
             if fact.prompt not in updated
         ],
         schema={"case_id": pl.String, "kind": pl.String, "number": pl.Int64, "prompt": pl.String}, orient="row",
@@ -144,9 +143,8 @@ def _of_model(facts: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
 
 def _mean(metric: str, values: Iterable[float | None]) -> dict[str, float | int | None]:
     known = [value for value in values if value is not None]
-    low, high = (None if isnan(end) else end for end in normal_mean(known))
     mean = sum(known) / len(known) if known else None
-    return dict(zip((f"{metric}{end}" for end in ENDS), (mean, low, high, len(known)), strict=True))
+    return {metric: mean, **interval_cells(metric, normal_mean(known)), f"{metric}_n": len(known)}
 
 
 def _collapsed(means: Mapping[str, Any], clean: Mapping[str, Any]) -> bool | None:

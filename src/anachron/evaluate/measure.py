@@ -16,6 +16,7 @@ from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.generations import SPARE, generation_rows, names_of
 from anachron.evaluate.metrics import geometric_mean
+from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
@@ -47,8 +48,8 @@ Pair = tuple[str, str]
 def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
     """All (prompt, object) pairs that measuring an update takes, each once."""
     objects = [o for o in (case.new, case.old) if o]
-    pairs = [(prompt, o) for prompt in (case.text, *case.generalization) for o in objects]
-    pairs += [(n.prompt, o) for n in (*case.nearest, *case.random) for o in n.objects]
+    pairs = [(prompt, o) for prompt in prompts_of(case) for o in objects]
+    pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
     pairs += object_pairs(case)
     if measures.dated is not None:
         pairs += dated_pairs(case, measures.dated)
@@ -104,7 +105,7 @@ def measure_apart(
     """
     pairs = [pairs_of(case, measures) for case, _ in edited_cases]
     edits = [edit for _, edit in edited_cases]
-    encoded = [encode_under(lm, edit, _triples(own)) for edit, own in zip(edits, pairs, strict=True)]
+    encoded = [encode_under(lm, edit, _triples(asked)) for edit, asked in zip(edits, pairs, strict=True)]
     scores = score_batched(lm, edits, encoded, batch_tokens=measures.batch_tokens)
     results = []
     for (case, edit), asked, texts, logps in zip(edited_cases, pairs, encoded, scores, strict=True):
@@ -116,15 +117,13 @@ def measure_apart(
 
 def _scored(case: EditCase, measures: Measures, p: Mapping[Pair, float], seconds: float | None) -> CaseResult:
     result = CaseResult(case.case_id, seconds=seconds)
-    for number, prompt in enumerate((case.text, *case.generalization)):
-        kind = "generalization" if number else "update"
+    for kind, number, prompt in numbered_prompts(case):
         old = p[prompt, case.old] if case.old else None
         new = p[prompt, case.new] if case.new else None
         result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old})
-    for kind, facts in (("nearest", case.nearest), ("random", case.random)):
-        for number, fact in enumerate(facts):
-            mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
-            result.neighbours.append({"kind": kind, "number": number, "p": mean})
+    for kind, number, fact in numbered_neighbours(case):
+        mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
+        result.neighbours.append({"kind": kind, "number": number, "p": mean})
     result.objects = object_rows(case, p)
     if measures.dated is not None:
         result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)
@@ -150,4 +149,4 @@ def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
     if not names:
         return []
     longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], TARGETS))
-    return greedy_continuations(lm, (case.text, *case.generalization), longest + SPARE)
+    return greedy_continuations(lm, prompts_of(case), longest + SPARE)

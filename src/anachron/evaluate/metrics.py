@@ -28,7 +28,7 @@ from anachron.evaluate.results import (
     method_label,
 )
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
-from anachron.statistics import normal_mean, wilson
+from anachron.statistics import interval_cells, normal_mean, wilson
 
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
@@ -38,13 +38,8 @@ METRICS = (
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
 MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS)
-SHARES = (
-    "efficacy_success",
-    "new_win",
-    "static_win",
-    "generated_new",
-    "generated_old",
-)  # of yes and no: 1 or 0 of an update
+# Of yes and no: 1 or 0 of an update.
+SHARES = ("efficacy_success", "new_win", "static_win", "generated_new", "generated_old")
 OF_CLEAN = {"method": pl.lit(UNEDITED), "dated_requests": pl.lit(False)}
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
@@ -134,15 +129,8 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
         ]
         wide = wide.join(table.group_by(KEYS).agg(means), on=KEYS, how="left", maintain_order="left")
     done = pl.col("status") == "done"
-    return wide.select(
-        *KEYS,
-        "status",
-        "reason",
-        "relation",
-        "popularity",
-        "scenario",
-        *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS),
-    )
+    beside = ("status", "reason", "relation", "popularity", "scenario")
+    return wide.select(*KEYS, *beside, *(pl.when(done).then(pl.col(m)).alias(m) for m in METRICS))
 
 
 def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:
@@ -224,14 +212,13 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
 def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
     n = len(values)
     if metric == "seconds" and values.n_unique() < n:
-        low, high = nan, nan
+        ends = nan, nan
     elif share:
-        low, high = wilson(round(values.sum()), n, correction=False)
+        ends = wilson(round(values.sum()), n, correction=False)
     else:
-        low, high = normal_mean(values.to_numpy())
-    ends = {f"{metric}_low": low, f"{metric}_high": high}
-    known: dict[str, float | int | None] = {name: None if isnan(end) else end for name, end in ends.items()}
-    return {metric: values.mean() if n else None, **known, f"{metric}_n": n}  # type: ignore[dict-item]
+        ends = normal_mean(values.to_numpy())
+    mean = values.mean() if n else None
+    return {metric: mean, **interval_cells(metric, ends), f"{metric}_n": n}  # type: ignore[dict-item]
 
 
 def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popularity_bins: int = 5) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from anachron.core.labels import DATED_ENDING
 from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
 from anachron.evaluate.dated import SIDES
+from anachron.metrics import refuse_rows
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
 TARGET_KINDS = ("update", "generalization")
@@ -73,21 +74,18 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
     scores of an update that failed or is not among ``updates``, and the name ``unedited``, which is the clean model's.
     """
     updates = check_updates(updates)
-    targets = _check("targets", targets, TARGETS, TARGET_KINDS, "prompt_number")
+    targets = _check("targets", targets, TARGETS, TARGET_KINDS, ["prompt_number"])
     second = (pl.col("kind") == "update") & pl.struct(*KEYS, "kind").is_duplicated()
     _refuse("targets", targets, "prompt_number", second, "is one of several update prompts; an update has one")
     neighbours = check_neighbours(neighbours)
-    for name, table, scores in (
-        ("targets", targets, ["new_after", "old_after"]),
-        ("neighbours", neighbours, ["after"]),
-    ):
-        _check_owners(name, table, updates, scores)
+    _check_owners("targets", targets, updates, ["new_after", "old_after"])
+    _check_owners("neighbours", neighbours, updates, ["after"])
     return targets, neighbours, updates
 
 
 def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     """The table of objects of updates that are no replacements, checked in the same way against that of updates."""
-    table = _check("objects", objects, OBJECTS, TARGET_KINDS, "object", "prompt_number", "role")
+    table = _check("objects", objects, OBJECTS, TARGET_KINDS, ["object", "prompt_number", "role"])
     _among("objects", table, "role", ROLES)
     _check_owners("objects", table, updates, ["after"])
     return table
@@ -95,7 +93,7 @@ def check_objects(objects: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
 
 def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     """The table of what models generated, checked in the same way."""
-    table = _check("generations", generations, GENERATIONS, TARGET_KINDS, "prompt_number")
+    table = _check("generations", generations, GENERATIONS, TARGET_KINDS, ["prompt_number"])
     _check_owners("generations", table, updates, ["new_after", "old_after"])
     return table
 
@@ -131,7 +129,7 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
 
 def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
     """The table of neighbour facts on its own."""
-    return _check("neighbours", neighbours, NEIGHBOURS, NEIGHBOUR_KINDS, "number")
+    return _check("neighbours", neighbours, NEIGHBOURS, NEIGHBOUR_KINDS, ["number"])
 
 
 def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
@@ -158,13 +156,11 @@ def _check_dates(name: str, table: pl.DataFrame) -> None:
     _among(name, table, "side", SIDES)
 
 
-def _check(
-    name: str, table: pl.DataFrame, schema: Schema, kinds: Sequence[str], number: str, *more: str
-) -> pl.DataFrame:
+def _check(name: str, table: pl.DataFrame, schema: Schema, kinds: Sequence[str], keys: Sequence[str]) -> pl.DataFrame:
     typed = _typed(name, table, schema)
     _among(name, typed, "kind", kinds)
-    twice = pl.struct(*KEYS, "kind", number, *more).is_duplicated()
-    _refuse(name, typed, number, twice, "is there twice for one update; keep one row of each")
+    twice = pl.struct(*KEYS, "kind", *keys).is_duplicated()
+    _refuse(name, typed, keys[0], twice, "is there twice for one update; keep one row of each")
     return typed
 
 
@@ -202,11 +198,7 @@ def _among(name: str, table: pl.DataFrame, column: str, known: Sequence[str]) ->
 
 
 def _refuse(name: str, table: pl.DataFrame, column: str, bad: pl.Expr | pl.Series, rule: str) -> None:
-    rows = (table.select(bad).to_series() if isinstance(bad, pl.Expr) else bad).arg_true()
-    if len(rows):
-        more = f" ({len(rows)} rows broken)" if len(rows) > 1 else ""
-        value = table[column][int(rows[0])]
-        raise DataError(f"{name}, row {rows[0] + 1}: {column} {value!r} {rule}{more}")
+    refuse_rows(table, column, table.select(bad).to_series(), rule, f"{name}, ")
 
 
 def method_label() -> pl.Expr:

@@ -20,8 +20,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import polars as pl
-
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, identified
@@ -38,7 +36,7 @@ from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
 from anachron.evaluate.measure import Measures, measure_apart, or_failed
 from anachron.evaluate.results import METHOD
-from anachron.evaluate.stages import CLEAN, Runner, Stage, in_parts
+from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io import Json, versions
 from anachron.jobs import Callbacks, RunFolder, now, open_run, refuse_others
 from anachron.lm.model import LanguageModel
@@ -61,25 +59,6 @@ class EvaluateSettings:
             )
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`).
-
-    objects: no rows where all updates are replacements. generations: none where not asked for. dated and
-    dated_neighbours: None where no dated questions were asked.
-    """
-
-    folder: Path
-    record: Json
-    targets: pl.DataFrame
-    neighbours: pl.DataFrame
-    updates: pl.DataFrame
-    objects: pl.DataFrame
-    generations: pl.DataFrame
-    dated: pl.DataFrame | None = None
-    dated_neighbours: pl.DataFrame | None = None
-
-
 def run_evaluation(
     lm: LanguageModel,
     cases: CaseSet,
@@ -98,8 +77,9 @@ def run_evaluation(
     method is among these; else `DataError` says so.
     """
     settings, callbacks, folder = settings or EvaluateSettings(), callbacks or Callbacks(), Path(out)
-    size: Json = {"size": settings.size}
-    with opened(lm, cases, methods, folder, settings.mode, settings.measures, size) as (run, measures):
+    with opened(
+        lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more={"size": settings.size}
+    ) as (run, measures):
         runner = Runner(lm, cases, settings.mode, measures, run, callbacks)
         parts = in_parts(cases.cases, None if settings.mode == "independent" else settings.size or len(cases.cases))
         clean = Stage(CLEAN, parts)
@@ -111,13 +91,12 @@ def run_evaluation(
         if measures.dated is not None:
             past = past_scores(tables["dated"], tables["targets"], cases.cases)
             run.write_table("past_scores.parquet", past)
-        runner.finish(tables)
-        return Evaluation(run.path, run.record, **tables)
+        return runner.finish(tables)
 
 
 @contextmanager
 def opened(
-    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], folder: Path, mode: str, measures: Measures,
+    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], folder: Path, *, mode: str, measures: Measures,
     more: Json,
 ) -> Iterator[tuple[RunFolder, Measures]]:  # fmt: skip
     """A run's folder, locked and with the record of these settings, and what is measured with all dates settled.

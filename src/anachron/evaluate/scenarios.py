@@ -12,6 +12,7 @@ import polars as pl
 
 from anachron.core.scenarios import DECISIONS
 from anachron.data.case_records import EditCase
+from anachron.evaluate.questions import numbered_prompts, prompts_of
 from anachron.evaluate.results import KEYS, OTHER
 from anachron.io import Json
 
@@ -20,6 +21,9 @@ SCENARIO_METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
     "efficacy_change", "generalization_change", "new_win", "static_win", "static_loss", "others_rise",
 )  # fmt: skip
+
+
+_MEASURES = ("difference", "success", "change")
 
 
 def other_objects(case: EditCase) -> tuple[str, ...]:
@@ -51,17 +55,16 @@ def group_objects(case: EditCase) -> list[tuple[str, str]]:
 def object_pairs(case: EditCase) -> list[tuple[str, str]]:
     """All (prompt, object) pairs whose probabilities tell whether an update of a group succeeded."""
     labels = [label for _, label in group_objects(case)]
-    return [(prompt, label) for prompt in (case.text, *case.generalization) for label in labels]
+    return [(prompt, label) for prompt in prompts_of(case) for label in labels]
 
 
 def object_rows(case: EditCase, p: Mapping[tuple[str, str], float]) -> list[Json]:
     """Every object of a group with its probability after every prompt."""
     return [
-        {"kind": "generalization" if number else "update", "prompt_number": number, "role": role, "object": label,
-         "p": p[prompt, label]}
-        for number, prompt in enumerate((case.text, *case.generalization))
+        {"kind": kind, "prompt_number": number, "role": role, "object": label, "p": p[prompt, label]}
+        for kind, number, prompt in numbered_prompts(case)
         for role, label in group_objects(case)
-    ]  # fmt: skip
+    ]
 
 
 def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
@@ -88,6 +91,16 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
 
     A tie is no success. Null where nothing tells it: no other object, a failed update.
     """
+    by_prompt, of_update, of_rest = _by_prompt(objects), pl.col("kind") == "update", pl.col("kind") == "generalization"
+    return by_prompt.group_by(KEYS, maintain_order=True).agg(
+        *(pl.col(name).filter(of_update).mean().alias(f"efficacy_{name}") for name in _MEASURES),
+        *(pl.col(name).filter(of_rest).mean().alias(f"generalization_{name}") for name in _MEASURES),
+        *(pl.col(name).filter(of_update).mean() for name in ("new_win", "static_win", "static_loss", "others_rise")),
+    )
+
+
+def _by_prompt(objects: pl.DataFrame) -> pl.DataFrame:
+    """The measures of `scenario_metrics` on each prompt."""
     prompt = objects.group_by(*KEYS, "kind", "prompt_number", maintain_order=True).agg(
         adds=(pl.col("role") == "new").any(),
         scored=pl.col("after").is_not_null().all(),
@@ -108,7 +121,7 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
     holds = pl.min_horizontal("new", "static")
     gap = pl.when(adds).then(holds - pl.col("wrong")).otherwise(pl.col("other") - pl.col("obsolete"))
     both = adds & pl.col("scored") & pl.col("others") & pl.col("static").is_not_null()
-    by_prompt = prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
+    return prompt.with_columns(difference=pl.when("scored", "others").then(gap)).with_columns(
         *(
             pl.when(both).then(pl.col(n) > pl.col("wrong")).cast(pl.Float64).alias(f"{n}_win")
             for n in ("new", "static")
@@ -120,15 +133,6 @@ def scenario_metrics(objects: pl.DataFrame) -> pl.DataFrame:
         static_loss=pl.when(compared).then("static_loss"),
         others_rise=pl.when(compared).then("others_rise"),
     )
-    of_update, of_rest = pl.col("kind") == "update", pl.col("kind") == "generalization"
-    return by_prompt.group_by(KEYS, maintain_order=True).agg(
-        *(pl.col(name).filter(of_update).mean().alias(f"efficacy_{name}") for name in _MEASURES),
-        *(pl.col(name).filter(of_rest).mean().alias(f"generalization_{name}") for name in _MEASURES),
-        *(pl.col(name).filter(of_update).mean() for name in ("new_win", "static_win", "static_loss", "others_rise")),
-    )
-
-
-_MEASURES = ("difference", "success", "change")
 
 
 def _of(score: str, *roles: str) -> pl.Expr:

@@ -7,6 +7,7 @@ parts, ``FOLDER/part-00000.parquet``; what is there is not made again.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import polars as pl
 
@@ -15,20 +16,12 @@ from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
 from anachron.edit.base import edited
 from anachron.errors import DataError
-from anachron.evaluate.case_results import (
-    OPTIONAL,
-    PART_SCHEMA,
-    CaseResult,
-    failed,
-    in_order_of,
-    part_table,
-    tables_of,
-)
+from anachron.evaluate.case_results import OPTIONAL, PART_SCHEMA, CaseResult, failed, in_order_of, part_table, tables_of
 from anachron.evaluate.joint_edits import JointEdit
 from anachron.evaluate.measure import Measures, measure
 from anachron.evaluate.results import METHOD
 from anachron.io import Json
-from anachron.jobs import Callbacks, RunFolder, now
+from anachron.jobs import Callbacks, RunFolder
 from anachron.lm.model import LanguageModel
 
 CLEAN = "clean"
@@ -58,6 +51,21 @@ def in_parts(cases: Sequence[EditCase], size: int | None = None) -> list[Sequenc
     """size: of a part, by default `PART`."""
     size = size or PART
     return [cases[start : start + size] for start in range(0, len(cases), size)]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`) by name.
+
+    These are ``targets``, ``neighbours`` and ``updates``; ``objects``, empty where all updates are replacements;
+    ``generations``, empty where none are asked for; and where dated questions are asked, ``dated`` and
+    ``dated_neighbours``. Those of lifelong editing have the column ``edits``, and beside them are ``locality``, facts
+    that no update changes, and ``stages``, the model as a whole (`anachron.evaluate.lifelong_metrics`).
+    """
+
+    folder: Path
+    record: Json
+    tables: dict[str, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -116,15 +124,15 @@ class Runner:
             dated=self.measures.dated is not None,
         )
 
-    def finish(self, tables: dict[str, pl.DataFrame]) -> None:
+    def finish(self, tables: dict[str, pl.DataFrame]) -> Evaluation:
         """Write the tables, tell of failures, and record that the run is done."""
         for name, table in tables.items():
             if table.height or name not in OPTIONAL:
                 self.run.write_table(f"{name}.parquet", table)
         for message in failures(tables["updates"]):
             self.callbacks.warn(message)
-        self.run.record |= {"status": "done", "finished": now()}
-        self.run.save()
+        self.run.finish()
+        return Evaluation(self.run.path, self.run.record, tables)
 
 
 def in_pieces(

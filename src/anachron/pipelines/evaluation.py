@@ -49,14 +49,13 @@ def evaluate_updates(
     """
     out = Path(out)
     if isinstance(settings, LifelongSettings):
-        lifelong = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
-        summary, notes = write_lifelong(lifelong.tables, out / REPORT)
-        return EvaluatedUpdates(lifelong.record, {"summary": (summary, LIFELONG)}, notes)
+        run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
+        summary, notes = write_lifelong(run.tables, out / REPORT)
+        return EvaluatedUpdates(run.record, {"summary": (summary, LIFELONG)}, notes)
     run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
-    scores = (run.targets, run.neighbours, run.updates)
-    summary, notes = write_evaluation(*scores, out / REPORT, run.objects, run.generations)
+    summary, notes = write_evaluation(run.tables, out / REPORT)
     summaries = {"summary": (summary, EDITS)}
-    if run.dated is not None and run.dated_neighbours is not None:
-        dated, more = write_dated(run.dated, run.dated_neighbours, run.updates, out / REPORT)
+    if "dated" in run.tables:
+        dated, more = write_dated(run.tables, out / REPORT)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
     return EvaluatedUpdates(run.record, summaries, notes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anachron.plots.style import GREY, LETTER, PALE, SMALL, Look, folded
+from anachron.plots.style import GRANULARITIES, GRANULARITY_NAMES, GREY, LETTER, PALE, SMALL, Look, folded
 from anachron.plots.words import year_name
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _move(axes: "Axes", drawn: Sequence[Any], points: float) -> None:
 
 def line(
     axes: "Axes", x: Numbers, y: Numbers, look: Look, *, label: str, low: Numbers | None = None,
-    high: Numbers | None = None, marker: bool = True, step: float | None = None, **options: Any,
+    high: Numbers | None = None, step: float | None = None, **options: Any,
 ) -> None:  # fmt: skip
     """A line through known values, with a band from low to high.
 
@@ -73,7 +73,7 @@ def line(
         gaps = np.flatnonzero(np.diff(across) > step) + 1
         across, up, bottom, top = (np.insert(part, gaps, np.nan) for part in (across, up, bottom, top))
     axes.plot(
-        across, up, color=look.colour, ls=look.line, marker=look.marker if marker else "",
+        across, up, color=look.colour, ls=look.line, marker=look.marker,
         markerfacecolor=look.filling, label=label, **options,
     )  # fmt: skip
     if np.isfinite(bottom).any():
@@ -115,17 +115,17 @@ def in_percent(axes: "Axes", which: str = "x", *, points: bool = False) -> None:
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g}{sign}".replace("-", MINUS)))
 
 
-def at_least(axes: "Axes", span: float, which: str = "x", *, within: tuple[float, float] | None = None) -> None:
-    """Widen an axis to this span around what it shows, so that the smallest of differences does not fill a panel.
+def at_least(axes: "Axes", span: float, *, within: tuple[float, float] | None = None) -> None:
+    """Widen the axis below to this span around what it shows, so that no tiny difference fills a panel.
 
     within: limits that the axis must keep to, as shares have.
     """
-    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    low, high = axes.get_xlim()
     missing = max(0.0, span - (high - low)) / 2
     low, high = low - missing, high + missing
     if within is not None:
         low, high = max(low - max(0.0, high - within[1]), within[0]), min(high + max(0.0, within[0] - low), within[1])
-    (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
+    axes.set_xlim(low, high)
 
 
 def name_years(panel: "Axes") -> None:
@@ -145,15 +145,26 @@ def in_counts(axes: "Axes") -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def short_count(count: float) -> str:
+def short_count(count: float, digits: int = 6) -> str:
+    """7e9 as 7B."""
     for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if count >= size:
-            return f"{count / size:g}{unit}"
-    return f"{count:g}"
+            return f"{count / size:.{digits}g}{unit}"
+    return f"{count:.{digits}g}"
 
 
 def _floats(values: Numbers) -> np.ndarray:
     return np.array([np.nan if v is None else v for v in values], dtype=float)
+
+
+def by_granularity(axes: "Axes", rows: pl.DataFrame, score: str, granularities: Sequence[str]) -> None:
+    """Dots with intervals (``SCORE_low``, ``SCORE_high``) at each ``row``, one granularity below the other."""
+    for granularity, offset in zip(granularities, spread(len(granularities)), strict=True):
+        chosen = rows.filter(pl.col("granularity") == granularity)
+        dots(
+            axes, chosen["row"] + offset, chosen[score], GRANULARITIES[granularity], low=chosen[f"{score}_low"],
+            high=chosen[f"{score}_high"], label=GRANULARITY_NAMES.get(granularity, granularity),
+        )  # fmt: skip
 
 
 def rows_height(labels: Sequence[str], least: float = 0.2, letters: int = LETTERS) -> float:

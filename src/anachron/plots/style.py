@@ -24,7 +24,7 @@ SMALL = 7.0  # the smallest text, points
 LETTER = 0.054  # about how wide a letter of it is, inches
 
 BLACK, GREY, PALE = "#000000", "#7F7F7F", "#E6E6E6"
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 STYLE: dict[str, Any] = {
@@ -65,11 +65,7 @@ GRANULARITIES = {
 }
 GRANULARITY_NAMES = {"global": "all three"}
 SCORES = {"win_rate": "win rate W", "robustness": "robustness R"}
-FORMATS = {
-    "raw": Look(BLUE, "o", "-"),
-    "chat": Look(VERMILLION, "s", "--", hollow=True),
-    "all": Look(BLACK, "D", ":"),
-}
+FORMATS = {"raw": Look(BLUE, "o", "-"), "chat": Look(VERMILLION, "s", "--", hollow=True), "all": Look(BLACK, "D", ":")}
 STATUSES = {
     "correct": Look(BLUE, "o"),
     "transitional": Look(PURPLE, "D", hollow=True),
@@ -165,6 +161,11 @@ def run_labels(table: pl.DataFrame, *columns: str) -> list[str]:
     ]
 
 
+def grid(panels: int, most: int = 2) -> tuple[int, int]:
+    """Rows and columns of a sheet with so many panels, at most so many side by side."""
+    return -(-panels // most), min(most, panels)
+
+
 def folded(text: str, width: int) -> str:
     """A name on as many lines as it needs: names are never cut, as two may differ in their ends only."""
     lines = [""]
@@ -174,7 +175,3 @@ def folded(text: str, width: int) -> str:
                 lines.append("")
             lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
-
-
-def lines_of(labels: Iterable[str]) -> int:
-    return max((label.count("\n") + 1 for label in labels), default=1)

@@ -30,9 +30,10 @@ def read_models(path: Path) -> pl.DataFrame:
     unknown = sorted(set(table.columns) - set(MODEL_SCHEMA))
     if unknown or "model" not in table.columns:
         raise DataError(f"{path}: columns {', '.join(table.columns)}; use model and any of {', '.join(MODEL_SCHEMA)}")
-    rows = []
-    for number, row in enumerate(table.iter_rows(named=True), 1):
-        rows.append({name: _value(name, row.get(name), f"{path}, row {number}") for name in MODEL_SCHEMA})
+    rows = [
+        {name: _value(name, row.get(name), f"{path}, row {number}") for name in MODEL_SCHEMA}
+        for number, row in enumerate(table.iter_rows(named=True), 1)
+    ]
     if len({row["model"] for row in rows}) < len(rows):
         raise DataError(f"{path}: a model is listed twice; keep one row of each")
     return pl.DataFrame(rows, schema=MODEL_SCHEMA)

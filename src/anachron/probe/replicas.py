@@ -69,8 +69,10 @@ class Replicas:
         if gpus > 1:
             options |= {"device_map": options.get("device_map") or "auto"}
         self.name = name
-        own = {key: options[key] for key in ("revision", "trust_remote_code", "chat_template") if key in options}
-        self.tokenizer = load_tokenizer(options.get("tokenizer") or name, **own)
+        of_tokenizer = {
+            key: options[key] for key in ("revision", "trust_remote_code", "chat_template") if key in options
+        }
+        self.tokenizer = load_tokenizer(options.get("tokenizer") or name, **of_tokenizer)
         self.crew = Crew(
             ray, _Replica, {"name": name, "options": options, "repeatable": repeatable}, size=workers, gpus=gpus
         )

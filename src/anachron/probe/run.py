@@ -115,11 +115,8 @@ def run_probe(
     with open_run(folder, identity) as run:
         run.remove_leftovers(PARTS)
         style = _freeze_date(lm, style, run.record, callbacks)
-        if (
-            run.is_done
-            and {PLAN_FILE, SCORES_FILE} <= {*run.record["files"]}
-            and all(map(run.has, run.record["files"]))
-        ):
+        files = run.record["files"]
+        if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
         with deterministic(settings.deterministic):
             return _Run(lm, data, settings, run, style, callbacks).finish()
@@ -128,12 +125,8 @@ def run_probe(
 def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
     """What must match for a run to be resumed, and the format of its texts."""
     prefix_name, prefix = prefix_text(settings.prefix)
-    style = Format(
-        kind=settings.format,  # type: ignore[arg-type]
-        prefix=prefix,
-        all_occurrences=settings.all_occurrences,
-        answer_in_user_turn=settings.answer_in_user_turn,
-    )
+    published = {"all_occurrences": settings.all_occurrences, "answer_in_user_turn": settings.answer_in_user_turn}
+    style = Format(settings.format, prefix, **published)  # type: ignore[arg-type]
     identity = {
         "label": settings.label or Path(lm.name).resolve().name,
         **lm.identity(),
@@ -141,8 +134,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
         "prefix": prefix_name,
         "prefix_text": prefix,
         "edit_prefix": lm.prefix or None,
-        "all_occurrences": settings.all_occurrences,
-        "answer_in_user_turn": settings.answer_in_user_turn,
+        **published,
         "native_softmax": settings.native_softmax,
         "dataset": data.name,
         "dataset_fingerprint": data.fingerprint(),
@@ -164,17 +156,7 @@ def _freeze_date(lm: Scorer, style: Format, record: Json, callbacks: Callbacks) 
     if template.asks_date:
         record["template_date"] = template.today
         callbacks.warn(f"the chat template inserts the current date; it is frozen to {template.today} in run.json")
-    return Format(style.kind, style.prefix, template.today, style.all_occurrences, style.answer_in_user_turn)
-
-
-def _new_session(scorer: Scorer) -> Json:
-    return {
-        "started": now(),
-        "versions": versions(),
-        "hardware": scorer.hardware(),
-        "statements": 0,
-        "seconds": 0.0,
-    }
+    return replace(style, template_date=template.today)
 
 
 class _Run:
@@ -185,13 +167,14 @@ class _Run:
     ) -> None:
         self.lm, self.data, self.settings, self.run = lm, data, settings, run
         self.record, self.callbacks = run.record, callbacks
-        self.session = _new_session(lm)
+        self.session: Json = {"started": now(), "versions": versions(), "hardware": lm.hardware()}
+        self.session |= {"statements": 0, "seconds": 0.0}
         self.counters = Counters()
         style = replace(style, prefix=lm.prefix + style.prefix)
-        found, encoded = audited(data.table, lm.tokenizer, style, data.boundaries)
-        tell(found, callbacks.warn)
+        audit, encoded = audited(data.table, lm.tokenizer, style, data.boundaries)
+        tell(audit, callbacks.warn)
         lm.check(encoded)
-        self.record["audit"] = found.as_dict()
+        self.record["audit"] = audit.as_dict()
         self.texts = list(dict.fromkeys(encoded))
         place = {text: i for i, text in enumerate(self.texts)}
         self.text_of_row = np.array([place[text] for text in encoded])
@@ -252,11 +235,10 @@ class _Run:
             self.callbacks.progress(done, len(self.texts))
 
         advance(0)
-        found = self.lm.score_parts(
-            self.texts, missing, native_softmax=self.settings.native_softmax, progress=advance
-        )  # fmt: skip
+        native_softmax = self.settings.native_softmax
+        scored = self.lm.score_parts(self.texts, missing, native_softmax=native_softmax, progress=advance)
         started = time.perf_counter()
-        for number, scores, counters in found:
+        for number, scores, counters in scored:
             check_log_probs(scores, self.lm, self.plan[number].texts)
             self._keep_part(number, scores, counters)
             self.session["seconds"] += time.perf_counter() - started

@@ -27,10 +27,10 @@ def part_name(part: int) -> str:
 def find_runs(path: Path | str) -> list[Path]:
     """Run folders at or below a path, in order of name. Raises `DataError` when there is none."""
     root = Path(path)
-    found = [root] if (root / RUN_FILE).is_file() else sorted(p.parent for p in root.glob(f"*/{RUN_FILE}"))
-    if not found:
+    folders = [root] if (root / RUN_FILE).is_file() else sorted(p.parent for p in root.glob(f"*/{RUN_FILE}"))
+    if not folders:
         raise DataError(f"{path}: no run here (no {RUN_FILE}); give the folder that probe --out wrote")
-    return found
+    return folders
 
 
 def finished(folder: Path) -> RunFolder:
@@ -49,11 +49,6 @@ def finished(folder: Path) -> RunFolder:
             "the folder that probe --out wrote"
         )
     return run
-
-
-def read_scores(folder: Path) -> pl.DataFrame:
-    """The score table of a finished run. Raises `DataError` for an unfinished one, and for one that is damaged."""
-    return finished(folder).read_table(SCORES_FILE)
 
 
 @dataclass(frozen=True)
@@ -99,17 +94,17 @@ def find_sources(paths: Iterable[Path | str]) -> list[Source]:
     Runs of one name that differ in model, dtype or revision get labels that say so. Raises `DataError` where there is
     no finished run, `ConfigError` when two runs cannot be told apart.
     """
-    found: list[Source] = []
+    sources: list[Source] = []
     for path in map(Path, paths):
         if path.is_file():
-            found.append(_bare(path))
+            sources.append(_bare(path))
         else:
             runs = [finished(folder) for folder in find_runs(path)]
-            found += [Source(run.path / SCORES_FILE, run.record["settings"]["label"], run) for run in runs]
-    if not found:
+            sources += [Source(run.path / SCORES_FILE, run.record["settings"]["label"], run) for run in runs]
+    if not sources:
         raise DataError("no score table and no run given")
-    labels = unique_labels([source.record or {} for source in found])
-    return [replace(source, label=label) for source, label in zip(found, labels, strict=True)]
+    labels = unique_labels([source.record or {} for source in sources])
+    return [replace(source, label=label) for source, label in zip(sources, labels, strict=True)]
 
 
 def fingerprints(sources: Iterable[Source]) -> Json:
@@ -123,10 +118,10 @@ def read_sources(sources: Iterable[Source]) -> Iterator[pl.DataFrame]:
     for source in sources:
         table = source.read()
         if set(RUN_KEYS) <= set(table.columns):
-            own = set(table.select(RUN_KEYS).unique().iter_rows())
-            for model, form, prefix in sorted(seen & own, key=str):
+            keys = set(table.select(RUN_KEYS).unique().iter_rows())
+            for model, form, prefix in sorted(seen & keys, key=str):
                 raise ConfigError(f"two sources hold scores of {model!r}, {form}, prefix {prefix}; rename one of them")
-            seen |= own
+            seen |= keys
         yield table
 
 
@@ -156,18 +151,18 @@ def unique_labels(records: Sequence[Json]) -> list[str | None]:
     """
     settings = [record.get("settings") for record in records]
     labels: list[str | None] = []
-    for own in settings:
-        if own is None:
+    for one in settings:
+        if one is None:
             labels.append(None)
             continue
-        namesakes = [other for other in settings if other is not None and other["label"] == own["label"]]
+        namesakes = [other for other in settings if other is not None and other["label"] == one["label"]]
         telling = [n for n in ("dtype", "revision") if len({str(other.get(n)) for other in namesakes}) > 1]
         models = sorted({str(other.get("model")) for other in namesakes})
-        named_by_path = all(own["label"] == Path(name).resolve().name for name in models)
-        label = dict(zip(models, distinct_names(models), strict=True))[str(own.get("model"))] if named_by_path else None
-        labels.append(" ".join([label or own["label"], *(str(own.get(n)) for n in telling)]))
+        named_by_path = all(one["label"] == Path(name).resolve().name for name in models)
+        label = dict(zip(models, distinct_names(models), strict=True))[str(one.get("model"))] if named_by_path else None
+        labels.append(" ".join([label or one["label"], *(str(one.get(n)) for n in telling)]))
     keys = Counter(
-        (label, own["format"], own["prefix"]) for label, own in zip(labels, settings, strict=True) if own is not None
+        (label, one["format"], one["prefix"]) for label, one in zip(labels, settings, strict=True) if one is not None
     )
     for (label, form, prefix), times in keys.items():
         if times > 1:

@@ -15,15 +15,7 @@ from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.data.columns import finite_numbers
 from anachron.errors import ConfigError, DataError
-from anachron.metrics import (
-    GLOBAL,
-    RUN_KEYS,
-    SCORE_COLUMNS,
-    check_scores,
-    metrics_of_checked,
-    summarise,
-    with_noise,
-)
+from anachron.metrics import GLOBAL, RUN_KEYS, SCORE_COLUMNS, check_scores, metrics_of_checked, summarise, with_noise
 from anachron.probe.models import describe_models
 from anachron.statistics import RESAMPLES
 

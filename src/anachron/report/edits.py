@@ -16,15 +16,13 @@ from rich.table import Table
 from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
 from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
-from anachron.io import write_bytes, write_table
-from anachron.report.outputs import latex_table
+from anachron.report.outputs import latex_table, write_data, write_printed
 from anachron.text.markdown import markdown_table
-from anachron.text.spreadsheets import harmless
 
 Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, factor, decimals
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """What a table shows. notes: units and intervals, of a summary. wide: letters that a terminal needs for one line a
     row. more: columns of what a run has only where its updates or its options ask for it. of_model: metrics that are no
@@ -75,10 +73,10 @@ def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
 
 
 EDITS = Layout(
-    "edits",
-    "Edited models",
-    "paper 003, section 5, table 4",
-    {
+    name="edits",
+    title="Edited models",
+    source="paper 003, section 5, table 4",
+    columns={
         "Efficacy-D ↑": ("efficacy_difference", 100, 1),
         "Efficacy-S ↑": ("efficacy_success", 100, 1),
         "Gen.-D ↑": ("generalization_difference", 100, 1),
@@ -88,9 +86,9 @@ EDITS = Layout(
         "Fluency ↑": ("fluency", 1, 1),
         "Seconds ↓": ("seconds", 1, 2),
     },
-    _notes_on_edits,
-    120,
-    {
+    notes=_notes_on_edits,
+    wide=120,
+    more={
         "Change ↑": ("efficacy_change", 100, 1),
         "Gen. change ↑": ("generalization_change", 100, 1),
         "New win ↑": ("new_win", 100, 1),
@@ -104,17 +102,17 @@ EDITS = Layout(
     },
 )
 DATED = Layout(
-    "present_and_past",
-    "Present updated, past kept",
-    "anachron.evaluate.dated_metrics; W and R as in paper 002, section 3.1",
-    {
+    name="present_and_past",
+    title="Present updated, past kept",
+    source="anachron.evaluate.dated_metrics; W and R as in paper 002, section 3.1",
+    columns={
         **{f"Updated {name} ↑": (f"present_updated_{name}", 100, 1) for name in GRANULARITIES},
         **{f"Kept {name} ↑": (f"past_kept_{name}", 100, 1) for name in GRANULARITIES},
         "W past ↑": ("win_rate_global", 100, 1),
         "R past ↑": ("robustness_global", 100, 1),
     },
-    _notes_on_dated,
-    132,
+    notes=_notes_on_dated,
+    wide=132,
 )
 SECTION = ("mode", "scenario")
 WORDS = (*SECTION, "method")
@@ -251,10 +249,8 @@ def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> Non
     The folder is laid out as `anachron.report.outputs.write_tables` does it for a study.
     """
     _check(summary, layout)
-    write_table(out / f"{layout.name}.parquet", summary)
-    write_table(out / f"{layout.name}.csv", harmless(summary))
-    write_bytes(out / "markdown" / f"{layout.name}.md", edits_markdown(summary, layout).encode())
-    write_bytes(out / "latex" / f"{layout.name}.tex", edits_latex(summary, layout).encode())
+    write_data(out, layout.name, summary)
+    write_printed(out, layout.name, edits_markdown(summary, layout), edits_latex(summary, layout))
 
 
 def _titled(summary: pl.DataFrame, layout: Layout) -> str:

@@ -1,6 +1,6 @@
 """Everything that is written about a finished evaluation of edits: metrics, tables and figures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedov
 from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
 from anachron.io import write_table
 from anachron.report.edits import DATED, write_edits
-from anachron.report.figures import write_figure
+from anachron.report.figures import remove_figure, write_figure
 from anachron.report.figures.bleedover import bleedover
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
@@ -19,42 +19,38 @@ from anachron.report.figures.present_and_past import present_and_past
 FIGURE, BY_DATE = "bleedover", "bleedover_by_date"
 
 
-def write_evaluation(
-    targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame, out: Path,
-    objects: pl.DataFrame | None = None, generations: pl.DataFrame | None = None,
-) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
+def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataFrame, list[str]]:
     """Write what the tables of a run (`anachron.evaluate.results`) say; returns the summary, and notes.
 
     ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of paper 003, ``bleedover.csv`` and the
     figure of that name bleedover by similarity and popularity. What cannot be made is left out, and a note says why.
     """
-    metrics = update_metrics(targets, neighbours, updates, objects, generations)
+    optional = tables.get("objects"), tables.get("generations")  # files that a run without such rows does not have
+    metrics = update_metrics(tables["targets"], tables["neighbours"], tables["updates"], *optional)
     write_table(out / "metrics.parquet", metrics)
     summary = summarise(metrics)
     write_edits(summary, out)
     (out / f"{FIGURE}.csv").unlink(missing_ok=True)
 
     def draw() -> Any:
-        bins = bleedover_bins(neighbours)
+        bins = bleedover_bins(tables["neighbours"])
         write_table(out / f"{FIGURE}.csv", bins)
         return bleedover(bins)
 
     return summary, drawn(out, FIGURE, draw)
 
 
-def write_dated(
-    dated: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame, out: Path
-) -> tuple[pl.DataFrame, list[str]]:
+def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataFrame, list[str]]:
     """Write what the dated tables of a run say; returns the summary, and notes.
 
     ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure,
     ``bleedover_by_date.csv`` and the figure of that name bleedover by the date's distance from the change.
     """
-    metrics = dated_metrics(dated, updates)
+    metrics = dated_metrics(tables["dated"], tables["updates"])
     write_table(out / "dated_metrics.parquet", metrics)
     summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
     write_edits(summary, out, DATED)
-    by_date = bleedover_by_date(neighbours)
+    by_date = bleedover_by_date(tables["dated_neighbours"])
     write_table(out / f"{BY_DATE}.csv", by_date)
     notes = drawn(out, DATED.name, lambda: present_and_past(summary))
     return summary, notes + drawn(out, BY_DATE, lambda: draw_by_date(by_date))
@@ -62,8 +58,7 @@ def write_dated(
 
 def drawn(out: Path, name: str, draw: Callable[[], Any]) -> list[str]:
     """Write a figure, or leave none of an earlier run and say why."""
-    for ending in ("svg", "pdf"):
-        (out / f"{name}.{ending}").unlink(missing_ok=True)
+    remove_figure(out, name)
     try:
         write_figure(draw(), out, name)
     except (DataError, ConfigError) as error:  # popularity is unknown, or the extra is not installed

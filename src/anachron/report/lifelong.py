@@ -43,25 +43,25 @@ def collapses(summary: pl.DataFrame) -> str:
 
 
 LIFELONG = Layout(
-    "lifelong",
-    "Lifelong editing",
-    "anachron.evaluate.lifelong_metrics; metrics of updates as in paper 003, section 5",
-    {
+    name="lifelong",
+    title="Lifelong editing",
+    source="anachron.evaluate.lifelong_metrics; metrics of updates as in paper 003, section 5",
+    columns={
         **{name: EDITS.columns[name] for name in ("Efficacy-D ↑", "Efficacy-S ↑", "Gen.-S ↑")},
         "Locality loss ↓": ("locality_loss", 100, 1),
         "Perplexity ↓": ("perplexity", 1, 1),
         **{name: EDITS.columns[name] for name in ("Fluency ↑", "Seconds ↓")},
     },
-    _notes,
-    120,
-    {
+    notes=_notes,
+    wide=120,
+    more={
         "Undone old p ↑": ("undone_old", 100, 1),
         "Undone others ↓": ("undone_others", 100, 1),
         "Updated ↑": ("present_updated_global", 100, 1),
         "Kept ↑": ("past_kept_global", 100, 1),
         **{name: EDITS.more[name] for name in ("Output new ↑", "Output old ↓")},
     },
-    OF_MODEL,
+    of_model=OF_MODEL,
 )
 
 

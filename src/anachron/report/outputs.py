@@ -51,7 +51,10 @@ def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, com
     for analysis in catalogue.ANALYSES:
         _remove(analysis.name, out)  # what an earlier study left here would pass for this one's
         if analysis.name in tables:
-            _write(analysis, tables[analysis.name], out)
+            table = tables[analysis.name]
+            write_data(out, analysis.name, table)
+            if not analysis.large and table.height <= PRINTED_ROWS:
+                write_printed(out, analysis.name, markdown(analysis, table), latex(analysis, table))
     manifest = {
         "command": command,
         "inputs": inputs,
@@ -75,12 +78,14 @@ def _remove(name: str, out: Path) -> None:
         (out / file).unlink(missing_ok=True)
 
 
-def _write(analysis: Analysis, table: pl.DataFrame, out: Path) -> None:
-    write_table(out / f"{analysis.name}.parquet", table)
-    write_table(out / f"{analysis.name}.csv", harmless(table))
-    if not analysis.large and table.height <= PRINTED_ROWS:
-        write_bytes(out / "markdown" / f"{analysis.name}.md", markdown(analysis, table).encode())
-        write_bytes(out / "latex" / f"{analysis.name}.tex", latex(analysis, table).encode())
+def write_data(out: Path, name: str, table: pl.DataFrame) -> None:
+    write_table(out / f"{name}.parquet", table)
+    write_table(out / f"{name}.csv", harmless(table))
+
+
+def write_printed(out: Path, name: str, markdown: str, latex: str) -> None:
+    write_bytes(out / "markdown" / f"{name}.md", markdown.encode())
+    write_bytes(out / "latex" / f"{name}.tex", latex.encode())
 
 
 def markdown(analysis: Analysis, table: pl.DataFrame) -> str:

@@ -139,12 +139,12 @@ def statistics_table(statistics: Mapping[str, float]) -> Table:
     return table
 
 
-def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float], judged: Mapping[str, Any]) -> Table:
+def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float], groups: Mapping[str, Any]) -> Table:
     """The numbers of an update data set and of its replacement subset beside the published ones (paper 003, table 2).
 
-    judged: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
+    groups: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
     """
-    table = Table(title="Updates beside the published ones", caption=_groups_caption(judged), caption_justify="left")
+    table = Table(title="Updates beside the published ones", caption=_groups_caption(groups), caption_justify="left")
     table.add_column("what")
     for name in ("here", "WikiFactDiff", "replacements here", "WFD_repl"):
         table.add_column(name, justify="right")
@@ -155,10 +155,10 @@ def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float]
     return table
 
 
-def _groups_caption(judged: Mapping[str, Any]) -> str:
-    lines = [f"groups labelled: {judged['groups']:,}"]
-    lines += [f"- {groups:,}: {why}" for why, (groups, _) in judged["dropped"].items() if groups]
-    return "\n".join([*lines, f"groups kept: {judged['kept_groups']:,}"])
+def _groups_caption(groups: Mapping[str, Any]) -> str:
+    lines = [f"groups labelled: {groups['groups']:,}"]
+    lines += [f"- {count:,}: {why}" for why, (count, _) in groups["dropped"].items() if count]
+    return "\n".join([*lines, f"groups kept: {groups['kept_groups']:,}"])
 
 
 def changes_table(entity: Mapping[str, Any], is_new: bool, changes: Sequence[Mapping[str, Any]]) -> Table:

@@ -23,16 +23,9 @@ def columns_of(years: Sequence[Mapping[str, Any]], width: int = WIDTH) -> list[d
     columns = []
     for i in range(count):
         cell = ordered[i * len(ordered) // count : (i + 1) * len(ordered) // count]
-        columns.append(
-            {
-                "logp": max(c["logp"] for c in cell),
-                "valid": any(c["status"] == "correct" for c in cell),
-                "lost": any(c["lost"] for c in cell),
-                "far": any(c["far"] for c in cell),
-                "first": cell[0]["time"],
-                "last": cell[-1]["time"],
-            }
-        )
+        column = {"logp": max(c["logp"] for c in cell), "valid": any(c["status"] == "correct" for c in cell)}
+        column |= {name: any(c[name] for c in cell) for name in ("lost", "far")}
+        columns.append(column | {"first": cell[0]["time"], "last": cell[-1]["time"]})
     return columns
 
 

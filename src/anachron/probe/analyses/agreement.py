@@ -10,9 +10,9 @@ from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
 from anachron.plots import charts, marks, style
 from anachron.plots.words import DISTANCE, prefix_name
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT, mean_interval
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_one_ratio, matthews
+from anachron.statistics import RESAMPLES, matthews
 
 WIDTH = 0.5
 PAIRS = (("year", "month"), ("year", "day"), ("month", "day"))
@@ -31,8 +31,7 @@ def aligned(run: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         with_weakest(run)
         .filter((pl.col("status") == "incorrect") & pl.col("weakest").is_not_null())
         .with_columns(
-            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"),
-            (pl.col("logp") < pl.col("weakest")).alias("held"),
+            pl.col("time").str.extract(r"^(-?\d+)").alias("of_year"), (pl.col("logp") < pl.col("weakest")).alias("held")
         )
         .with_columns(pl.len().over("fact_id", "granularity", "of_year").alias("times"))
         .filter(pl.col("times") == 1)
@@ -73,29 +72,12 @@ def agreement(table: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
         for (upper,), cell in group.group_by("upper", maintain_order=True):
             alike = [(pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS]
             by_model_and_fact = cell.group_by([*RUN_KEYS, "fact_id"], maintain_order=True).agg(*alike)
-            shares = by_model_and_fact.select(
-                pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"), "fact_id"
-            )
-            by_fact = shares.group_by("fact_id", maintain_order=True).agg(pl.col("share").sum(), pl.len().alias("n"))
-            low, high = bootstrap_one_ratio(
-                by_fact["share"].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed
-            )
-            pooled = cell.select((pl.col(a) == pl.col(b)).mean().alias(f"{a}-{b}") for a, b in PAIRS).row(0)
-            rows.append(
-                {
-                    "format": form,
-                    "prefix": prefix,
-                    "alpha_low": (upper - 1) * WIDTH,
-                    "alpha_high": upper * WIDTH,
-                    "facts": cell.select([*RUN_KEYS, "fact_id"]).n_unique(),
-                    "contexts": cell.height,
-                    "accuracy": shares["share"].mean(),
-                    "low": low,
-                    "high": high,
-                    "accuracy_pooled": float(np.mean(pooled)),
-                    "matthews": _mean_matthews(cell),
-                }
-            )
+            shares = by_model_and_fact.with_columns(pl.mean_horizontal(f"{a}-{b}" for a, b in PAIRS).alias("share"))
+            low, high = mean_interval(shares, "share", resamples=resamples, seed=seed)
+            row = {"format": form, "prefix": prefix, "alpha_low": (upper - 1) * WIDTH, "alpha_high": upper * WIDTH}
+            row |= {"facts": shares.height, "contexts": cell.height, "accuracy": shares["share"].mean()}
+            row |= {"low": low, "high": high, "accuracy_pooled": float(np.mean(cell.select(alike).row(0)))}
+            rows.append(row | {"matthews": _mean_matthews(cell)})
     return pl.DataFrame(rows, infer_schema_length=None).sort("format", "prefix", "alpha_low")
 
 
@@ -116,10 +98,8 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """
     rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
     prefixes = style.in_order(rows["prefix"], ["none"])
-    with style.sheet(style.COLUMN, 1.8 * len(prefixes) + 0.45, len(prefixes), 1, sharex=True, sharey=True) as (
-        figure,
-        axes,
-    ):
+    height = 1.8 * len(prefixes) + 0.45
+    with style.sheet(style.COLUMN, height, len(prefixes), 1, sharex=True, sharey=True) as (figure, axes):
         for panel, prefix in zip(axes.flat, prefixes, strict=True):
             if len(prefixes) > 1:
                 panel.set_title(prefix_name(prefix))
@@ -171,10 +151,7 @@ AGREEMENT = Analysis(
     title="How often two granularities agree on a wrong date, by distance",
     source="002, figure 8",
     compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
-    needs=(
-        ALL_GRANULARITIES,
-        Need("a fact known at some granularity to one of the most robust models", _any_aligned),
-    ),
+    needs=(ALL_GRANULARITIES, Need("a fact known at some granularity to one of the most robust models", _any_aligned)),
     figure=draw,
     chart=Chart(page_views, "Of wrong dates, how often year, month and day are judged alike."),
     columns={

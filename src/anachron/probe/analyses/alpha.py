@@ -171,13 +171,8 @@ def draw_coarse(table: pl.DataFrame) -> "style.Figure":
                         xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=style.SMALL,
                         rotation=90 if crowded else 0,
                     )  # fmt: skip
-            panel.set_xticks(
-                range(len(bins)),
-                [b.replace("<=", AT_MOST).replace("-", marks.MINUS) for b in bins],
-                rotation=40,
-                ha="right",
-                rotation_mode="anchor",
-            )
+            names = [name.replace("<=", AT_MOST).replace("-", marks.MINUS) for name in bins]
+            panel.set_xticks(range(len(bins)), names, rotation=40, ha="right", rotation_mode="anchor")
             panel.set_xlim(-0.5, len(bins) - 0.5)
             panel.margins(y=0.2)
             panel.set_ylabel(LOG_PROBABILITY)

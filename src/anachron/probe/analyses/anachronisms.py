@@ -3,6 +3,8 @@
 None of the papers lists them; their far errors (paper 002, figure 4) count the far ones at year granularity.
 """
 
+from typing import Any
+
 import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
@@ -163,20 +165,12 @@ def anachronism_summary(
         low, high = bootstrap_mean(struck.cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)
         alphas = of_run.sort("rank")["alpha"]
         farthest = alphas.abs().arg_max()
-        rows.append(
-            {
-                **dict(zip(RUN_KEYS, key, strict=True)),
-                "facts": struck.len(),
-                "facts_with": struck.sum(),
-                "share": struck.mean(),
-                "low": low,
-                "high": high,
-                "anachronisms": of_run.height,
-                "impossible": of_run["reason"].is_in([BEFORE_SUBJECT, BEFORE_OBJECT]).sum(),
-                "most_absurd_alpha": alphas.first(),
-                "farthest_alpha": None if farthest is None else alphas[farthest],
-            }
-        )
+        row: dict[str, Any] = dict(zip(RUN_KEYS, key, strict=True))
+        row |= {"facts": struck.len(), "facts_with": struck.sum(), "share": struck.mean(), "low": low, "high": high}
+        row |= {"anachronisms": of_run.height}
+        row |= {"impossible": of_run["reason"].is_in([BEFORE_SUBJECT, BEFORE_OBJECT]).sum()}
+        row |= {"most_absurd_alpha": alphas.first(), "farthest_alpha": None if farthest is None else alphas[farthest]}
+        rows.append(row)
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
 
 

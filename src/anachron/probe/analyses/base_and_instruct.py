@@ -109,10 +109,7 @@ BASE_AND_INSTRUCT = Analysis(
     title="Facts that instruct models win, tie and lose against their base",
     source="001, figure 9",
     compute=lambda study: base_and_instruct(study.facts, study.models),
-    needs=(
-        ALL_GRANULARITIES,
-        Need("an instruct model and its base, raw (told by their names, or `--models`)", _pairs),
-    ),
+    needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (told by their names, or `--models`)", _pairs)),
     figure=draw,
     chart=Chart(page_views, "A win is a fact that the instruct model holds better."),
     columns={

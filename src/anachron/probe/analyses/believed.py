@@ -12,6 +12,8 @@ pass; where neighbouring years score alike, as their texts are alike, most do (7
 contexts). What tells models apart is whether the believed period is the true one: ``overlap`` and the errors in days.
 """
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -20,7 +22,7 @@ from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.analysis import Analysis
 from anachron.probe.analyses.common import FACT, RUN, YEAR_CONTEXTS
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_mean
+from anachron.statistics import RESAMPLES, bootstrap_mean, interval_cells
 
 MIN_CONTEXTS = 6  # one more than a step has parameters; fewer are not fitted
 RESOLUTION = 1e-6  # nats; no residual standard deviation is taken to be smaller, for scores mean nothing below it
@@ -31,15 +33,11 @@ CELLS = 1 << 19  # stretches weighed at once: as many doubles stay near the proc
 BELIEVED_SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(FACT_KEYS, pl.String),
     "believed": pl.Boolean,
-    "believed_start": pl.String,
-    "believed_end": pl.String,
-    "inside": pl.Float64,
-    "outside": pl.Float64,
-    "bic_gain": pl.Float64,
+    **dict.fromkeys(["believed_start", "believed_end"], pl.String),
+    **dict.fromkeys(["inside", "outside", "bic_gain"], pl.Float64),
     "contexts": pl.Int64,
     "resolution_days": pl.Float64,
-    "start_error_days": pl.Int64,
-    "end_error_days": pl.Int64,
+    **dict.fromkeys(["start_error_days", "end_error_days"], pl.Int64),
     "overlap": pl.Float64,
 }
 
@@ -259,28 +257,16 @@ def believed_summary(believed: pl.DataFrame, *, resamples: int = RESAMPLES, seed
     """
     rows = []
     for key, group in believed.group_by(RUN_KEYS, maintain_order=True):
-        low, high = bootstrap_mean(group["believed"].cast(pl.Float64).to_numpy(), resamples=resamples, seed=seed)
         kept = group.filter(pl.col("believed"))
         overlap = kept["overlap"].drop_nulls()
-        o_low, o_high = bootstrap_mean(overlap.to_numpy(), resamples=resamples, seed=seed)
-        rows.append(
-            {
-                **dict(zip(RUN_KEYS, key, strict=True)),
-                "facts": group.height,
-                "believed": group["believed"].mean(),
-                "believed_low": low,
-                "believed_high": high,
-                "resolution_days": kept["resolution_days"].median(),
-                "starts": kept["start_error_days"].count(),
-                "start_error_days": kept["start_error_days"].abs().median(),
-                "ends": kept["end_error_days"].count(),
-                "end_error_days": kept["end_error_days"].abs().median(),
-                "closed": overlap.len(),
-                "overlap": overlap.mean(),
-                "overlap_low": o_low if overlap.len() else None,
-                "overlap_high": o_high if overlap.len() else None,
-            }
-        )
+        row: dict[str, Any] = dict(zip(RUN_KEYS, key, strict=True)) | {"facts": group.height}
+        for name, values in (("believed", group["believed"].cast(pl.Float64)), ("overlap", overlap)):
+            ends = bootstrap_mean(values.to_numpy(), resamples=resamples, seed=seed)
+            row |= {name: values.mean()} | interval_cells(name, ends)
+        for side in ("start", "end"):
+            errors = kept[f"{side}_error_days"]
+            row |= {f"{side}s": errors.count(), f"{side}_error_days": errors.abs().median()}
+        rows.append(row | {"resolution_days": kept["resolution_days"].median(), "closed": overlap.len()})
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA, orient="row")
 
 

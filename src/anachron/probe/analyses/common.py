@@ -1,9 +1,10 @@
-"""What several analyses need of a study, and what the columns hold that several tables have."""
+"""What several analyses need of a study or compute, and what the columns hold that several tables have."""
 
 import polars as pl
 
 from anachron.probe.analyses.analysis import Need
 from anachron.probe.study import Study
+from anachron.statistics import bootstrap_one_ratio
 
 
 def _all_granularities(study: Study) -> str | None:
@@ -21,6 +22,12 @@ def _year_contexts(study: Study) -> str | None:
         return "no date is a year"
     broken = study.undatable.get("year")
     return None if broken is None else f"the time {broken!r} of a year context is no year (write YYYY)"
+
+
+def mean_interval(rows: pl.DataFrame, value: str, *, resamples: int, seed: int) -> tuple[float, float]:
+    """Bootstrap interval of the mean over rows that resamples facts: all rows of a drawn fact are drawn with it."""
+    by_fact = rows.group_by("fact_id", maintain_order=True).agg(pl.col(value).sum(), pl.len().alias("n"))
+    return bootstrap_one_ratio(by_fact[value].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed)
 
 
 ALL_GRANULARITIES = Need("facts with matches at year, month and day", _all_granularities)

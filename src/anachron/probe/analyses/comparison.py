@@ -49,11 +49,8 @@ def compare(
             for name in ("win_rate", "robustness"):
                 before, after = group[name].to_numpy(), group[f"{name}_second"].to_numpy()
                 difference = paired_bootstrap(before, after, resamples=resamples, seed=seed)
-                row |= {
-                    f"against_{name}": before.mean(),
-                    name: after.mean(),
-                    f"{name}_difference": difference.difference,
-                }
+                row |= {f"against_{name}": before.mean(), name: after.mean()}
+                row |= {f"{name}_difference": difference.difference}
                 row |= {f"{name}_difference_{end}": getattr(difference, end) for end in ("low", "high", "p")}
             gained = int(((group["robustness"] == 0) & (group["robustness_second"] == 1)).sum())
             lost = int(((group["robustness"] == 1) & (group["robustness_second"] == 0)).sum())
@@ -91,10 +88,8 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
     labels = style.run_labels(rows, "prefix")
     places = np.arange(len(labels))
     height = marks.rows_height(labels, least=0.22) + 0.95
-    with style.sheet(style.PAGE, height, 1, 4, sharey=True, gridspec_kw={"width_ratios": [1.2, 1, 1.2, 1]}) as (
-        figure,
-        axes,
-    ):
+    widths = {"width_ratios": [1.2, 1, 1.2, 1]}
+    with style.sheet(style.PAGE, height, 1, 4, sharey=True, gridspec_kw=widths) as (figure, axes):
         for (score, name), (panel, beside) in zip(style.SCORES.items(), (axes[0, :2], axes[0, 2:]), strict=True):
             for between in (panel, beside):
                 marks.name_rows(between, labels)
@@ -121,23 +116,23 @@ def draw_prefixes(table: pl.DataFrame) -> "style.Figure":
 
     Source: paper 002, figure 10; 001, section 4.6.
     """
-    return _differences("prefixes", table, [f"{row}, {p}" for row, p in _with_prefix(table)], "no prefix")
-
-
-def _with_prefix(table: pl.DataFrame) -> list[tuple[str, str]]:
-    rows = style.check("prefixes", table, *(f"{score}_difference" for score in style.SCORES))
-    return list(zip(style.run_labels(rows, "format"), rows["prefix"], strict=True))
+    rows = _with_differences("prefixes", table)
+    labels = zip(style.run_labels(rows, "format"), rows["prefix"], strict=True)
+    return _differences(rows, [f"{label}, {prefix}" for label, prefix in labels], "no prefix")
 
 
 def draw_comparison(table: pl.DataFrame) -> "style.Figure":
     """Differences in W and R of every model from the baseline, with intervals, at each granularity."""
-    rows = style.check("comparison", table, *(f"{score}_difference" for score in style.SCORES))
-    return _differences("comparison", table, style.run_labels(rows, "format", "prefix"), rows["against_model"][0])
+    rows = _with_differences("comparison", table)
+    return _differences(rows, style.run_labels(rows, "format", "prefix"), rows["against_model"][0])
 
 
-def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str) -> "style.Figure":
-    """labels: of the rows that have both differences."""
-    rows = style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
+def _with_differences(name: str, table: pl.DataFrame) -> pl.DataFrame:
+    return style.check(name, table, *(f"{score}_difference" for score in style.SCORES))
+
+
+def _differences(rows: pl.DataFrame, labels: list[str], against: str) -> "style.Figure":
+    """rows: with both differences. labels: of each of them."""
     order = list(dict.fromkeys(labels))
     named = rows.with_columns(pl.Series("row", [order.index(label) for label in labels]))
     granularities = style.in_order(rows["granularity"], list(style.GRANULARITIES))
@@ -146,13 +141,7 @@ def _differences(name: str, table: pl.DataFrame, labels: list[str], against: str
         for panel, (score, score_name) in zip(axes.flat, style.SCORES.items(), strict=True):
             marks.name_rows(panel, order)
             marks.reference(panel, 0)
-            for granularity, offset in zip(granularities, marks.spread(len(granularities)), strict=True):
-                chosen = named.filter(pl.col("granularity") == granularity)
-                marks.dots(
-                    panel, chosen["row"] + offset, chosen[f"{score}_difference"], style.GRANULARITIES[granularity],
-                    low=chosen[f"{score}_difference_low"], high=chosen[f"{score}_difference_high"],
-                    label=style.GRANULARITY_NAMES.get(granularity, granularity),
-                )  # fmt: skip
+            marks.by_granularity(panel, named, f"{score}_difference", granularities)
             panel.set_xlabel(f"difference in {score_name} (points)")
             marks.in_percent(panel, points=True)
             marks.at_least(panel, 0.1)
@@ -173,11 +162,8 @@ def difference_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         for trace, (key, group) in zip(drawn["data"], charts.by_run(shown), strict=True):
             against = looks.name([group[f"against_{k}"][0] for k in RUN_KEYS])
             trace["name"] = escape(f"{looks.name(key)} against {against}", quote=False)
-        drawn["layout"] |= {
-            "shapes": [zero],
-            "showlegend": True,
-            "yaxis": charts.axis(f"difference of {name}", tickformat="+.0%"),
-        }
+        upright = charts.axis(f"difference of {name}", tickformat="+.0%")
+        drawn["layout"] |= {"shapes": [zero], "showlegend": True, "yaxis": upright}
         views.append(drawn)
     return views
 

@@ -124,9 +124,7 @@ YEARS_ASKED = Analysis(
     chart=Chart(year_views, "Where on the calendar the data set asks."),
     columns={
         "first_year": "of a span of ten; -10 is 10 to 1 BCE",
-        "correct": "year contexts",
-        "incorrect": "year contexts",
-        "transitional": "year contexts",
+        **dict.fromkeys(["correct", "incorrect", "transitional"], "year contexts"),
     },
 )
 

@@ -67,9 +67,9 @@ def factors_of(study: Study) -> pl.DataFrame:
     return factors(study.about, study.present)
 
 
-def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
+def _with_scores(values: pl.DataFrame, global_rows: pl.DataFrame) -> pl.DataFrame:
     """One row per run, fact, factor and score (global W or R)."""
-    long = together.unpivot(
+    long = global_rows.unpivot(
         list(style.SCORES), index=[*RUN_KEYS, "fact_id"], variable_name="score", value_name="of_score"
     )
     joined = values.join(long, on="fact_id", maintain_order="left_right")
@@ -77,17 +77,21 @@ def _with_scores(values: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
     return joined.filter(~pl.any_horizontal(confounded))
 
 
-def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame) -> pl.DataFrame:
+def _groups(global_rows: pl.DataFrame, top: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Rows of all runs, and of those of the most robust models."""
+    return {"all": global_rows, "top": global_rows.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
+
+
+def correlations(values: pl.DataFrame, global_rows: pl.DataFrame, top: pl.DataFrame) -> pl.DataFrame:
     """Pearson's r of each factor with global W and R over (model, format, fact).
 
-    values: from `factors`; together: global rows of `fact_metrics` of runs without a prefix (with one, a model would
+    values: from `factors`; global_rows: global rows of `fact_metrics` of runs without a prefix (with one, a model would
     count twice); top: the runs of the most robust models.
     ``models`` is all or top, ``format`` a format or all. Columns ``models, format, factor, score, n, facts, r, p,
     p_clustered``: p takes the pairs for independent, as the papers do, p_clustered lets those of one fact depend.
     """
     rows: list[dict[str, Any]] = []
-    groups = {"all": together, "top": together.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
-    for name, group in groups.items():
+    for name, group in _groups(global_rows, top).items():
         for form in ("all", *group["format"].unique(maintain_order=True)):
             of_format = group if form == "all" else group.filter(pl.col("format") == form)
             pairs = _with_scores(values, of_format)
@@ -100,12 +104,7 @@ def correlations(values: pl.DataFrame, together: pl.DataFrame, top: pl.DataFrame
 
 
 def factor_bins(
-    values: pl.DataFrame,
-    together: pl.DataFrame,
-    top: pl.DataFrame,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: pl.DataFrame, global_rows: pl.DataFrame, top: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
     """Mean global W and R in up to ten groups of facts of like value (quantiles), over the runs of a format.
 
@@ -114,7 +113,7 @@ def factor_bins(
     low, high``; the interval resamples facts.
     """
     rows: list[dict[str, Any]] = []
-    chosen = {"all": together, "top": together.join(top, on=RUN_KEYS, how="semi", maintain_order="left")}
+    chosen = _groups(global_rows, top)
     cells = [(n, *key, g) for n, of in chosen.items() for key, g in of.group_by("format", maintain_order=True)]
     for name, form, group in cells:
         pairs = _with_scores(values, group)

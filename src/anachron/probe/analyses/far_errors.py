@@ -123,8 +123,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """
     chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
     panels = style.sections(chosen)
-    columns = min(2, len(panels))
-    down = -(-len(panels) // columns)
+    down, columns = style.grid(len(panels))
     thresholds = sorted(chosen["threshold"].unique())
     distances = sorted(chosen["alpha"].unique())
     offsets = dict(zip(thresholds, marks.spread(len(thresholds), 0.5), strict=True))

@@ -53,8 +53,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """
     rows, granularity_name = style.one_granularity(style.check("margins", table, "robustness", "margin"))
     panels = style.sections(rows)
-    columns = min(2, len(panels))
-    down = -(-len(panels) // columns)
+    down, columns = style.grid(len(panels))
     leaders = [_by_first(part)[:MANY] for _, part in panels]
     models = list(dict.fromkeys(model for group in leaders for model in group))
     width = style.COLUMN if columns == 1 else style.PAGE

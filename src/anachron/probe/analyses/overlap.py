@@ -1,6 +1,7 @@
 """Whether models know the same facts (paper 002, section 4.2)."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -24,25 +25,20 @@ def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
     Returns ``format, prefix, model, other, robust_both, robust_any, jaccard`` (null where neither has one).
     Source: paper 002, section 4.2.
     """
-    together = facts.filter(pl.col("granularity") == GLOBAL)
-    rated = {key: set(group["fact_id"]) for key, group in together.group_by(RUN_KEYS)}
+    global_rows = facts.filter(pl.col("granularity") == GLOBAL)
+    rated = {key: set(group["fact_id"]) for key, group in global_rows.group_by(RUN_KEYS)}
     robust = {
-        key: set(group["fact_id"]) for key, group in together.filter(pl.col("robustness") == 1).group_by(RUN_KEYS)
+        key: set(group["fact_id"]) for key, group in global_rows.filter(pl.col("robustness") == 1).group_by(RUN_KEYS)
     }
     rows = []
-    for i, (model, form, prefix) in enumerate(keys):
-        for other, other_form, other_prefix in keys[i + 1 :]:
-            if (form, prefix) == (other_form, other_prefix):
-                own_key, other_key = (model, form, prefix), (other, form, prefix)
-                asked = rated.get(own_key, set()) & rated.get(other_key, set())
-                if not asked:
-                    continue
-                one, two = (robust.get(key, set()) & asked for key in (own_key, other_key))
-                both, either = len(one & two), len(one | two)
-                row: dict[str, Any] = {"format": form, "prefix": prefix, "model": model, "other": other}
-                rows.append(
-                    row | {"robust_both": both, "robust_any": either, "jaccard": both / either if either else None}
-                )
+    for one, two in combinations(keys, 2):
+        asked = rated.get(one, set()) & rated.get(two, set())
+        if one[1:] != two[1:] or not asked:
+            continue
+        known_to_one, known_to_two = (robust.get(key, set()) & asked for key in (one, two))
+        both, either = len(known_to_one & known_to_two), len(known_to_one | known_to_two)
+        row: dict[str, Any] = {"format": one[1], "prefix": one[2], "model": one[0], "other": two[0]}
+        rows.append(row | {"robust_both": both, "robust_any": either, "jaccard": both / either if either else None})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -53,7 +49,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
     robust_in_all, robust_in_any, share``; ``pairs`` counts those in the mean: without two that know nothing.
     Source: paper 002, section 4.2.
     """
-    together = facts.filter((pl.col("granularity") == GLOBAL) & (pl.col("robustness") == 1))
+    global_rows = facts.filter((pl.col("granularity") == GLOBAL) & (pl.col("robustness") == 1))
     rows: list[dict[str, Any]] = []
     for name, keys in (("all", all_keys), ("top", top_keys)):
         for form, prefix in dict.fromkeys((f, p) for _, f, p in keys):
@@ -64,7 +60,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
             if not pairs.height:
                 continue
             members = pl.DataFrame(member_keys, schema=RUN_KEYS, orient="row")
-            times = together.join(members, on=RUN_KEYS, how="semi").group_by("fact_id").len()
+            times = global_rows.join(members, on=RUN_KEYS, how="semi").group_by("fact_id").len()
             in_all = int((times["len"] == len(member_keys)).sum())
             row: dict[str, Any] = {"format": form, "prefix": prefix, "group": name, "models": len(member_keys)}
             row |= {"pairs": pairs["jaccard"].count()}

@@ -6,16 +6,16 @@ import polars as pl
 
 from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
+from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, mean_interval
 from anachron.probe.study import Study
-from anachron.statistics import RESAMPLES, bootstrap_one_ratio
+from anachron.statistics import RESAMPLES
 
 HIGHEST = 10  # relations that are drawn
 WIDE = 32  # letters a line of a relation
 
 
 def relations(
-    about: pl.DataFrame, together: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+    about: pl.DataFrame, global_rows: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
     """Mean global W and R of each relation over all given runs of a format, the most robust first.
 
@@ -26,14 +26,11 @@ def relations(
     told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
     name = pl.when(several).then(told_apart).otherwise("relation_label").alias("relation")
     named = about.filter(pl.col("relation_label").is_not_null()).select("fact_id", name)
-    joined = together.join(named, on="fact_id", maintain_order="left")
+    joined = global_rows.join(named, on="fact_id", maintain_order="left")
     rows: list[dict[str, Any]] = []
     for (form, relation), cell in joined.group_by("format", "relation", maintain_order=True):
-        by_fact = cell.group_by("fact_id", maintain_order=True).agg(pl.col("robustness").sum(), pl.len().alias("n"))
-        low, high = bootstrap_one_ratio(
-            by_fact["robustness"].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed
-        )
-        row: dict[str, Any] = {"format": form, "relation": relation, "facts": by_fact.height}
+        low, high = mean_interval(cell, "robustness", resamples=resamples, seed=seed)
+        row: dict[str, Any] = {"format": form, "relation": relation, "facts": cell["fact_id"].n_unique()}
         row |= {"win_rate": cell["win_rate"].mean(), "robustness": cell["robustness"].mean()}
         rows.append(row | {"low": low, "high": high})
     table = pl.DataFrame(rows, infer_schema_length=None).sort(

@@ -24,11 +24,10 @@ def sizes(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
     summary: from `anachron.metrics.summarise`. Columns ``family, parameters, instruct`` and those of the summary.
     """
     known = models.filter(pl.col("parameters").is_not_null()).select("model", "family", "parameters", "instruct")
-    columns = ["win_rate", "win_rate_low", "win_rate_high", "robustness", "robustness_low", "robustness_high"]
     return (
         summary.filter(pl.col("granularity") == "global")
         .join(known, on="model", maintain_order="left")
-        .select("family", *RUN_KEYS, "parameters", "instruct", "facts", *columns)
+        .select("family", *RUN_KEYS, "parameters", "instruct", "facts", *MEANS)
         .sort("family", "instruct", "parameters", maintain_order=True)
     )
 
@@ -93,7 +92,8 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
     ticks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
-    axis = {"type": "log", "title": {"text": "parameters"}, "tickvals": ticks, "ticktext": [short(n) for n in ticks]}
+    names = [marks.short_count(n, 3) for n in ticks]
+    axis = {"type": "log", "title": {"text": "parameters"}, "tickvals": ticks, "ticktext": names}
     for score, name in charts.NAMES.items():
         traces = []
         groups = charts.groups(table, "family", "instruct", "format", "prefix")
@@ -105,7 +105,8 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
                     "name": escape(label, quote=False),
                     "x": group["parameters"].to_list(), "y": charts.numbers(group[score]),
                     "text": charts.texts(
-                        f"{model}: {short(n)}" for model, n in group.select("model", "parameters").iter_rows()
+                        f"{model}: {marks.short_count(n, 3)}"
+                        for model, n in group.select("model", "parameters").iter_rows()
                     ),
                     "error_y": charts.bars(group, score, f"{score}_low", f"{score}_high"),
                     "hovertemplate": "%{text} parameters, %{y:.1%}",
@@ -124,14 +125,6 @@ def round_sizes(low: float, high: float) -> list[float]:
     every = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
     below, above = [n for n in every if n < low], [n for n in every if n > high]
     return [n for n in every if below[-1] <= n <= above[0]]
-
-
-def short(count: float) -> str:
-    """7e9 as 7B."""
-    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{unit}"
-    return f"{count:.3g}"
 
 
 def sizes_of(study: Study) -> pl.DataFrame:

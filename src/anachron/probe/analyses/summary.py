@@ -35,15 +35,11 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     ) as (figure, axes):
         for across, (title, part, models) in zip(axes, blocks, strict=True):
             across[0].set_title(title)
+            shown = part.filter(pl.col("model").is_in(models))
+            named = shown.with_columns(pl.Series("row", [models.index(model) for model in shown["model"]]))
             for panel, score in zip(across, style.SCORES, strict=True):
                 marks.name_rows(panel, models)
-                for granularity, offset in zip(granularities, marks.spread(len(granularities)), strict=True):
-                    chosen = part.filter(pl.col("granularity") == granularity, pl.col("model").is_in(models))
-                    marks.dots(
-                        panel, [models.index(m) + offset for m in chosen["model"]], chosen[score],
-                        style.GRANULARITIES[granularity], low=chosen[f"{score}_low"], high=chosen[f"{score}_high"],
-                        label=style.GRANULARITY_NAMES.get(granularity, granularity),
-                    )  # fmt: skip
+                marks.by_granularity(panel, named, score, granularities)
             marks.reference(across[0], 0.5, label="random scorer")
         for panel, name in zip(axes[-1], style.SCORES.values(), strict=True):
             panel.set_xlabel(name)
@@ -55,8 +51,10 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 def by_robustness(part: pl.DataFrame) -> list[str]:
     """Models by R over all granularities (their mean where no fact has all three), then W, then name."""
-    together = part.filter(pl.col("granularity") == GLOBAL)
-    ranked = (together if together.height else part).group_by("model").agg(pl.col("robustness", "win_rate").mean())
+    global_rows = part.filter(pl.col("granularity") == GLOBAL)
+    ranked = (
+        (global_rows if global_rows.height else part).group_by("model").agg(pl.col("robustness", "win_rate").mean())
+    )
     return ranked.sort(["robustness", "win_rate", "model"], descending=[True, True, False])["model"].to_list()
 
 

@@ -57,12 +57,11 @@ def timelines(runs: tuple[pl.DataFrame, ...], about: pl.DataFrame, lost: pl.Data
             .join(priors, on=FACT_KEYS, how="left", maintain_order="left")
             .join(errors, on=[*FACT_KEYS, "time"], how="left", maintain_order="left")
         )
-    labels = ["subject_label", "relation_label", "object_label", "start", "end"]
     table = pl.concat(chosen).with_columns(pl.col("lost").fill_null(False))
     return (
         table.with_columns((pl.col("lost") & (pl.col("alpha").abs() >= FAR)).alias("far"))
-        .join(about.select("fact_id", *labels), on="fact_id", how="left", maintain_order="left")
-        .select("rank", *FACT_KEYS, *labels, "win_rate", "time", "status", "alpha", "logp", "prior", "lost", "far")
+        .join(about.select("fact_id", *LABELS), on="fact_id", how="left", maintain_order="left")
+        .select("rank", *FACT_KEYS, *LABELS, "win_rate", "time", "status", "alpha", "logp", "prior", "lost", "far")
         .sort("rank", pl.col("time").cast(pl.Int64), maintain_order=True)
     )
 
@@ -81,8 +80,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     rows = style.check("timelines", table, "logp").with_columns(pl.col("time").cast(pl.Int64).alias("year"))
     facts = [part for _, part in rows.sort("rank", "year", maintain_order=True).group_by("rank", maintain_order=True)]
     facts = facts[:SHOWN]
-    columns = min(2, len(facts))
-    down = -(-len(facts) // columns)
+    down, columns = style.grid(len(facts))
     titles = [_title(part.row(0, named=True)) for part in facts]
     height = down * (1.6 + 0.13 * max(title.count("\n") for title in titles)) + 0.6
     with style.sheet(style.PAGE, height, down, columns) as (figure, axes):

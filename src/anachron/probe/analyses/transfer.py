@@ -42,18 +42,9 @@ def transfer(facts: pl.DataFrame, pool: pl.DataFrame | None = None) -> pl.DataFr
                 both = group.filter(pl.col(a).is_not_null() & (pl.col(b) == 1))
                 known_b, known_both = both.height, int(both[a].sum())
                 low, high = wilson(known_both, known_b, correction=True)
-                rows.append(
-                    {
-                        **dict(zip(RUN_KEYS, key, strict=True)),
-                        "a": a,
-                        "b": b,
-                        "known_both": known_both,
-                        "known_b": known_b,
-                        "rate": known_both / known_b if known_b else None,
-                        "low": low if known_b else None,
-                        "high": high if known_b else None,
-                    }
-                )
+                cell = dict(zip(RUN_KEYS, key, strict=True)) | {"a": a, "b": b}
+                cell |= {"known_both": known_both, "known_b": known_b, "rate": None, "low": None, "high": None}
+                rows.append(cell | ({"rate": known_both / known_b, "low": low, "high": high} if known_b else {}))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

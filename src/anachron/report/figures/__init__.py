@@ -32,8 +32,7 @@ def write_figures(tables: Mapping[str, pl.DataFrame], out: Path) -> dict[str, st
     for analysis in catalogue.ANALYSES:
         if analysis.figure is None:
             continue
-        for ending in FILES:
-            (out / f"{analysis.name}.{ending}").unlink(missing_ok=True)  # of an earlier study
+        remove_figure(out, analysis.name)  # of an earlier study
         if analysis.name in tables:
             try:
                 figure = analysis.figure(tables[analysis.name])
@@ -42,6 +41,11 @@ def write_figures(tables: Mapping[str, pl.DataFrame], out: Path) -> dict[str, st
             else:
                 write_figure(figure, out, analysis.name)
     return not_drawn
+
+
+def remove_figure(out: Path, name: str) -> None:
+    for ending in FILES:
+        (out / f"{name}.{ending}").unlink(missing_ok=True)
 
 
 def write_figure(figure: "Figure", out: Path, name: str) -> tuple[Path, Path]:

@@ -36,8 +36,7 @@ def lifelong(summary: pl.DataFrame) -> "Figure":
     rows = rows.filter(pl.col("scenario") == rows["scenario"][0]).with_columns(method_label())
     panels = [name for name in PANELS if rows.filter(pl.col("method") != UNEDITED)[name].is_finite().any()]
     methods = [name for name in dict.fromkeys(rows["method"]) if name != UNEDITED]
-    columns = 3 if len(panels) > 2 else len(panels)
-    lines = -(-len(panels) // columns)
+    lines, columns = style.grid(len(panels), 3)
     height = HEIGHT * lines + 0.2 + marks.legend_height(methods, PAGE)
     with style.sheet(PAGE, height, lines, columns, sharex=True) as (figure, axes):
         flat = list(axes.flat)

@@ -18,10 +18,7 @@ from anachron.report.page.pack import pack
 KEYS = ["fact_id", "granularity", "time", "status"]
 NATS = 0.01
 ALPHA = 0.01
-FAR_BIT, GRANULARITY_SHIFT = (
-    8,
-    4,
-)  # a context's kind: its status (index into STATUSES) + 8 far + granularity in the bits above
+FAR_BIT, GRANULARITY_SHIFT = 8, 4  # a context's kind: its status (index into STATUSES) + 8 far + granularity << 4
 LOST, MISSING = 1, 2
 
 

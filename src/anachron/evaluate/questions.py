@@ -1,0 +1,27 @@
+"""What an update is asked: its own prompts, and the facts beside it that it must leave alone."""
+
+from collections.abc import Iterator
+
+from anachron.data.case_records import EditCase, NeighbourFact
+
+
+def prompts_of(case: EditCase) -> tuple[str, ...]:
+    """The update prompt, then the generalization prompts."""
+    return case.text, *case.generalization
+
+
+def numbered_prompts(case: EditCase) -> Iterator[tuple[str, int, str]]:
+    """Kind (update or generalization), number and text of each of `prompts_of`; the update prompt is number 0."""
+    for number, prompt in enumerate(prompts_of(case)):
+        yield prompt_kind(number), number, prompt
+
+
+def prompt_kind(number: int) -> str:
+    return "generalization" if number else "update"
+
+
+def numbered_neighbours(case: EditCase) -> Iterator[tuple[str, int, NeighbourFact]]:
+    """Kind (nearest or random), number among its kind, from 0, and the fact of each neighbour."""
+    for kind, facts in (("nearest", case.nearest), ("random", case.random)):
+        for number, fact in enumerate(facts):
+            yield kind, number, fact
