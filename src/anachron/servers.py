@@ -124,8 +124,8 @@ def redacted(text: str, secrets: tuple[str, ...]) -> str:
         for i in range(len(lower) - size + 1):
             if lower[i : i + size] in parts:
                 hidden[i : i + size] = [True] * size
-    found = "".join("\0" if hide else sign for sign, hide in zip(text, hidden, strict=True))
-    return re.sub("\0+", "***", found)
+    marked = "".join("\0" if hide else sign for sign, hide in zip(text, hidden, strict=True))
+    return re.sub("\0+", "***", marked)
 
 
 def _forms(secret: str) -> list[str]:

@@ -126,12 +126,12 @@ class ServedModel:
             try:
                 for number, plan in parts.items():
                     requests = [[encoded[i] for i in batch] for batch in plan.batches]
-                    found: list[np.ndarray] = []
+                    answers: list[np.ndarray] = []
                     for request, answer in zip(requests, self._answers(pool, requests), strict=True):
-                        found.append(answer)
+                        answers.append(answer)
                         progress(len(request))
                     tokens = sum(len(text.ids) for request in requests for text in request)
-                    yield number, np.concatenate(found), Counters(tokens=tokens)
+                    yield number, np.concatenate(answers), Counters(tokens=tokens)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -155,9 +155,9 @@ class ServedModel:
             self.form = form
             try:
                 choices = self._choices(texts, top=5)
-                found = self._scores(texts, choices)
+                answers = self._scores(texts, choices)
                 self._check(texts, choices)
-                return found
+                return answers
             except APIStatusError as error:
                 refusal = refusal or self._failed(error)
                 if error.status_code not in REFUSED:
@@ -181,9 +181,9 @@ class ServedModel:
         some = range(0, len(texts), -(-len(texts) // CHECKED))
         begun = [self._begun(texts[i]) for i in some]
         replies = list(zip(some, begun, self._choices(begun, top=5, echo=False), strict=True))
-        said_something = [reply for reply in replies if reply[2].tokens]  # a text may end where its answer begins
-        for i, text, found in said_something or replies:
-            self._believing(check_next, found, choices[i], len(text.ids))
+        going_on = [reply for reply in replies if reply[2].tokens]  # a text may end where its answer begins
+        for i, text, reply in going_on or replies:
+            self._believing(check_next, reply, choices[i], len(text.ids))
 
     def _begun(self, text: Encoded) -> Encoded:
         """A text up to its answer; somewhat shorter where that cannot be sent."""
@@ -198,7 +198,7 @@ class ServedModel:
 
     def _scores(self, texts: list[Encoded], choices: list[Choice]) -> np.ndarray:
         return np.array(
-            [self._believing(scores, text, found, self._token) for text, found in zip(texts, choices, strict=True)]
+            [self._believing(scores, text, choice, self._token) for text, choice in zip(texts, choices, strict=True)]
         )
 
     def _choices(self, texts: list[Encoded], top: int = 1, *, echo: bool = True) -> list[Choice]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from anachron.errors import first_line
 from anachron.lm.batches import Limits
 from anachron.lm.prefix_tree import TreeBatch, Walk
 from anachron.lm.scoring import (
@@ -111,7 +112,7 @@ class _Scorer:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
         self.walk.forget()
         self.cache = DynamicCache()
         half = prepare_halving([encoded[i] for i in texts], reason, self.counters)

@@ -10,15 +10,14 @@ fingerprint:
 
 All real tokens count, the special ones that a tokenizer puts first (BOS) too, as in the published code. The first token
 of a text has unusually large inputs in many models, so C depends on how long a window is: it is part of the record.
-Sources: ROME (arXiv 2202.05262), appendix E.1 (100,000 samples of Wikipedia), and its published `layer_stats.py`.
+Sources: ROME (arXiv 2202.05262), appendix E (100,000 samples of Wikipedia), and its published `layer_stats.py`.
 """
 
 import difflib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,13 @@ import torch
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
-from anachron.errors import BackendError, ConfigError, DataError, ModelError
+from anachron.errors import BackendError, ConfigError, DataError, ModelError, first_line
 from anachron.io import Json, remove_leftovers, rows_fingerprint, versions
 from anachron.jobs import Callbacks, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
+from anachron.lm.soundness import check_token
+from anachron.lm.temporary import Temporary, together
 
 __all__ = ["SecondMoment", "cache_folder", "collect"]
 
@@ -111,20 +112,20 @@ def collect(
         batch_tokens=batch_tokens, checkpoint_seconds=checkpoint_seconds, callbacks=callbacks,
     )  # fmt: skip
     if cache is None:
-        found = work.finish(None)
+        moments = work.finish(None)
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
         folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
         with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE):
             remove_leftovers(folder)
-            found = work.finish(folder)
-    for moment in found.values():
+            moments = work.finish(folder)
+    for moment in moments.values():
         if moment.tokens < moment.size and regularise is None:
             callbacks.warn(
                 f"C of {moment.module} is over {moment.tokens:,} tokens, fewer than its size {moment.size:,}: "
                 "it has no inverse"
             )
-    return found if regularise is None else {name: moment.regularised(regularise) for name, moment in found.items()}
+    return moments if regularise is None else {name: c.regularised(regularise) for name, c in moments.items()}
 
 
 def check_settings(*, precision: str, regularise: float | None) -> None:
@@ -178,17 +179,16 @@ class _Pass:
 
     def finish(self, folder: Path | None) -> dict[str, SecondMoment]:
         """C of every module, from the folder where it is there, else from the text."""
-        found: dict[str, SecondMoment] = {}
+        moments: dict[str, SecondMoment] = {}
         if folder is not None:
-            found = {name: m for name in self.modules if (m := self._finished(folder, name)) is not None}
-        missing = [name for name in self.modules if name not in found]
+            moments = {name: m for name in self.modules if (m := self._finished(folder, name)) is not None}
+        missing = [name for name in self.modules if name not in moments]
         if missing:
             self._run(missing, folder)
-            for name in missing:
-                found[name] = self._mean(name, folder)
+            moments |= {name: self._mean(name, folder) for name in missing}
         if folder is not None and (missing or _is_over(folder)):
             _checkpoint(folder).discard()
-        return {name: found[name] for name in self.modules}
+        return {name: moments[name] for name in self.modules}
 
     def _finished(self, folder: Path, module: str) -> SecondMoment | None:
         path = folder / f"{module}.safetensors"
@@ -200,8 +200,8 @@ class _Pass:
         return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
 
     def _run(self, missing: list[str], folder: Path | None) -> None:
-        own = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
-        identity = self.settings | own
+        of_pass = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
+        identity = self.settings | of_pass
         checkpoint = None if folder is None else _checkpoint(folder)
         if checkpoint is not None:
             self._resume(checkpoint, identity)
@@ -210,7 +210,7 @@ class _Pass:
             left=self.settings["tokens"] - self.done, place=self.place,
         )  # fmt: skip
         saved = time.monotonic()
-        with torch.inference_mode(), self._hooks(missing):
+        with torch.inference_mode(), together(map(self._summed, missing)):
             for batch in batches:
                 self._forward(batch.windows, missing)
                 self.done, self.place = self.done + batch.tokens, batch.place
@@ -227,11 +227,7 @@ class _Pass:
             )
 
     def _forward(self, windows: list[list[int]], missing: list[str]) -> None:
-        known = self.lm.model.get_input_embeddings().weight.shape[0]
-        if (largest := max(map(max, windows))) >= known:
-            raise ModelError(
-                f"the tokenizer gives token {largest}, but {self.lm.name} knows only {known}; use the model's own"
-            )
+        check_token(max(map(max, windows)), self.lm.embeddings, self.lm.name)
         self.waiting = set(missing)
         try:
             self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
@@ -240,36 +236,25 @@ class _Pass:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            reason = str(error).splitlines()[0]
             raise BackendError(
                 f"{len(windows)} windows of {len(windows[0])} tokens and the sums of {len(missing)} modules do not fit "
-                f"into memory ({reason}); use a smaller batch or window, fewer modules at a time, or float32 sums"
+                f"into memory ({first_line(error)}); use a smaller batch or window, fewer modules at a time, or float32"
+                " sums"
             ) from error
 
-    @contextmanager
-    def _hooks(self, missing: list[str]) -> Iterator[None]:
-        """Let every module add its inputs to its sum."""
+    def _summed(self, name: str) -> Temporary[None]:
+        """Add a module's inputs to its sum, as long as the block lasts."""
         # Where accelerate offloads weights, leaving a forward pass half-way would leave them on the device.
         offloaded = {"cpu", "disk"} & set(map(str, getattr(self.lm.model, "hf_device_map", {}).values()))
-        handles = []
+        module = self.lm.model.get_submodule(name)
 
-        def watch(name: str) -> Callable[..., None]:
-            def add(module: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-                self._add(name, next(iter((*positional, *named.values())), None))
-                self.waiting.discard(name)
-                if not self.waiting and not offloaded:
-                    raise _Seen
+        def add(_: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+            self._add(name, next(iter((*positional, *named.values())), None))
+            self.waiting.discard(name)
+            if not self.waiting and not offloaded:
+                raise _Seen
 
-            return add
-
-        try:
-            for name in missing:
-                module = self.lm.model.get_submodule(name)
-                handles.append(module.register_forward_pre_hook(watch(name), with_kwargs=True))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        return Temporary(lambda: module.register_forward_pre_hook(add, with_kwargs=True).remove)
 
     def _add(self, name: str, given: Any) -> None:
         if not isinstance(given, torch.Tensor) or not given.is_floating_point():

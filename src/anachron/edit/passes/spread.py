@@ -1,4 +1,4 @@
-"""A wanted value spread over the MLP projections of several layers (MEMIT, section 4.2).
+"""A wanted value spread over the MLP projections of several layers (MEMIT, section 4.3).
 
 The wanted value is that of the last edited block's output. Going up the layers, each takes an equal share of what is
 still missing there; states are computed anew after each layer.
@@ -9,6 +9,7 @@ instead, all at once, and each layer takes its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -22,6 +23,16 @@ from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
 from anachron.lm.sites import Sites
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadSettings(ValueSettings):
+    """Of methods that write many values at once; the defaults are those of MEMIT's published code."""
+
+    steps: int = 25
+    clamp: float = 0.75
+    context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
+
 
 # (requests, their residuals R (outputs, these requests)) -> a layer's change
 Insert = Callable[[slice, torch.Tensor], LowRank]
