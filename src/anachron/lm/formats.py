@@ -90,7 +90,7 @@ def locate(
         check_pair(prompt, answer)
     if style.kind == "raw":
         texts = [(style.prefix + p + separator_for(p, s) + a, a) for p, a, s in pairs]
-        return [_at_end(text, answer, style) for text, answer in texts], True
+        return [Located(t, _spans(t, len(t) - len(answer), answer, style)) for t, answer in texts], True
     template = ChatTemplate(tokenizer, style.template_date)
     return [_chat(template, p, a, s, style) for p, a, s in pairs], False
 
@@ -99,10 +99,6 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], s
     """Token ids and answer positions of (prompt, answer, separator) triples; see `anachron.lm.spans.encode`."""
     located, add_special_tokens = locate(tokenizer, pairs, style)
     return encode(tokenizer, located, add_special_tokens=add_special_tokens)
-
-
-def _at_end(text: str, answer: str, style: Format) -> Located:
-    return Located(text, _spans(text, len(text) - len(answer), answer, style))
 
 
 def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:

@@ -139,13 +139,9 @@ class LanguageModel:
         )
 
     def score_parts(
-        self,
-        encoded: Sequence[Encoded],
-        parts: Mapping[int, Plan],
-        *,
-        native_softmax: bool = False,
+        self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,
         progress: Progress = lambda texts: None,
-    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:  # fmt: skip
         """See `anachron.lm.scorer.Scorer`; parts come in their order, each computed when it is asked for."""
         for number, plan in parts.items():
             counters = Counters()

@@ -148,15 +148,9 @@ def softmax_rows(logits: torch.Tensor) -> int:
 
 
 def score_all(
-    model: Any,
-    encoded: Sequence[Encoded],
-    batches: Sequence[Sequence[int]],
-    *,
-    native_softmax: bool = False,
-    counters: Counters | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    during: During = unchanged,
-) -> np.ndarray:
+    model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
+    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None, during: During = unchanged,
+) -> np.ndarray:  # fmt: skip
     """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
 
     ``on_batch`` is told how many texts each finished batch held; ``during`` gives the change of the model in force for

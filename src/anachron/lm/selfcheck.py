@@ -43,12 +43,9 @@ class TreeChecks:
     told: set[str] = field(default_factory=set)
 
     def refuse(
-        self,
-        model: Any,
-        encoded: Sequence[Encoded],
-        batches: Sequence[Sequence[int]],
+        self, model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]],
         owners: Sequence[int] | None = None,
-    ) -> str | None:
+    ) -> str | None:  # fmt: skip
         """Why these batches are not to be computed, told once as a warning; None where they give the right scores.
 
         They are tried again where one is larger in any measure than all that were tried.

@@ -85,14 +85,9 @@ class ServedModel:
 
     def identity(self) -> dict[str, Any]:
         """The weights behind a server are not known; its address and the model's name stand for them."""
-        return {
-            "model": self.name,
-            "revision": None,
-            "weights": None,
-            "tokenizer": tokenizer_fingerprint(self.tokenizer),
-            "dtype": self.dtype,
-            "device": self.where,
-        }
+        tokenizer = tokenizer_fingerprint(self.tokenizer)
+        known = {"model": self.name, "revision": None, "weights": None, "tokenizer": tokenizer}
+        return known | {"dtype": self.dtype, "device": self.where}
 
     def about(self) -> dict[str, Any]:
         return {}
@@ -112,13 +107,9 @@ class ServedModel:
         return Plan(plan_batches(encoded, 1, Limits(tokens=tokens)), prefix_tree=False, batch_tokens=tokens)
 
     def score_parts(
-        self,
-        encoded: Sequence[Encoded],
-        parts: Mapping[int, Plan],
-        *,
-        native_softmax: bool = False,
+        self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,
         progress: Progress = lambda texts: None,
-    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:  # fmt: skip
         """See `anachron.lm.scorer.Scorer`; the very first request goes alone, so that a refusal is met once."""
         if native_softmax:
             raise ConfigError("a served model has no native softmax to choose; leave --native-softmax out")

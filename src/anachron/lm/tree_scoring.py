@@ -41,16 +41,10 @@ class _Launched:
 
 
 def score_tree_batches(
-    model: Any,
-    encoded: Sequence[Encoded],
-    batches: Sequence[Sequence[int]],
-    *,
-    native_softmax: bool = False,
-    counters: Counters | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    owners: Sequence[int] | None = None,
-    during: During = unchanged,
-) -> np.ndarray:
+    model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
+    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
+    owners: Sequence[int] | None = None, during: During = unchanged,
+) -> np.ndarray:  # fmt: skip
     """As `anachron.lm.scoring.score_all`, by tree batches of `anachron.lm.prefix_tree`.
 
     Results are fetched once the next batches have been handed to the device. owners: of each text; the batches must be

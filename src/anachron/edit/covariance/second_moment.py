@@ -54,11 +54,6 @@ class SecondMoment:
             raise DataError(f"second moment of {module!r}: not symmetric (entries differ by {apart:.3g}); pass E[k kT]")
         return cls(module, ((given + given.T) / 2).contiguous(), tokens)
 
-    @classmethod
-    def identity(cls, size: int, module: str = "") -> "SecondMoment":
-        """As if inputs had unit variance and no correlation: what to give for "no covariance"."""
-        return cls(module, torch.eye(size, dtype=_EXACT), 0)
-
     @property
     def size(self) -> int:
         """Number of inputs of the module."""

@@ -60,16 +60,9 @@ def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weig
 
 
 def spread(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    settings: ValueSettings,
-    *,
-    layers: Sequence[int],
-    sites: Sites,
-    solve: Solve,
-    apart: bool,
-    keep_keys: bool,
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: ValueSettings, *, layers: Sequence[int], sites: Sites,
+    solve: Solve, apart: bool, keep_keys: bool,
+) -> list[Edit]:  # fmt: skip
     """Edits of several layers: one of all requests, or with ``apart`` one a request, as if it were the only one.
 
     At layer l of L the residual of a request is (z - h) / (L - l + 1): its value z less the last layer's output h as it
