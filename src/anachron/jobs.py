@@ -85,9 +85,9 @@ def locked(lock: Path, held: Path, *, elsewhere: str = ELSEWHERE, remove: bool =
     try:
         yield
     finally:
-        file_lock.release()
-        if remove:
+        if remove:  # while it is held: removed later, it might be the file of a lock that another process has by then
             remove_file(lock)
+        file_lock.release()
 
 
 # The identity

@@ -146,13 +146,9 @@ class TextColumn:
         if columns is not None and column not in columns:
             raise ConfigError(f"{name} has no column {column!r}; choose among {', '.join(columns)}")
         self.identity: Json = {
-            "name": source,
-            "config": builder.config.name,
-            "split": self.split,
-            "column": column,
-            "revision": revision,
-            "files": rows_fingerprint(_origins(builder, self.split)),
-        }
+            "name": source, "config": builder.config.name, "split": self.split, "column": column,
+            "revision": revision, "files": rows_fingerprint(_origins(builder, self.split)),
+        }  # fmt: skip
 
     def pieces(self, start: int = 0) -> Iterator[tuple[int, str]]:
         """(row, text) of each piece, rows of at least `PIECE` characters together, from the piece of this row."""

@@ -24,7 +24,7 @@ from anachron.lm.replies import BadReply, Choice, Token, check_next, read_choice
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
-from anachron.servers import check_address, moved, public_url, said, secrets_of
+from anachron.servers import check_address, public_url, redirected, secrets_of, shown
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -252,8 +252,8 @@ class ServedModel:
         if status == 401:
             return BackendError(f"{where} (HTTP 401); the key is none that it knows: check that of --api-key-env")
         if 300 <= status < 400:
-            return BackendError(self._hide(moved(self.where, status, error.response.headers)))
+            return BackendError(self._hide(redirected(self.where, status, error.response.headers)))
         return BackendError(f"{where} (HTTP {status}: {self._hide(error.message)})")
 
     def _hide(self, words: str) -> str:
-        return said(words, secrets_of(self.server.base_url, self.server.api_key))
+        return shown(words, secrets_of(self.server.base_url, self.server.api_key))

@@ -8,6 +8,7 @@ It has to be trained once a model: `anachron.edit.training.mend`.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -272,14 +273,11 @@ def _made(network: MendNetwork, factors: Mapping[str, Factors]) -> Edit:
 
 def _compact(edit: Edit) -> Edit:
     """Each change low-rank or dense, whichever takes less room."""
-    return Edit({name: _smaller(delta) for name, delta in edit.deltas.items()}, model=edit.model)
-
-
-def _smaller(delta: LowRank | Dense) -> LowRank | Dense:
-    if isinstance(delta, Dense):
-        return delta
-    outputs, rank, inputs = len(delta.left), len(delta.right), delta.right.shape[1]
-    return Dense(delta.dense()) if rank * (outputs + inputs) > outputs * inputs else delta
+    large = {
+        name: Dense(delta.dense()) for name, delta in edit.deltas.items()
+        if isinstance(delta, LowRank) and delta.rank * sum(delta.shape) > math.prod(delta.shape)
+    }  # fmt: skip
+    return Edit({**edit.deltas, **large}, model=edit.model)
 
 
 MEND = Method(
