@@ -365,7 +365,7 @@ def test_where_a_key_goes_and_what_is_warned_of(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "text, shown",
+    "text, expected",
     [
         (f"Bearer {KEY}!", "Bearer ***!"),
         (KEY.upper(), "***"),

@@ -34,10 +34,8 @@ def deterministic(wanted: bool = True) -> Temporary[None]:
     """
 
     def change() -> Callable[[], None]:
-        enabled, warn_only = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        enabled = torch.are_deterministic_algorithms_enabled()
+        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
         benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
         if wanted:
             torch.use_deterministic_algorithms(True)

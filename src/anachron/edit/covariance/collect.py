@@ -88,27 +88,18 @@ def collect(
     other settings; `DataError` for a corpus without text; `ModelError` or `BackendError` where the model fails.
     """
     callbacks = callbacks or Callbacks()
-    names = _check_modules(lm, modules)
-    width = _check_window(lm, window)
-    if lm.model.training:
-        raise ConfigError(f"{lm.name} is in training mode, where dropout changes its inputs; call model.eval() first")
+    names, width = _check_modules(lm, modules), _check_window(lm, window)
+    _check_model(lm, precision)
     if tokens < 1 or batch_tokens < 1:
         raise ConfigError(f"tokens = {tokens}, batch_tokens = {batch_tokens}: both are at least 1")
     check_settings(precision=precision, regularise=regularise)
-    if precision == "float64" and lm.device.type == "mps":
-        raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     identity = lm.identity()
-    settings: Json = {
-        **{name: value for name, value in identity.items() if name not in ("model", "revision", "device")},
-        "corpus": text.identity,
-        "tokens": tokens,
-        "window": width,
-        "precision": precision,
-    }
+    settings: Json = {name: value for name, value in identity.items() if name not in ("model", "revision", "device")}
+    settings |= {"corpus": text.identity, "tokens": tokens, "window": width, "precision": precision}
     origin = {"model": lm.name, "revision": lm.revision, "corpus": text.name}
     work = _Pass(
-        lm, text, names, settings, origin,
+        lm, text, names, settings=settings, origin=origin,
         batch_tokens=batch_tokens, checkpoint_seconds=checkpoint_seconds, callbacks=callbacks,
     )  # fmt: skip
     if cache is None:
@@ -119,13 +110,13 @@ def collect(
         with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE):
             remove_leftovers(folder)
             moments = work.finish(folder)
-    for moment in moments.values():
-        if moment.tokens < moment.size and regularise is None:
-            callbacks.warn(
-                f"C of {moment.module} is over {moment.tokens:,} tokens, fewer than its size {moment.size:,}: "
-                "it has no inverse"
-            )
-    return moments if regularise is None else {name: c.regularised(regularise) for name, c in moments.items()}
+    if regularise is not None:
+        return {name: moment.regularised(regularise) for name, moment in moments.items()}
+    for name, moment in moments.items():
+        if moment.tokens < moment.size:
+            size = f"fewer than its size {moment.size:,}: it has no inverse"
+            callbacks.warn(f"C of {name} is over {moment.tokens:,} tokens, {size}")
+    return moments
 
 
 def check_settings(*, precision: str, regularise: float | None) -> None:
@@ -134,6 +125,13 @@ def check_settings(*, precision: str, regularise: float | None) -> None:
         raise ConfigError(f"precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     if regularise is not None and not regularise > 0:
         raise ConfigError(f"regularise = {regularise}: give a number above 0, or nothing for C as it is")
+
+
+def _check_model(lm: LanguageModel, precision: str) -> None:
+    if lm.model.training:
+        raise ConfigError(f"{lm.name} is in training mode, where dropout changes its inputs; call model.eval() first")
+    if precision == "float64" and lm.device.type == "mps":
+        raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
 
 
 def _check_modules(lm: LanguageModel, modules: Sequence[str]) -> list[str]:
@@ -165,7 +163,7 @@ class _Pass:
     """One pass over a corpus for several modules: the sums while it goes on."""
 
     def __init__(
-        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, *,
+        self, lm: LanguageModel, corpus: Corpus, modules: list[str], *, settings: Json, origin: Json,
         batch_tokens: int, checkpoint_seconds: float, callbacks: Callbacks,
     ) -> None:  # fmt: skip
         self.lm, self.corpus, self.modules, self.settings, self.origin = lm, corpus, modules, settings, origin
