@@ -104,7 +104,9 @@ class ServedModel:
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         """What one request holds. Sharing prefixes is the server's business."""
         tokens = batch_tokens or REQUEST_TOKENS
-        return Plan(plan_batches(encoded, 1, Limits(tokens=tokens)), prefix_tree=False, batch_tokens=tokens)
+        return Plan(
+            plan_batches(encoded, vocabulary=1, limits=Limits(tokens=tokens)), prefix_tree=False, batch_tokens=tokens
+        )
 
     def score_parts(
         self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,
@@ -195,8 +197,8 @@ class ServedModel:
     def _choices(self, texts: list[Encoded], top: int = 1, *, echo: bool = True) -> list[Choice]:
         """What the server answers to some texts: at once, or one by one where it takes no token ids."""
         if self.takes_ids:
-            return self._request([list(text.ids) for text in texts], len(texts), top, echo)
-        return [choice for text in texts for choice in self._request(self._written(text), 1, top, echo)]
+            return self._request([list(text.ids) for text in texts], texts=len(texts), top=top, echo=echo)
+        return [choice for text in texts for choice in self._request(self._written(text), texts=1, top=top, echo=echo)]
 
     def _written(self, text: Encoded) -> str:
         """The text of some ids. Raises `ModelError` where the tokenizer does not make these ids of it."""
@@ -210,7 +212,7 @@ class ServedModel:
             )
         return str(written)
 
-    def _request(self, prompt: Any, texts: int, top: int, echo: bool) -> list[Choice]:
+    def _request(self, prompt: Any, *, texts: int, top: int, echo: bool) -> list[Choice]:
         from openai import APIConnectionError, APIStatusError, OpenAIError
 
         tries = self.server.tries if self.answered else min(2, self.server.tries)

@@ -62,7 +62,7 @@ class Sites:
         return pattern.format(layer)
 
 
-NO_SITES = Sites(0, "", (), "")  # for methods that change no module
+NO_SITES = Sites(layers=0, blocks="", mlp_inputs=(), mlp_output="")  # for methods that change no module
 
 
 def find_sites(

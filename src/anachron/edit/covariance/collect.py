@@ -89,17 +89,14 @@ def collect(
     """
     callbacks = callbacks or Callbacks()
     names, width = _check_modules(lm, modules), _check_window(lm, window)
-    _check_model(lm, precision)
-    if tokens < 1 or batch_tokens < 1:
-        raise ConfigError(f"tokens = {tokens}, batch_tokens = {batch_tokens}: both are at least 1")
+    _check(lm, tokens=tokens, batch_tokens=batch_tokens, precision=precision)
     check_settings(precision=precision, regularise=regularise)
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     identity = lm.identity()
     settings: Json = {name: value for name, value in identity.items() if name not in ("model", "revision", "device")}
     settings |= {"corpus": text.identity, "tokens": tokens, "window": width, "precision": precision}
-    origin = {"model": lm.name, "revision": lm.revision, "corpus": text.name}
     work = _Pass(
-        lm, text, names, settings=settings, origin=origin,
+        lm, text, names, settings=settings,
         batch_tokens=batch_tokens, checkpoint_seconds=checkpoint_seconds, callbacks=callbacks,
     )  # fmt: skip
     if cache is None:
@@ -127,7 +124,9 @@ def check_settings(*, precision: str, regularise: float | None) -> None:
         raise ConfigError(f"regularise = {regularise}: give a number above 0, or nothing for C as it is")
 
 
-def _check_model(lm: LanguageModel, precision: str) -> None:
+def _check(lm: LanguageModel, *, tokens: int, batch_tokens: int, precision: str) -> None:
+    if tokens < 1 or batch_tokens < 1:
+        raise ConfigError(f"tokens = {tokens}, batch_tokens = {batch_tokens}: both are at least 1")
     if lm.model.training:
         raise ConfigError(f"{lm.name} is in training mode, where dropout changes its inputs; call model.eval() first")
     if precision == "float64" and lm.device.type == "mps":
@@ -163,10 +162,10 @@ class _Pass:
     """One pass over a corpus for several modules: the sums while it goes on."""
 
     def __init__(
-        self, lm: LanguageModel, corpus: Corpus, modules: list[str], *, settings: Json, origin: Json,
-        batch_tokens: int, checkpoint_seconds: float, callbacks: Callbacks,
+        self, lm: LanguageModel, corpus: Corpus, modules: list[str], *, settings: Json, batch_tokens: int,
+        checkpoint_seconds: float, callbacks: Callbacks,
     ) -> None:  # fmt: skip
-        self.lm, self.corpus, self.modules, self.settings, self.origin = lm, corpus, modules, settings, origin
+        self.lm, self.corpus, self.modules, self.settings = lm, corpus, modules, settings
         self.batch_tokens, self.every, self.callbacks = batch_tokens, checkpoint_seconds, callbacks
         self.dtype: torch.dtype = getattr(torch, settings["precision"])
         self.sums: dict[str, torch.Tensor] = {}
@@ -274,7 +273,8 @@ class _Pass:
                 f"{name}: its inputs are not finite in {self.lm.dtype}; load the model in bfloat16 or float32"
             )
         matrix = (sums + sums.T) / (2 * rows)
-        manifest = {**self.origin, "module": name, "tokens": rows, "settings": self.settings, "versions": versions()}
+        origin = {"model": self.lm.name, "revision": self.lm.revision, "corpus": self.corpus.name}
+        manifest = {**origin, "module": name, "tokens": rows, "settings": self.settings, "versions": versions()}
         if folder is not None:
             write_tensors(folder / f"{name}.safetensors", {"matrix": matrix}, manifest)
         return SecondMoment(name, matrix, rows, manifest, folder)

@@ -19,6 +19,7 @@ from anachron.lm.scoring import (
     Scored,
     answer_logits,
     fed_ids,
+    head_on,
     input_device,
     softmax_rows,
     target_ids,
@@ -153,7 +154,7 @@ def _values_of(
     hooks += [hooked(model, module, keep("out", module)) for module in outputs]
     head = model.get_output_embeddings()
     if head is not None:  # nothing is read from the logits, so the head is given a single position
-        hooks.append(_short_head(head))
+        hooks.append(head_on(head, lambda hidden: hidden[0, :1]))
     hooks.append(stopped_after(model, [*inputs, *outputs]))
     with torch.no_grad(), together(hooks):
         model(input_ids=texts.ids, use_cache=False)
@@ -320,10 +321,3 @@ def _losses_and_gradients(
             into += gradient
         first += len(part)
     return torch.cat(active_losses).to(trained[0].device), sums
-
-
-def _short_head(head: torch.nn.Module) -> Temporary[None]:
-    def first_position(_: Any, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return (given[0][:1, :1], *given[1:]) if given else None
-
-    return Temporary(lambda: head.register_forward_pre_hook(first_position).remove)
