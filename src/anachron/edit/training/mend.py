@@ -108,30 +108,32 @@ def step_losses(
     """
     changes = {name: (network.change(name, part.x, part.delta), part.owners) for name, part in factors.items()}
     asked = [(n, text) for n, item in enumerate(drawn) for text in (item.request, item.paraphrase) if text is not None]
-    left = [(n, item.unrelated) for n, item in enumerate(drawn) if item.unrelated is not None]
+    unrelated = [(n, item.unrelated) for n, item in enumerate(drawn) if item.unrelated is not None]
     # (row, column) of each target token, (2, target tokens), and of each token of unrelated text, (2, tokens)
     targets = torch.tensor(target_places([text for _, text in asked])).T
-    places = [(row, c) for row, (_, text) in enumerate(left) for c in range(len(text.ids) - 1)]
+    places = [(row, c) for row, (_, text) in enumerate(unrelated) for c in range(len(text.ids) - 1)]
     tokens = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
     with frozen(lm.model), torch.enable_grad():
-        fed: list[tuple[int, Scored]] = [*asked, *left]
+        fed: list[tuple[int, Scored]] = [*asked, *unrelated]
         owners = torch.tensor([place for place, _ in fed])  # (texts,)
         ids = batch_ids(lm.model, [text for _, text in fed])  # (texts, length)
         rows, columns = torch.cat([targets, tokens + torch.tensor([[len(asked)], [0]])], 1)
-        modules = {name: lm.model.get_submodule(name) for name in changes}
-        with together(adding_output(modules[name], partial(_output, *of), owners) for name, of in changes.items()):
+        with together(
+            adding_output(lm.model.get_submodule(name), partial(_output, change, rank_owners), owners)
+            for name, (change, rank_owners) in changes.items()
+        ):
             logits = answer_logits(lm.model, ids, rows, columns)  # (target tokens + tokens, vocabulary)
         nll_loss = nll_losses(logits[: targets.shape[1]], [text for _, text in asked])
-        edit = _mean_by(nll_loss, [place for place, _ in asked])
-        if not left:
-            return edit, torch.zeros_like(edit)
+        edit_loss = _mean_by(nll_loss, [place for place, _ in asked])
+        if not unrelated:
+            return edit_loss, torch.zeros_like(edit_loss)
         with torch.no_grad():
-            clean = answer_logits(lm.model, batch_ids(lm.model, [text for _, text in left]), *tokens)
+            clean = answer_logits(lm.model, batch_ids(lm.model, [text for _, text in unrelated]), *tokens)
             before = torch.log_softmax(at_least_float32(clean), -1)  # (tokens, vocabulary), as after
         after = torch.log_softmax(at_least_float32(logits[targets.shape[1] :]), -1)
         kl_loss = (before.exp() * (before - after)).sum(-1)  # (tokens,)
-        by_text = means([len(text.ids) - 1 for _, text in left]).to(kl_loss) @ kl_loss  # (texts,)
-        return edit, by_text.mean()
+        by_text = means([len(text.ids) - 1 for _, text in unrelated]).to(kl_loss) @ kl_loss  # (texts,)
+        return edit_loss, by_text.mean()
 
 
 def _mean_by(values: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
@@ -178,8 +180,8 @@ class _Training:
         factors = gradients(self.lm, [item.request for item in drawn], self.network.shapes)
         for name, part in factors.items():  # before they are used, as published
             self.network.observe(name, part.x, part.delta)
-        edit, kl = step_losses(self.lm, self.network, drawn, factors)
-        loss = self.settings.edit_weight * edit + self.settings.kl_weight * kl
+        edit_loss, kl_loss = step_losses(self.lm, self.network, drawn, factors)
+        loss = self.settings.edit_weight * edit_loss + self.settings.kl_weight * kl_loss
         for parameter, grad in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
             parameter.grad = grad
         length = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
@@ -189,7 +191,7 @@ class _Training:
                 f"{length.item()}; use a lower rate, a lower start or dtype float32"
             )
         self.optimiser.step()
-        self.losses.append([edit.item(), kl.item()])
+        self.losses.append([edit_loss.item(), kl_loss.item()])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All that a training needs to go on from here."""
