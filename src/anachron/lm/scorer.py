@@ -98,6 +98,4 @@ def check_log_probs(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] |
         if scorer.dtype == "float16":
             way = "its arithmetic overflows in float16, so load it in bfloat16 or float32"
         fault = f"; {broken.size} of {len(scores)} scores are no finite numbers: {way}"
-    raise ModelError(
-        f"{scorer.name} gives text {number} the score {scores[first]}{fault}"
-    )
+    raise ModelError(f"{scorer.name} gives text {number} the score {scores[first]}{fault}")
