@@ -99,8 +99,8 @@ class _TimedStream:
         self.stream, self.left = stream, left
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        found: bytes = self.stream.read(max_bytes, self.left())
-        return found
+        data: bytes = self.stream.read(max_bytes, self.left())
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self.stream.write(buffer, self.left())

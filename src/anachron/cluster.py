@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anachron.errors import BackendError, ConfigError
+from anachron.errors import BackendError, ConfigError, first_line
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ def worker_count(workers: int | None = None, ray: str | None = None) -> int:
         return workers
     if ray is None:
         return 1
-    with _connected(ray, None) as connection:
+    with connected(ray) as connection:
         return max(1, int(connection.cluster_resources().get("CPU", 1)))
 
 
@@ -123,21 +123,14 @@ def _begin_worker() -> None:
 
 
 @contextmanager
-def connected(ray: str | None, workers: int | None = None, *, without: str | None = None) -> Iterator[None]:
-    """Keep one connection to Ray for all calls inside; without ``ray`` this does nothing.
+def connected(address: str | None, workers: int | None = None, *, without: str | None = None) -> Iterator[Any]:
+    """Ray, with one connection for all calls inside, which ends here unless somebody else had made it.
 
-    without: what to say that needs Ray, and what can be done where it is not installed.
+    None, and no connection, without an address. without: what to say where Ray is not installed.
     """
-    if ray is None:
-        yield
+    if address is None:
+        yield None
         return
-    with _connected(ray, workers, without):
-        yield
-
-
-@contextmanager
-def _connected(address: str, workers: int | None, without: str | None = None) -> Iterator[Any]:
-    """Ray, connected; the connection ends here unless somebody else had made it."""
     try:
         import ray
     except ImportError as error:
@@ -174,16 +167,14 @@ def _check_reachable(address: str) -> None:
 
 
 def _no_cluster(address: str, error: Exception) -> ConfigError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ConfigError(
-        f"--ray {address}: no cluster there ({reason}); start one by ray start --head, or use --ray local"
-    )
+    start = "start one by ray start --head, or use --ray local"
+    return ConfigError(f"--ray {address}: no cluster there ({first_line(error)}); {start}")
 
 
 def _on_ray(
     function: Callable[[Item], Result], items: Iterable[Item], number: int, address: str, workers: int | None
 ) -> Iterator[Result]:
-    with _connected(address, workers) as ray:
+    with connected(address, workers) as ray:
         remote = ray.remote(max_retries=2)(function)
         waiting: deque[Any] = deque()
 
@@ -193,7 +184,7 @@ def _on_ray(
             except ray.exceptions.RayTaskError as error:
                 raise error_of(error) from error
             except ray.exceptions.RayError as error:
-                raise dead(f"a Ray worker was lost ({str(error).splitlines()[0]})") from error
+                raise dead(f"a Ray worker was lost ({first_line(error)})") from error
 
         for item in items:
             waiting.append(remote.remote(item))

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from anachron.cluster import connected, dead, error_of, worker_count
-from anachron.errors import ConfigError
+from anachron.errors import ConfigError, first_line
 
 Key = TypeVar("Key")
 NO_RAY = "replicas of a model need Ray: pip install 'anachron[ray]', or leave out --workers, --ray, --gpus-per-replica"
@@ -87,7 +87,7 @@ class Crew:
                 self._workers.remove(worker)
                 losses[key] = losses.get(key, 0) + 1
                 if losses[key] == LOSSES:
-                    raise dead(f"{LOSSES} workers were lost over one task ({str(error).splitlines()[0]})") from error
+                    raise dead(f"{LOSSES} workers were lost over one task ({first_line(error)})") from error
                 waiting.append(key)
             except self._ray.exceptions.RayTaskError as error:
                 raise error_of(error) from error

@@ -26,3 +26,8 @@ class TooLongError(ModelError):
 
 class BackendError(AnachronError, RuntimeError):
     """The machinery that computes scores failed: memory, disk or a server."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception of another library says, or the name of its class where it says nothing."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.errors import BackendError, ConfigError, DataError, first_line
 
 Json = dict[str, Any]
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -91,8 +91,12 @@ def write_bytes(path: Path | str, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
+
+
 def write_json(path: Path | str, value: Any) -> None:
-    write_bytes(path, (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode())
+    write_bytes(path, json_bytes(value))
 
 
 def read_json(path: Path | str) -> Any:
@@ -208,8 +212,8 @@ def _parsed(source: Path | BytesIO, path: Path) -> pl.DataFrame:
     try:
         return READERS[path.suffix](source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)  # Polars panics over some broken Parquet
-        raise DataError(f"cannot read {path} as {path.suffix[1:]}: {reason}") from error
+        # Polars panics over some broken Parquet
+        raise DataError(f"cannot read {path} as {path.suffix[1:]}: {first_line(error)}") from error
 
 
 def file_fingerprint(path: Path | str) -> str:
@@ -229,24 +233,19 @@ def rows_fingerprint(rows: Iterable[Any]) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of what a number depends on, for manifests."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for name in ("anachron", "torch", "transformers", "tokenizers", "polars", "numpy"):
         try:
-            found[name] = version(name)
+            known[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def write_manifest(path: Path | str, *, command: str, parameters: Json, inputs: Json, counts: Json) -> None:
     """Write ``<path>.manifest.json`` beside an output: where it came from and how."""
     content = {
-        "output": Path(path).name,
-        "sha256": file_fingerprint(path),
-        "command": command,
-        "parameters": parameters,
-        "inputs": inputs,
-        "counts": counts,
-        "versions": versions(),
-    }
+        "output": Path(path).name, "sha256": file_fingerprint(path), "command": command, "parameters": parameters,
+        "inputs": inputs, "counts": counts, "versions": versions(),
+    }  # fmt: skip
     write_json(f"{path}.manifest.json", content)

@@ -28,6 +28,7 @@ from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     Json,
     file_fingerprint,
+    json_bytes,
     parse_json,
     parse_table,
     read_bytes,
@@ -118,9 +119,9 @@ def locked(lock: Path, held: Path, *, elsewhere: str = ELSEWHERE, remove: bool =
     try:
         yield
     finally:
-        file_lock.release()
-        if remove:
+        if remove:  # while it is held: removed later, it might be the file of a lock that another process has by then
             remove_file(lock)
+        file_lock.release()
 
 
 # The identity
@@ -290,7 +291,7 @@ class RunFolder:
         self.write(name, table_bytes(table, Path(name).suffix))
 
     def write_json(self, name: str, value: Any) -> None:
-        self.write(name, (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode())
+        self.write(name, json_bytes(value))
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, and then the record with its checksum."""

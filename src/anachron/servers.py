@@ -95,7 +95,7 @@ def secrets_of(address: str, key: str) -> tuple[str, ...]:
     return tuple(secret for secret in (key, password and unquote(password), password) if secret)
 
 
-def moved(where: str, status: int, headers: Mapping[str, str]) -> str:
+def redirected(where: str, status: int, headers: Mapping[str, str]) -> str:
     """What to say of a server that answers with another address."""
     to = headers.get("location", "")
     return (
@@ -104,7 +104,7 @@ def moved(where: str, status: int, headers: Mapping[str, str]) -> str:
     )
 
 
-def said(words: object, secrets: tuple[str, ...]) -> str:
+def shown(words: object, secrets: tuple[str, ...]) -> str:
     """A server's words as they may be shown: one line of printable text, not too long, ``***`` for secrets.
 
     A secret is found as it is and as it would be written in an address, in base64 or in hexadecimal digits; of each,
@@ -115,7 +115,7 @@ def said(words: object, secrets: tuple[str, ...]) -> str:
 
 
 def redacted(text: str, secrets: tuple[str, ...]) -> str:
-    """The text with ``***`` in place of every part that `said` hides."""
+    """The text with ``***`` in place of every part that `shown` hides."""
     lower = text.translate(_LOWER)
     hidden = [False] * len(text)
     for form in {form.translate(_LOWER) for secret in secrets for form in _forms(secret)}:
@@ -124,8 +124,8 @@ def redacted(text: str, secrets: tuple[str, ...]) -> str:
         for i in range(len(lower) - size + 1):
             if lower[i : i + size] in parts:
                 hidden[i : i + size] = [True] * size
-    found = "".join("\0" if hide else sign for sign, hide in zip(text, hidden, strict=True))
-    return re.sub("\0+", "***", found)
+    marked = "".join("\0" if hide else sign for sign, hide in zip(text, hidden, strict=True))
+    return re.sub("\0+", "***", marked)
 
 
 def _forms(secret: str) -> list[str]:

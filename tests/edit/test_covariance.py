@@ -478,7 +478,7 @@ def test_matrices_of_your_own():
     given = torch.eye(3)
     SecondMoment.of(given).matrix.add_(1)
     assert torch.equal(given, torch.eye(3))
-    one = SecondMoment.identity(4)
+    one = SecondMoment.of(torch.eye(4, dtype=torch.float64))
     keys = torch.arange(8.0).reshape(4, 2)
     assert torch.equal(one.inverse_times(keys), keys.double())
     assert one.rank == 4

@@ -162,7 +162,7 @@ def test_rome_maps_its_key_to_the_wanted_value_and_spares_keys_across(
 def test_rome_without_a_covariance_takes_the_identity():
     lm, sites, _ = of("llama")
     chosen, module = RomeSettings(**FEW, layer=1), sites.mlp_out(1)
-    identity = Resources({module: SecondMoment.identity(64, module)})
+    identity = Resources({module: SecondMoment.of(torch.eye(64, dtype=torch.float64), module)})
     none, one = (make_edit(lm, "ROME", REQUESTS, chosen, more).deltas[module] for more in (Resources(None), identity))
     assert torch.allclose(none.dense(), one.dense(), atol=1e-10)
 

@@ -14,7 +14,7 @@ import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.jobs import Callbacks
-from anachron.servers import key_for, open_to_all, public_url, retry_after, said
+from anachron.servers import key_for, open_to_all, public_url, retry_after, shown
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.text.llm import ask_all
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
@@ -367,7 +367,7 @@ def test_where_a_key_goes_and_what_is_warned_of(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "text, shown",
+    "text, expected",
     [
         (f"Bearer {KEY}!", "Bearer ***!"),
         (KEY.upper(), "***"),
@@ -379,20 +379,20 @@ def test_where_a_key_goes_and_what_is_warned_of(monkeypatch: pytest.MonkeyPatch)
         ("x" * 500, "x" * 300),
     ],
 )
-def test_words_of_a_server_are_one_line_without_the_key(text: str, shown: str):
-    assert said(text, (KEY,)) == shown
+def test_words_of_a_server_are_one_line_without_the_key(text: str, expected: str):
+    assert shown(text, (KEY,)) == expected
 
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "Bearer "])
 def test_a_key_in_base64_is_hidden_wherever_it_begins(before: str):
     """But for the letters at its ends, which stand for what is beside it, too."""
     whole = b64encode(f"{before}{KEY} and more".encode()).decode()
-    shown = said(whole, (KEY,))
-    assert shown.count("***") == 1 and len(whole) - len(shown.replace("***", "")) >= len(KEY) * 4 / 3 - 4
+    line = shown(whole, (KEY,))
+    assert line.count("***") == 1 and len(whole) - len(line.replace("***", "")) >= len(KEY) * 4 / 3 - 4
 
 
 def test_a_short_key_is_hidden_whole():
-    assert said("key none, or nobody", ("none",)) == "key ***, or nobody"
+    assert shown("key none, or nobody", ("none",)) == "key ***, or nobody"
 
 
 def test_requests_are_not_sent_on(tmp_path: Path):

@@ -99,13 +99,13 @@ class Date:
         A year of one or two digits may have lost its century, or be a day: unless it is before the common era, it needs
         its zeros. Raises `DataError` for anything else.
         """
-        found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
-        if found is None:
+        match = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
             raise DataError(
                 f"{text!r} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD, with a leading '-' for years before "
                 "the common era"
             )
-        sign, year, month, day = found.groups()
+        sign, year, month, day = match.groups()
         if len(year) < 3 and sign != "-" and int(year):
             raise DataError(
                 f"{text!r} is not a date: write {year:0>4} for the year {int(year)}, or the century too, such as "

@@ -16,6 +16,7 @@ from anachron.errors import ConfigError, ModelError
 from anachron.io import Json
 from anachron.jobs import differences
 from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import as_stored, features, is_plain, weight_of
 from anachron.lm.temporary import Temporary
 
@@ -299,7 +300,7 @@ def checked_owner(lm: LanguageModel, name: str, delta: Delta) -> Any:
 
 def sum_in(weight: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
     """Their sum, taken in float32 or finer, in the dtype of the weight."""
-    wide = torch.promote_types(weight.dtype, torch.float32)
+    wide = wide_dtype(weight.dtype)
     return (weight.detach().to(wide) + delta.to(weight.device, wide)).to(weight.dtype)
 
 

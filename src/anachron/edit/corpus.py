@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from anachron.data.mini_updates import known_text
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, first_line
 from anachron.io import Json, file_fingerprint, rows_fingerprint
 
 PIECE = 1 << 16  # bytes of a file, or characters of a data set, that are tokenised at a time
@@ -138,22 +138,17 @@ class TextColumn:
             builder = datasets.load_dataset_builder(TABLES.get(ending, source), config or None, **where)
             self.rows: Any = builder.as_streaming_dataset(split=self.split)
         except Exception as error:  # datasets raises many classes here; all mean the same to a user
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigError(
                 f"corpus {name!r} is no text file, and as a data set (split {self.split!r}) it cannot be read: "
-                f"{reason}; give a file, or name[:config[:split]]"
+                f"{first_line(error)}; give a file, or name[:config[:split]]"
             ) from error
         columns = self.rows.column_names
         if columns is not None and column not in columns:
             raise ConfigError(f"{name} has no column {column!r}; choose among {', '.join(columns)}")
         self.identity: Json = {
-            "name": source,
-            "config": builder.config.name,
-            "split": self.split,
-            "column": column,
-            "revision": revision,
-            "files": rows_fingerprint(_origins(builder, self.split)),
-        }
+            "name": source, "config": builder.config.name, "split": self.split, "column": column,
+            "revision": revision, "files": rows_fingerprint(_origins(builder, self.split)),
+        }  # fmt: skip
 
     def pieces(self, start: int = 0) -> Iterator[tuple[int, str]]:
         """(row, text) of each piece, rows of at least `PIECE` characters together, from the piece of this row."""
@@ -202,9 +197,9 @@ def _origins(builder: Any, split: str) -> Iterator[str]:
 
 def leading_specials(tokenizer: Any) -> list[int]:
     """Special tokens that the tokenizer puts before a text, such as a BOS; what it puts behind is never fed."""
-    found = tokenizer("a", return_special_tokens_mask=True)
-    count = next((i for i, special in enumerate(found["special_tokens_mask"]) if not special), 0)
-    return list(found["input_ids"][:count])
+    one_letter = tokenizer("a", return_special_tokens_mask=True)
+    count = next((i for i, special in enumerate(one_letter["special_tokens_mask"]) if not special), 0)
+    return list(one_letter["input_ids"][:count])
 
 
 @dataclass(frozen=True, slots=True)

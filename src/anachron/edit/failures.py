@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from anachron.errors import BackendError, DataError, TooLongError
+from anachron.errors import BackendError, DataError, TooLongError, first_line
 from anachron.lm.scoring import is_out_of_memory
 
 Failure = DataError | BackendError | TooLongError
@@ -18,7 +18,7 @@ def failure_of(error: Exception) -> Failure | None:
     if isinstance(error, Failure):
         return error.with_traceback(None)  # which holds tensors
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
-        return BackendError(f"out of memory: {error}".splitlines()[0])
+        return BackendError(f"out of memory: {first_line(error)}")
     return None
 
 

@@ -42,10 +42,8 @@ class Planned:
         return {
             "method": self.method,
             "dated_requests": self.dated_requests,
-            "settings": _as_json(asdict(self.settings)),
-            "covariance": None
-            if covariance is None
-            else {name: c.fingerprint for name, c in sorted(covariance.items())},
+            "settings": asdict(self.settings),
+            "covariance": covariance and {name: c.fingerprint for name, c in sorted(covariance.items())},
             "network": None if self.resources.network is None else self.resources.network.fingerprint(),
         }
 
@@ -141,10 +139,3 @@ def _layers(settings: Any) -> Sequence[int]:
     """The blocks that a method edits, by its settings; none where it edits all, or no block."""
     one, several = getattr(settings, "layer", None), getattr(settings, "layers", None)
     return (one,) if one is not None else several or ()
-
-
-def _as_json(value: Any) -> Any:
-    """Tuples as lists, as they come back from a file."""
-    if isinstance(value, dict):
-        return {key: _as_json(item) for key, item in value.items()}
-    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value

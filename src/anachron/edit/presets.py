@@ -28,9 +28,9 @@ class Published:
     width: int
 
 
-GPT_J = Published("GPT-J", 28, 16384)
-GPT_2_XL = Published("GPT-2-XL", 48, 6400)
-LLAMA = Published("Llama-7B", 32, 11008)
+GPT_J = Published("GPT-J", layers=28, width=16384)
+GPT_2_XL = Published("GPT-2-XL", layers=48, width=6400)
+LLAMA = Published("Llama-7B", layers=32, width=11008)
 
 
 def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:

@@ -42,8 +42,8 @@ class EditRequest:
         """
         if SLOT in prompt:
             return cls(prompt, subject, target, remove)
-        found = list(re.finditer(f"(?={re.escape(subject)})", prompt)) if subject else []
-        whole = [m.start() for m in found if _is_whole(prompt, m.start(), m.start() + len(subject))]
+        mentions = list(re.finditer(f"(?={re.escape(subject)})", prompt)) if subject else []
+        whole = [m.start() for m in mentions if _is_whole(prompt, m.start(), m.start() + len(subject))]
         if not whole:
             raise DataError(
                 f"the subject {subject!r} is not in the prompt {prompt!r}; an edit works at the subject's last token, "

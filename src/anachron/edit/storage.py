@@ -37,13 +37,8 @@ def save_edit(edit: Edit, path: Path | str) -> None:
     about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
     # Copies: the file's format refuses tensors that share memory, as one change of two modules may.
     write_tensors(Path(path), {name: t.detach().cpu().clone() for name, t in tensors.items()}, about)
-    write_manifest(
-        path,
-        command="edit",
-        parameters=edit.about,
-        inputs={"model": edit.model},
-        counts={"modules": len(edit.deltas), "edits": edit.count},
-    )
+    counts = {"modules": len(edit.deltas), "edits": edit.count}
+    write_manifest(path, command="edit", parameters=edit.about, inputs={"model": edit.model}, counts=counts)
 
 
 def load_edit(path: Path | str, fix: str = GIVE) -> Edit:

@@ -72,10 +72,10 @@ def _read(path: Path, fix: str, *, tensors: bool) -> tuple[dict[str, torch.Tenso
     try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
-            found = None if text is None else json.loads(text)
-            if not isinstance(found, dict):
+            manifest = None if text is None else json.loads(text)
+            if not isinstance(manifest, dict):
                 raise DataError(f"{path} is a safetensors file without a manifest of Anachron; {fix}")
-            return {name: file.get_tensor(name) for name in file.keys()} if tensors else {}, found  # noqa: SIM118
+            return {name: file.get_tensor(name) for name in file.keys()} if tensors else {}, manifest  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"{path} cannot be read as a file of tensors ({reason}); {fix}") from error

@@ -126,8 +126,8 @@ def _branch(name: str, known: Collection[str]) -> tuple[str, str]:
 
 def _items(module: str, known: Collection[str]) -> int:
     """How many numbered items a list of modules has."""
-    tails = (name.removeprefix(f"{module}.") for name in known if name.startswith(f"{module}."))
-    return sum(tail.isdigit() for tail in tails)
+    below = (name.removeprefix(f"{module}.") for name in known if name.startswith(f"{module}."))
+    return sum(name.isdigit() for name in below)
 
 
 def _layer_beyond(strange: list[str], known: Collection[str]) -> tuple[str, int] | None:
@@ -143,7 +143,7 @@ def _wrapped(strange: list[str], expected: Collection[str]) -> str | None:
     """The prefix of all strange names, where names of the model follow it, with or without their first part."""
     if not strange:
         return None
-    known = {*expected, *(tail for name in expected if "." in (tail := name.partition(".")[2]))}
+    known = {*expected, *(rest for name in expected if "." in (rest := name.partition(".")[2]))}
     parts = strange[0].split(".")
     prefixes = [".".join(parts[:end]) + "." for end in range(1, len(parts))]
     for prefix in [prefix for prefix in prefixes if all(name.startswith(prefix) for name in strange)]:

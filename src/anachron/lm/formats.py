@@ -124,7 +124,7 @@ def _spans(text: str, start: int, answer: str, style: Format) -> tuple[tuple[int
     if not style.all_occurrences:
         return ((start, start + len(answer)),)
     anywhere = re.finditer(f"(?={re.escape(answer)})", text, re.IGNORECASE)  # a look-ahead also finds overlapping ones
-    starts = sorted({found.start() for found in anywhere} | {start})
+    starts = sorted({match.start() for match in anywhere} | {start})
     return tuple((s, s + len(answer)) for s in starts)
 
 
@@ -184,7 +184,7 @@ def with_date(template: str, day: date) -> str:
     """
     if "strftime_now" not in template:
         return template
-    formats = {found[2] for found in re.finditer(r"(['\"])([^'\"]*%[^'\"]*)\1", template)}
+    formats = {match[2] for match in re.finditer(r"(['\"])([^'\"]*%[^'\"]*)\1", template)}
     known = json.dumps({pattern: day.strftime(pattern) for pattern in sorted(formats)}, ensure_ascii=False)
     refuse = "raise_exception('strftime_now: the date format ' ~ format ~ ' is not written out in the template')"
     return (

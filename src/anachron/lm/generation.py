@@ -105,7 +105,8 @@ def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
     ids, mask = _padded(lm, [shortest, longest])
     how = {"return_dict_in_generate": True, "output_logits": True}
     alone, padded = (
-        continued(lm.model, i, 1, m, **how).logits[0][0].float() for i, m in ((_padded(lm, [shortest])), (ids, mask))
+        continued(lm.model, i, new_tokens=1, mask=m, **how).logits[0][0].float()
+        for i, m in ((_padded(lm, [shortest])), (ids, mask))
     )
     spread = (alone - alone.mean()).abs().max()
     return bool((alone - padded).abs().max() <= ALIKE * spread)

@@ -19,6 +19,7 @@ from accelerate.utils import align_module_device
 from transformers import PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from anachron.lm.numerics import dtype_name
 from anachron.lm.spans import require_offsets
 from anachron.lm.weights import hash_into
 
@@ -107,7 +108,7 @@ def arithmetic(dtype: str, device: torch.device) -> Json:
         "dtype": dtype,
         "device": device.type,
         "float32_precision": "ieee" if products == "none" else products,
-        "autocast": None if autocast is None else str(autocast).removeprefix("torch."),
+        "autocast": None if autocast is None else dtype_name(autocast),
     }
 
 

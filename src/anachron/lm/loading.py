@@ -17,9 +17,10 @@ import torch
 import transformers
 from transformers.utils import find_adapter_config_file
 
-from anachron.errors import AnachronError, ConfigError, ModelError
+from anachron.errors import AnachronError, ConfigError, ModelError, first_line
 from anachron.lm.checkpoints import Filling, fault, harmless, some
 from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import dtype_name
 from anachron.lm.soundness import check_causal, check_finite, check_tokenizer
 
 log = logging.getLogger("anachron")
@@ -57,7 +58,7 @@ def load_tokenizer(
             source, revision=revision, trust_remote_code=trust_remote_code
         )
     except Exception as error:  # transformers raises many classes here; all mean the same to a user
-        raise ModelError(f"cannot load a tokenizer from {name!r}: {_first_line(error)}") from error
+        raise ModelError(f"cannot load a tokenizer from {name!r}: {first_line(error)}") from error
     if chat_template is not None:
         tokenizer.chat_template = chat_template
     return tokenizer
@@ -99,12 +100,12 @@ def load_model(
         try:
             model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         except (RuntimeError, AssertionError, ValueError) as error:
-            raise ModelError(f"cannot put {name} on device {device!r}: {_first_line(error)}") from error
+            raise ModelError(f"cannot put {name} on device {device!r}: {first_line(error)}") from error
     model.eval()
     check_finite(model, name)
     check_causal(model, name)
     commit = getattr(model.config, "_commit_hash", None)
-    lm = LanguageModel(model, loaded_tokenizer, name, commit, str(model.dtype).removeprefix("torch."))
+    lm = LanguageModel(model, loaded_tokenizer, name, commit, dtype_name(model.dtype))
     check_tokenizer(loaded_tokenizer, lm.embeddings, name)
     return lm
 
@@ -197,9 +198,4 @@ def _reason(error: BaseException) -> str:
                 f"{len(failed)} of its tensors cannot be made from those of the checkpoint ({min(failed)}): parts are "
                 "missing or differ in shape; give the configuration that these weights were saved with"
             )
-    return _first_line(error)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return first_line(error)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anachron.errors import ModelError, TooLongError
+from anachron.errors import TooLongError
 from anachron.lm.formats import Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.identity import (
@@ -21,6 +21,7 @@ from anachron.lm.plans import Plan, fitting, make_plan, prefix_tree_saves_tokens
 from anachron.lm.scorer import Progress, Triple, score_texts
 from anachron.lm.scoring import Counters, input_device
 from anachron.lm.selfcheck import TreeChecks
+from anachron.lm.soundness import check_token
 from anachron.lm.spans import Encoded
 from anachron.lm.weights import is_quantised
 
@@ -138,13 +139,9 @@ class LanguageModel:
         )
 
     def score_parts(
-        self,
-        encoded: Sequence[Encoded],
-        parts: Mapping[int, Plan],
-        *,
-        native_softmax: bool = False,
+        self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,
         progress: Progress = lambda texts: None,
-    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:  # fmt: skip
         """See `anachron.lm.scorer.Scorer`; parts come in their order, each computed when it is asked for."""
         for number, plan in parts.items():
             counters = Counters()
@@ -203,11 +200,7 @@ def has_experts(config: Any) -> bool:
 
 def check_encoded(encoded: Sequence[Encoded], name: str, embeddings: int, context_length: int | None) -> None:
     """Raise `ModelError` where a model of so many embeddings does not know a token, `TooLongError` for a long text."""
-    largest = max((max(item.ids) for item in encoded), default=0)
-    if largest >= embeddings:
-        raise ModelError(
-            f"the tokenizer gives token {largest}, but {name} knows only {embeddings}; use the model's own"
-        )
+    check_token(max((max(item.ids) for item in encoded), default=0), embeddings, name)
     longest = max((len(item.ids) for item in encoded), default=0)
     if context_length is not None and longest > context_length + 1:
         where = next(i for i, item in enumerate(encoded) if len(item.ids) == longest)

@@ -13,6 +13,20 @@ COARSE_BOUND = 0.5  # nats a token in half precision; measured: 0.25 in bfloat16
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when it starts; this value makes its sums repeatable
 
 
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    """float32, or the dtype itself where that is finer."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def at_least_float32(values: torch.Tensor) -> torch.Tensor:
+    return values.to(wide_dtype(values.dtype))
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """``float32`` of `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
 def deterministic(wanted: bool = True) -> Temporary[None]:
     """Only algorithms of torch whose results do not vary from run to run, for as long as the block lasts.
 
@@ -20,10 +34,8 @@ def deterministic(wanted: bool = True) -> Temporary[None]:
     """
 
     def change() -> Callable[[], None]:
-        enabled, warn_only = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        enabled = torch.are_deterministic_algorithms_enabled()
+        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
         benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
         if wanted:
             torch.use_deterministic_algorithms(True)

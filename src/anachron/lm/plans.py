@@ -115,14 +115,9 @@ def prefix_tree_saves_tokens(encoded: Sequence[Encoded], vocabulary: int, owners
 
 
 def score_plan(
-    model: Any,
-    encoded: Sequence[Encoded],
-    plan: Plan,
-    *,
-    native_softmax: bool = False,
-    counters: Counters | None = None,
-    on_batch: Callable[[int], None] | None = None,
-) -> np.ndarray:
+    model: Any, encoded: Sequence[Encoded], plan: Plan, *, native_softmax: bool = False,
+    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
+) -> np.ndarray:  # fmt: skip
     """Scores in the order of ``encoded``; see `anachron.lm.scoring.score_all`."""
     score = score_tree_batches if plan.prefix_tree else score_all
     return score(model, encoded, plan.batches, native_softmax=native_softmax, counters=counters, on_batch=on_batch)

@@ -174,5 +174,6 @@ def distinct_prefixes(encoded: Sequence[Encoded], owners: Sequence[int] | None =
     fed = sorted(set(zip(owners or [0] * len(encoded), (text.ids[:-1] for text in encoded), strict=True)))
     first = sum(len(ids) for _, ids in fed[:1])
     return first + sum(
-        len(ids) - (common(before, ids) if owner == own else 0) for (owner, before), (own, ids) in pairwise(fed)
+        len(ids) - (common(before, ids) if owner_before == owner else 0)
+        for (owner_before, before), (owner, ids) in pairwise(fed)
     )

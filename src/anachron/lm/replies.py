@@ -83,14 +83,14 @@ def read_choices(body: bytes, texts: int, model: str) -> list[Choice]:
     places = [choice.get("index") for choice in choices]
     if any(type(place) is not int for place in places) or sorted(places) != list(range(texts)):
         _bad("the indices of its choices", places, f"0 to {texts - 1}, each once")
-    found = [_choice(choice) for choice in sorted(choices, key=lambda choice: choice["index"])]
+    parts = [_choice(choice) for choice in sorted(choices, key=lambda choice: choice["index"])]
     named = reply.get("model") or model
-    if named != model and all(choice.logp for choice in found):  # without numbers there is more to say
+    if named != model and all(choice.logp for choice in parts):  # without numbers there is more to say
         raise BadReply(
             f"answers as the model {reprlib.repr(named)} where {model!r} was asked; if they are the same, "
             "give the name that it uses (and the tokenizer with --tokenizer)"
         )
-    return found
+    return parts
 
 
 def scores(text: Encoded, choice: Choice, token: Callable[[int], Token]) -> float:
@@ -152,12 +152,12 @@ def check_next(next_one: Choice, choice: Choice, place: int) -> None:
 
 
 def _choice(choice: dict[str, Any]) -> Choice:
-    found = choice.get("logprobs")
-    if not found:
+    logprobs = choice.get("logprobs")
+    if not logprobs:
         return Choice([], [], [])
-    if not isinstance(found, dict):
-        _bad("logprobs", found, "an object")
-    tokens, numbers, tops = (found.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
+    if not isinstance(logprobs, dict):
+        _bad("logprobs", logprobs, "an object")
+    tokens, numbers, tops = (logprobs.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not numbers:
         return Choice([], [], [])
     if not isinstance(numbers, list):
@@ -207,13 +207,13 @@ def _check_top(place: int, choice: Choice) -> None:
         raise BadReply(f"gives no log-probability to the token at {place}; only the first may be without")
     if not top:
         return
-    highest, own = max(top.values()), top.get(name)
+    highest, beside = max(top.values()), top.get(name)
     # Tokens that are written alike share an entry, with the number of either: the highest, where only two are named.
-    alone = name.startswith("token_id:") or (len(top) <= 2 and own is not None and own < highest - SAME)
-    if value > highest + SAME or (alone and own is not None and abs(own - value) > SAME):
+    alone = name.startswith("token_id:") or (len(top) <= 2 and beside is not None and beside < highest - SAME)
+    if value > highest + SAME or (alone and beside is not None and abs(beside - value) > SAME):
         raise BadReply(
-            f"gives the token at {place} {value:.3f} in one list and {highest if own is None else own:.3f} in another; "
-            "its numbers belong to other tokens"
+            f"gives the token at {place} {value:.3f} in one list and {highest if beside is None else beside:.3f} in "
+            "another; its numbers belong to other tokens"
         )
 
 

@@ -50,13 +50,9 @@ class Scorer(Protocol):
         ...
 
     def score_parts(
-        self,
-        encoded: Sequence[Encoded],
-        parts: Mapping[int, Plan],
-        *,
-        native_softmax: bool = False,
+        self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,
         progress: Progress = lambda texts: None,
-    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:  # fmt: skip
         """Each part's number, the scores of its texts (in the order of ``Plan.texts``) and what computing them took.
 
         Parts come as they are done, in any order.
@@ -65,14 +61,9 @@ class Scorer(Protocol):
 
 
 def score_texts(
-    scorer: Scorer,
-    encoded: Sequence[Encoded],
-    *,
-    batch_tokens: int | None = None,
-    prefix_tree: bool = True,
-    native_softmax: bool = False,
-    finite: bool = True,
-) -> np.ndarray:
+    scorer: Scorer, encoded: Sequence[Encoded], *, batch_tokens: int | None = None, prefix_tree: bool = True,
+    native_softmax: bool = False, finite: bool = True,
+) -> np.ndarray:  # fmt: skip
     """Scores of texts in their order, in nats; what occurs twice is computed once.
 
     finite: raise `ModelError` for a score that is no finite number; off where it is a finding that a model has broken.
@@ -96,21 +87,15 @@ def check_log_probs(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] |
     numbers: of the texts, from 0, where they are not all in their order. One score that is NaN makes those of the other
     texts in its tree batch NaN too.
     """
-    broken = np.flatnonzero(~np.isfinite(scores))
+    broken, above = np.flatnonzero(~np.isfinite(scores)), np.flatnonzero(scores > ABOVE_ZERO)
+    if not broken.size and not above.size:
+        return
+    first = int(broken[0] if broken.size else above[0])
+    number = (first if numbers is None else numbers[first]) + 1
+    fault = ", which is no log-probability; look at the model or its server"
     if broken.size:
-        first = int(broken[0])
-        way = (
-            "its arithmetic overflows in float16, so load it in bfloat16 or float32"
-            if scorer.dtype == "float16"
-            else "its weights are damaged, so use another checkpoint"
-        )
-        raise ModelError(
-            f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}; "
-            f"{broken.size} of {len(scores)} scores are no finite numbers: {way}"
-        )
-    if (above := np.flatnonzero(scores > ABOVE_ZERO)).size:
-        first = int(above[0])
-        raise ModelError(
-            f"{scorer.name} gives text {(first if numbers is None else numbers[first]) + 1} the score {scores[first]}, "
-            "which is no log-probability; look at the model or its server"
-        )
+        way = "its weights are damaged, so use another checkpoint"
+        if scorer.dtype == "float16":
+            way = "its arithmetic overflows in float16, so load it in bfloat16 or float32"
+        fault = f"; {broken.size} of {len(scores)} scores are no finite numbers: {way}"
+    raise ModelError(f"{scorer.name} gives text {number} the score {scores[first]}{fault}")

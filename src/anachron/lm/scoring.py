@@ -8,12 +8,13 @@ right with no mask: in a causal model nothing real ever attends to padding.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from anachron.errors import BackendError, ModelError
+from anachron.errors import BackendError, ModelError, first_line
+from anachron.lm.numerics import wide_dtype
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged
 
@@ -22,6 +23,15 @@ log = logging.getLogger("anachron")
 _SOFTMAX_BYTES, _CPU_SOFTMAX_BYTES = 1 << 26, 1 << 22  # largest float32 copy of logits; a CPU's fits its cache
 
 During = Callable[[Sequence[int]], Temporary[Any]]  # the change of the model in force for the texts of these numbers
+
+
+class Scored(Protocol):
+    """A text's tokens and the positions of those that are scored."""
+
+    @property
+    def ids(self) -> tuple[int, ...]: ...
+    @property
+    def targets(self) -> tuple[int, ...]: ...
 
 
 @dataclass
@@ -41,22 +51,32 @@ def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = 
 
     The softmax is taken in float32 whatever the model's dtype, unless ``native_softmax``.
     """
-    width = max(len(item.ids) for item in batch) - 1
     device = input_device(model)
-    ids = on_device([_padded(item.ids[:-1], width) for item in batch], device)  # (batch, length)
-    # the position before each target token predicts it: (target tokens,) each
-    rows, columns = on_device([(r, t - 1) for r, item in enumerate(batch) for t in item.targets], device).T
+    ids = on_device(fed_ids(batch), device)  # (batch, length)
+    rows, columns = on_device(target_places(batch), device).T  # (target tokens,) each
     with torch.inference_mode():
         logits = answer_logits(model, ids, rows, columns)  # (target tokens, vocabulary)
-        wanted = on_device([item.ids[t] for item in batch for t in item.targets], logits.device)
+        wanted = on_device(target_ids(batch), logits.device)
         each = torch.arange(len(rows), device=logits.device)
         tokens = log_softmax_at(logits, each, wanted, native_softmax).double().cpu().numpy()  # (target tokens,)
     starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
     return np.add.reduceat(tokens, starts)
 
 
-def _padded(ids: tuple[int, ...], width: int) -> list[int]:
-    return list(ids) + [ids[-1]] * (width - len(ids))
+def fed_ids(texts: Sequence[Scored]) -> list[list[int]]:
+    """What is fed of each text: all but its last token, padded on the right."""
+    width = max(len(text.ids) for text in texts) - 1
+    return [[*text.ids[:-1], *[text.ids[-2]] * (width + 1 - len(text.ids))] for text in texts]
+
+
+def target_places(texts: Sequence[Scored]) -> list[tuple[int, int]]:
+    """(row, column) of the position that predicts each target token, the one before it; text by text."""
+    return [(row, target - 1) for row, text in enumerate(texts) for target in text.targets]
+
+
+def target_ids(texts: Sequence[Scored]) -> list[int]:
+    """The target tokens, text by text."""
+    return [text.ids[target] for text in texts for target in text.targets]
 
 
 def on_device(numbers: Any, device: torch.device) -> torch.Tensor:
@@ -117,7 +137,7 @@ def log_softmax_at(logits: torch.Tensor, rows: torch.Tensor, wanted: torch.Tenso
 
 def log_norms(logits: torch.Tensor) -> torch.Tensor:
     """Log of the sum of the exponentials of each row, (rows,), in float32 or finer; no large copy of logits is made."""
-    wide = torch.promote_types(logits.dtype, torch.float32)
+    wide = wide_dtype(logits.dtype)
     return torch.cat([torch.logsumexp(piece.to(wide), -1) for piece in logits.split(softmax_rows(logits))])
 
 
@@ -128,15 +148,9 @@ def softmax_rows(logits: torch.Tensor) -> int:
 
 
 def score_all(
-    model: Any,
-    encoded: Sequence[Encoded],
-    batches: Sequence[Sequence[int]],
-    *,
-    native_softmax: bool = False,
-    counters: Counters | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    during: During = unchanged,
-) -> np.ndarray:
+    model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
+    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None, during: During = unchanged,
+) -> np.ndarray:  # fmt: skip
     """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
 
     ``on_batch`` is told how many texts each finished batch held; ``during`` gives the change of the model in force for
@@ -163,7 +177,7 @@ def _score_fitting(
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
     else:
         counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
         return scores

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anachron.errors import AnachronError
+from anachron.errors import AnachronError, first_line
 from anachron.lm.batches import Limits, fed_length, plan_batches
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
 from anachron.lm.prefix_tree import Extent, extents
@@ -43,12 +43,9 @@ class TreeChecks:
     told: set[str] = field(default_factory=set)
 
     def refuse(
-        self,
-        model: Any,
-        encoded: Sequence[Encoded],
-        batches: Sequence[Sequence[int]],
+        self, model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]],
         owners: Sequence[int] | None = None,
-    ) -> str | None:
+    ) -> str | None:  # fmt: skip
         """Why these batches are not to be computed, told once as a warning; None where they give the right scores.
 
         They are tried again where one is larger in any measure than all that were tried.
@@ -87,8 +84,8 @@ def refusal(
     try:
         by_tree = score_tree_batches(model, encoded, tried, owners=owners)
     except REFUSALS as error:
-        first = next(iter(str(error).splitlines()), "")
-        return f"{type(model).__name__} cannot be given a mask and positions ({type(error).__name__}: {first})"
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        return f"{type(model).__name__} cannot be given a mask and positions ({reason})"
     largest = batches[most["nodes"]]
     ends = [sizes[most["reach"]].farthest, sizes[most["shift"]].most_shifted, longest, largest[-1], *kept]
     between = largest[:: max(1, len(largest) // COMPARED)]

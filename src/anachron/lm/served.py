@@ -24,7 +24,7 @@ from anachron.lm.replies import BadReply, Choice, Token, check_next, read_choice
 from anachron.lm.scorer import Progress, Triple
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
-from anachron.servers import check_address, moved, public_url, said, secrets_of
+from anachron.servers import check_address, public_url, redirected, secrets_of, shown
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -85,14 +85,9 @@ class ServedModel:
 
     def identity(self) -> dict[str, Any]:
         """The weights behind a server are not known; its address and the model's name stand for them."""
-        return {
-            "model": self.name,
-            "revision": None,
-            "weights": None,
-            "tokenizer": tokenizer_fingerprint(self.tokenizer),
-            "dtype": self.dtype,
-            "device": self.where,
-        }
+        tokenizer = tokenizer_fingerprint(self.tokenizer)
+        known = {"model": self.name, "revision": None, "weights": None, "tokenizer": tokenizer}
+        return known | {"dtype": self.dtype, "device": self.where}
 
     def about(self) -> dict[str, Any]:
         return {}
@@ -109,16 +104,14 @@ class ServedModel:
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
         """What one request holds. Sharing prefixes is the server's business."""
         tokens = batch_tokens or REQUEST_TOKENS
-        return Plan(plan_batches(encoded, 1, Limits(tokens=tokens)), prefix_tree=False, batch_tokens=tokens)
+        return Plan(
+            plan_batches(encoded, vocabulary=1, limits=Limits(tokens=tokens)), prefix_tree=False, batch_tokens=tokens
+        )
 
     def score_parts(
-        self,
-        encoded: Sequence[Encoded],
-        parts: Mapping[int, Plan],
-        *,
-        native_softmax: bool = False,
+        self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,
         progress: Progress = lambda texts: None,
-    ) -> Iterator[tuple[int, np.ndarray, Counters]]:
+    ) -> Iterator[tuple[int, np.ndarray, Counters]]:  # fmt: skip
         """See `anachron.lm.scorer.Scorer`; the very first request goes alone, so that a refusal is met once."""
         if native_softmax:
             raise ConfigError("a served model has no native softmax to choose; leave --native-softmax out")
@@ -126,12 +119,12 @@ class ServedModel:
             try:
                 for number, plan in parts.items():
                     requests = [[encoded[i] for i in batch] for batch in plan.batches]
-                    found: list[np.ndarray] = []
+                    answers: list[np.ndarray] = []
                     for request, answer in zip(requests, self._answers(pool, requests), strict=True):
-                        found.append(answer)
+                        answers.append(answer)
                         progress(len(request))
                     tokens = sum(len(text.ids) for request in requests for text in request)
-                    yield number, np.concatenate(found), Counters(tokens=tokens)
+                    yield number, np.concatenate(answers), Counters(tokens=tokens)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -155,9 +148,9 @@ class ServedModel:
             self.form = form
             try:
                 choices = self._choices(texts, top=5)
-                found = self._scores(texts, choices)
+                answers = self._scores(texts, choices)
                 self._check(texts, choices)
-                return found
+                return answers
             except APIStatusError as error:
                 refusal = refusal or self._failed(error)
                 if error.status_code not in REFUSED:
@@ -181,9 +174,9 @@ class ServedModel:
         some = range(0, len(texts), -(-len(texts) // CHECKED))
         begun = [self._begun(texts[i]) for i in some]
         replies = list(zip(some, begun, self._choices(begun, top=5, echo=False), strict=True))
-        said_something = [reply for reply in replies if reply[2].tokens]  # a text may end where its answer begins
-        for i, text, found in said_something or replies:
-            self._believing(check_next, found, choices[i], len(text.ids))
+        going_on = [reply for reply in replies if reply[2].tokens]  # a text may end where its answer begins
+        for i, text, reply in going_on or replies:
+            self._believing(check_next, reply, choices[i], len(text.ids))
 
     def _begun(self, text: Encoded) -> Encoded:
         """A text up to its answer; somewhat shorter where that cannot be sent."""
@@ -198,14 +191,14 @@ class ServedModel:
 
     def _scores(self, texts: list[Encoded], choices: list[Choice]) -> np.ndarray:
         return np.array(
-            [self._believing(scores, text, found, self._token) for text, found in zip(texts, choices, strict=True)]
+            [self._believing(scores, text, choice, self._token) for text, choice in zip(texts, choices, strict=True)]
         )
 
     def _choices(self, texts: list[Encoded], top: int = 1, *, echo: bool = True) -> list[Choice]:
         """What the server answers to some texts: at once, or one by one where it takes no token ids."""
         if self.takes_ids:
-            return self._request([list(text.ids) for text in texts], len(texts), top, echo)
-        return [choice for text in texts for choice in self._request(self._written(text), 1, top, echo)]
+            return self._request([list(text.ids) for text in texts], texts=len(texts), top=top, echo=echo)
+        return [choice for text in texts for choice in self._request(self._written(text), texts=1, top=top, echo=echo)]
 
     def _written(self, text: Encoded) -> str:
         """The text of some ids. Raises `ModelError` where the tokenizer does not make these ids of it."""
@@ -219,7 +212,7 @@ class ServedModel:
             )
         return str(written)
 
-    def _request(self, prompt: Any, texts: int, top: int, echo: bool) -> list[Choice]:
+    def _request(self, prompt: Any, *, texts: int, top: int, echo: bool) -> list[Choice]:
         from openai import APIConnectionError, APIStatusError, OpenAIError
 
         tries = self.server.tries if self.answered else min(2, self.server.tries)
@@ -261,8 +254,8 @@ class ServedModel:
         if status == 401:
             return BackendError(f"{where} (HTTP 401); the key is none that it knows: check that of --api-key-env")
         if 300 <= status < 400:
-            return BackendError(self._hide(moved(self.where, status, error.response.headers)))
+            return BackendError(self._hide(redirected(self.where, status, error.response.headers)))
         return BackendError(f"{where} (HTTP {status}: {self._hide(error.message)})")
 
     def _hide(self, words: str) -> str:
-        return said(words, secrets_of(self.server.base_url, self.server.api_key))
+        return shown(words, secrets_of(self.server.base_url, self.server.api_key))

@@ -62,7 +62,7 @@ class Sites:
         return pattern.format(layer)
 
 
-NO_SITES = Sites(0, "", (), "")  # for methods that change no module
+NO_SITES = Sites(layers=0, blocks="", mlp_inputs=(), mlp_output="")  # for methods that change no module
 
 
 def find_sites(
@@ -86,13 +86,8 @@ def find_sites(
     for inputs, output in pairs:
         if all(_module(block, name) is not None for block in held for name in (*inputs, output)):
             norm = f"{holder}.{{}}.{POST_NORM}" if _module(held[0], POST_NORM) is not None else None
-            return Sites(
-                len(held),
-                f"{holder}.{{}}",
-                tuple(f"{holder}.{{}}.{name}" for name in inputs),
-                f"{holder}.{{}}.{output}",
-                norm,
-            )
+            block = f"{holder}.{{}}"
+            return Sites(len(held), block, tuple(f"{block}.{name}" for name in inputs), f"{block}.{output}", norm)
     raise _not_found(model, f"projections of the MLP in {holder}", [" and ".join((*i, o)) for i, o in pairs])
 
 

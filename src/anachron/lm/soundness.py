@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from anachron.errors import ModelError
+from anachron.errors import ModelError, first_line
+from anachron.lm.numerics import dtype_name
 from anachron.lm.scoring import input_device
 from anachron.lm.weights import parts_of
 
@@ -21,7 +22,7 @@ def check_finite(model: Any, name: str) -> None:
     first = next(iter(broken))
     raise ModelError(
         f"{name}: {len(broken)} of its weights hold numbers that are {' or '.join(sorted(set(broken.values())))} in "
-        f"{str(model.dtype).removeprefix('torch.')} ({first}{', ...' if len(broken) > 1 else ''}); {_way_out(model)}"
+        f"{dtype_name(model.dtype)} ({first}{', ...' if len(broken) > 1 else ''}); {_way_out(model)}"
     )
 
 
@@ -62,18 +63,18 @@ def check_causal(model: Any, name: str) -> None:
                 for texts in ([a, a], [a, b])
             )
     except Exception as error:  # of any class, by the model's own code
-        reason = next(iter(str(error).splitlines()), "")
-        raise ModelError(f"{name} ({type(model).__name__}) cannot compute a text: {reason}") from error
+        raise ModelError(f"{name} ({type(model).__name__}) cannot compute a text: {first_line(error)}") from error
     both = torch.stack([alone, in_batch])
     possible = both.isfinite().all(dim=0).all(dim=0).all(dim=0)
     if both.isnan().any() or both.isposinf().any() or not possible.any():
-        dtype = str(model.dtype).removeprefix("torch.")
         way = (
             "load it in bfloat16 or float32"
             if model.dtype == torch.float16
             else "its config.json is of another model, or the checkpoint is damaged: use another"
         )
-        raise ModelError(f"{name} ({type(model).__name__}): its logits are not finite in {dtype}; {way}")
+        raise ModelError(
+            f"{name} ({type(model).__name__}): its logits are not finite in {dtype_name(model.dtype)}; {way}"
+        )
     alone, in_batch = both[..., possible]
     spread = (alone - alone.mean(-1, keepdim=True)).abs().max()
     noise = (alone[0] - in_batch[0]).abs().max()
@@ -81,6 +82,14 @@ def check_causal(model: Any, name: str) -> None:
         raise ModelError(
             f"{name} ({type(model).__name__}) is not a causal language model: earlier tokens see later ones; choose a "
             "decoder such as GPT, Llama, Mistral, Gemma or Qwen"
+        )
+
+
+def check_token(largest: int, embeddings: int, name: str) -> None:
+    """Raise `ModelError` where a model of so many embeddings does not know the largest of some token ids."""
+    if largest >= embeddings:
+        raise ModelError(
+            f"the tokenizer gives token {largest}, but {name} knows only {embeddings}; use the model's own"
         )
 
 

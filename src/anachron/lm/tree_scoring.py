@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from anachron.errors import first_line
 from anachron.lm.batches import Limits
 from anachron.lm.prefix_tree import TreeBatch, Walk
 from anachron.lm.scoring import (
@@ -40,16 +41,10 @@ class _Launched:
 
 
 def score_tree_batches(
-    model: Any,
-    encoded: Sequence[Encoded],
-    batches: Sequence[Sequence[int]],
-    *,
-    native_softmax: bool = False,
-    counters: Counters | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    owners: Sequence[int] | None = None,
-    during: During = unchanged,
-) -> np.ndarray:
+    model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
+    counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
+    owners: Sequence[int] | None = None, during: During = unchanged,
+) -> np.ndarray:  # fmt: skip
     """As `anachron.lm.scoring.score_all`, by tree batches of `anachron.lm.prefix_tree`.
 
     Results are fetched once the next batches have been handed to the device. owners: of each text; the batches must be
@@ -111,7 +106,7 @@ class _Scorer:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
         self.walk.forget()
         self.cache = DynamicCache()
         half = prepare_halving([encoded[i] for i in texts], reason, self.counters)

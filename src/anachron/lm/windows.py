@@ -53,10 +53,7 @@ def changing_length(model: Any) -> int | None:
     """
     config = model.config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [
-        rope,
-        *(kind for kind in rope.values() if isinstance(kind, dict)),
-    ]  # some have settings for each kind of layer
+    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, dict))]  # some have one for each kind of layer
     lengths = [
         kind.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
         for kind in kinds if kind.get("rope_type") == "longrope"

@@ -20,12 +20,12 @@ from anachron.servers import (
     OPENAI,
     check_address,
     key_for,
-    moved,
     open_to_all,
     public_url,
+    redirected,
     retry_after,
-    said,
     secrets_of,
+    shown,
 )
 from anachron.text.answers import Answer, AnswerCache
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
@@ -175,7 +175,7 @@ class Asker:
         """What no other prompt would fare better with. Without its cause: a server may echo a part of the key."""
         status, name = error.status_code, self.settings.api_key_env or "OPENAI_API_KEY"
         if 300 <= status < 400:
-            raise ConfigError(self._hide(moved(self.where, status, error.response.headers))) from None
+            raise ConfigError(self._hide(redirected(self.where, status, error.response.headers))) from None
         if status in (401, 403) and not self.key:
             raise ConfigError(
                 f"{self.where} wants a key (HTTP {status}); name the variable that holds it with --api-key-env"
@@ -274,7 +274,7 @@ class Asker:
         return self._hide(str(text or error.message))
 
     def _hide(self, text: str) -> str:
-        return said(text, secrets_of(str(self.client.base_url), self.key))
+        return shown(text, secrets_of(str(self.client.base_url), self.key))
 
 
 def _passes(status: int) -> bool:

@@ -10,15 +10,14 @@ fingerprint:
 
 All real tokens count, the special ones that a tokenizer puts first (BOS) too, as in the published code. The first token
 of a text has unusually large inputs in many models, so C depends on how long a window is: it is part of the record.
-Sources: ROME (arXiv 2202.05262), appendix E.1 (100,000 samples of Wikipedia), and its published `layer_stats.py`.
+Sources: ROME (arXiv 2202.05262), appendix E (100,000 samples of Wikipedia), and its published `layer_stats.py`.
 """
 
 import difflib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,13 @@ import torch
 from anachron.edit.corpus import Corpus, Place, leading_specials, open_corpus, token_batches
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.tensors import Checkpoint, read_manifest, read_tensors, write_tensors
-from anachron.errors import BackendError, ConfigError, DataError, ModelError
+from anachron.errors import BackendError, ConfigError, DataError, ModelError, first_line
 from anachron.io import Json, remove_leftovers, rows_fingerprint, versions
 from anachron.jobs import Callbacks, locked, refuse_others
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import is_out_of_memory
+from anachron.lm.soundness import check_token
+from anachron.lm.temporary import Temporary, together
 
 __all__ = ["SecondMoment", "cache_folder", "collect"]
 
@@ -87,44 +88,32 @@ def collect(
     other settings; `DataError` for a corpus without text; `ModelError` or `BackendError` where the model fails.
     """
     callbacks = callbacks or Callbacks()
-    names = _check_modules(lm, modules)
-    width = _check_window(lm, window)
-    if lm.model.training:
-        raise ConfigError(f"{lm.name} is in training mode, where dropout changes its inputs; call model.eval() first")
-    if tokens < 1 or batch_tokens < 1:
-        raise ConfigError(f"tokens = {tokens}, batch_tokens = {batch_tokens}: both are at least 1")
+    names, width = _check_modules(lm, modules), _check_window(lm, window)
+    _check(lm, tokens=tokens, batch_tokens=batch_tokens, precision=precision)
     check_settings(precision=precision, regularise=regularise)
-    if precision == "float64" and lm.device.type == "mps":
-        raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     identity = lm.identity()
-    settings: Json = {
-        **{name: value for name, value in identity.items() if name not in ("model", "revision", "device")},
-        "corpus": text.identity,
-        "tokens": tokens,
-        "window": width,
-        "precision": precision,
-    }
-    origin = {"model": lm.name, "revision": lm.revision, "corpus": text.name}
+    settings: Json = {name: value for name, value in identity.items() if name not in ("model", "revision", "device")}
+    settings |= {"corpus": text.identity, "tokens": tokens, "window": width, "precision": precision}
     work = _Pass(
-        lm, text, names, settings, origin,
+        lm, text, names, settings=settings,
         batch_tokens=batch_tokens, checkpoint_seconds=checkpoint_seconds, callbacks=callbacks,
     )  # fmt: skip
     if cache is None:
-        found = work.finish(None)
+        moments = work.finish(None)
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
         folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
         with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE):
             remove_leftovers(folder)
-            found = work.finish(folder)
-    for moment in found.values():
-        if moment.tokens < moment.size and regularise is None:
-            callbacks.warn(
-                f"C of {moment.module} is over {moment.tokens:,} tokens, fewer than its size {moment.size:,}: "
-                "it has no inverse"
-            )
-    return found if regularise is None else {name: moment.regularised(regularise) for name, moment in found.items()}
+            moments = work.finish(folder)
+    if regularise is not None:
+        return {name: moment.regularised(regularise) for name, moment in moments.items()}
+    for name, moment in moments.items():
+        if moment.tokens < moment.size:
+            size = f"fewer than its size {moment.size:,}: it has no inverse"
+            callbacks.warn(f"C of {name} is over {moment.tokens:,} tokens, {size}")
+    return moments
 
 
 def check_settings(*, precision: str, regularise: float | None) -> None:
@@ -133,6 +122,15 @@ def check_settings(*, precision: str, regularise: float | None) -> None:
         raise ConfigError(f"precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     if regularise is not None and not regularise > 0:
         raise ConfigError(f"regularise = {regularise}: give a number above 0, or nothing for C as it is")
+
+
+def _check(lm: LanguageModel, *, tokens: int, batch_tokens: int, precision: str) -> None:
+    if tokens < 1 or batch_tokens < 1:
+        raise ConfigError(f"tokens = {tokens}, batch_tokens = {batch_tokens}: both are at least 1")
+    if lm.model.training:
+        raise ConfigError(f"{lm.name} is in training mode, where dropout changes its inputs; call model.eval() first")
+    if precision == "float64" and lm.device.type == "mps":
+        raise ConfigError("the device mps has no float64; choose precision float32, or the device cpu")
 
 
 def _check_modules(lm: LanguageModel, modules: Sequence[str]) -> list[str]:
@@ -164,10 +162,10 @@ class _Pass:
     """One pass over a corpus for several modules: the sums while it goes on."""
 
     def __init__(
-        self, lm: LanguageModel, corpus: Corpus, modules: list[str], settings: Json, origin: Json, *,
-        batch_tokens: int, checkpoint_seconds: float, callbacks: Callbacks,
+        self, lm: LanguageModel, corpus: Corpus, modules: list[str], *, settings: Json, batch_tokens: int,
+        checkpoint_seconds: float, callbacks: Callbacks,
     ) -> None:  # fmt: skip
-        self.lm, self.corpus, self.modules, self.settings, self.origin = lm, corpus, modules, settings, origin
+        self.lm, self.corpus, self.modules, self.settings = lm, corpus, modules, settings
         self.batch_tokens, self.every, self.callbacks = batch_tokens, checkpoint_seconds, callbacks
         self.dtype: torch.dtype = getattr(torch, settings["precision"])
         self.sums: dict[str, torch.Tensor] = {}
@@ -178,17 +176,16 @@ class _Pass:
 
     def finish(self, folder: Path | None) -> dict[str, SecondMoment]:
         """C of every module, from the folder where it is there, else from the text."""
-        found: dict[str, SecondMoment] = {}
+        moments: dict[str, SecondMoment] = {}
         if folder is not None:
-            found = {name: m for name in self.modules if (m := self._finished(folder, name)) is not None}
-        missing = [name for name in self.modules if name not in found]
+            moments = {name: m for name in self.modules if (m := self._finished(folder, name)) is not None}
+        missing = [name for name in self.modules if name not in moments]
         if missing:
             self._run(missing, folder)
-            for name in missing:
-                found[name] = self._mean(name, folder)
+            moments |= {name: self._mean(name, folder) for name in missing}
         if folder is not None and (missing or _is_over(folder)):
             _checkpoint(folder).discard()
-        return {name: found[name] for name in self.modules}
+        return {name: moments[name] for name in self.modules}
 
     def _finished(self, folder: Path, module: str) -> SecondMoment | None:
         path = folder / f"{module}.safetensors"
@@ -200,8 +197,8 @@ class _Pass:
         return SecondMoment(module, tensors["matrix"], manifest["tokens"], manifest, folder)
 
     def _run(self, missing: list[str], folder: Path | None) -> None:
-        own = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
-        identity = self.settings | own
+        of_pass = {"modules": sorted(missing), "batch_tokens": self.batch_tokens, "device": self.lm.device.type}
+        identity = self.settings | of_pass
         checkpoint = None if folder is None else _checkpoint(folder)
         if checkpoint is not None:
             self._resume(checkpoint, identity)
@@ -210,7 +207,7 @@ class _Pass:
             left=self.settings["tokens"] - self.done, place=self.place,
         )  # fmt: skip
         saved = time.monotonic()
-        with torch.inference_mode(), self._hooks(missing):
+        with torch.inference_mode(), together(map(self._summed, missing)):
             for batch in batches:
                 self._forward(batch.windows, missing)
                 self.done, self.place = self.done + batch.tokens, batch.place
@@ -227,11 +224,7 @@ class _Pass:
             )
 
     def _forward(self, windows: list[list[int]], missing: list[str]) -> None:
-        known = self.lm.model.get_input_embeddings().weight.shape[0]
-        if (largest := max(map(max, windows))) >= known:
-            raise ModelError(
-                f"the tokenizer gives token {largest}, but {self.lm.name} knows only {known}; use the model's own"
-            )
+        check_token(max(map(max, windows)), self.lm.embeddings, self.lm.name)
         self.waiting = set(missing)
         try:
             self.lm.model(input_ids=torch.tensor(windows, device=self.lm.device), use_cache=False)
@@ -240,36 +233,25 @@ class _Pass:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            reason = str(error).splitlines()[0]
             raise BackendError(
                 f"{len(windows)} windows of {len(windows[0])} tokens and the sums of {len(missing)} modules do not fit "
-                f"into memory ({reason}); use a smaller batch or window, fewer modules at a time, or float32 sums"
+                f"into memory ({first_line(error)}); use a smaller batch or window, fewer modules at a time, or float32"
+                " sums"
             ) from error
 
-    @contextmanager
-    def _hooks(self, missing: list[str]) -> Iterator[None]:
-        """Let every module add its inputs to its sum."""
+    def _summed(self, name: str) -> Temporary[None]:
+        """Add a module's inputs to its sum, as long as the block lasts."""
         # Where accelerate offloads weights, leaving a forward pass half-way would leave them on the device.
         offloaded = {"cpu", "disk"} & set(map(str, getattr(self.lm.model, "hf_device_map", {}).values()))
-        handles = []
+        module = self.lm.model.get_submodule(name)
 
-        def watch(name: str) -> Callable[..., None]:
-            def add(module: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-                self._add(name, next(iter((*positional, *named.values())), None))
-                self.waiting.discard(name)
-                if not self.waiting and not offloaded:
-                    raise _Seen
+        def add(_: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+            self._add(name, next(iter((*positional, *named.values())), None))
+            self.waiting.discard(name)
+            if not self.waiting and not offloaded:
+                raise _Seen
 
-            return add
-
-        try:
-            for name in missing:
-                module = self.lm.model.get_submodule(name)
-                handles.append(module.register_forward_pre_hook(watch(name), with_kwargs=True))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        return Temporary(lambda: module.register_forward_pre_hook(add, with_kwargs=True).remove)
 
     def _add(self, name: str, given: Any) -> None:
         if not isinstance(given, torch.Tensor) or not given.is_floating_point():
@@ -291,7 +273,8 @@ class _Pass:
                 f"{name}: its inputs are not finite in {self.lm.dtype}; load the model in bfloat16 or float32"
             )
         matrix = (sums + sums.T) / (2 * rows)
-        manifest = {**self.origin, "module": name, "tokens": rows, "settings": self.settings, "versions": versions()}
+        origin = {"model": self.lm.name, "revision": self.lm.revision, "corpus": self.corpus.name}
+        manifest = {**origin, "module": name, "tokens": rows, "settings": self.settings, "versions": versions()}
         if folder is not None:
             write_tensors(folder / f"{name}.safetensors", {"matrix": matrix}, manifest)
         return SecondMoment(name, matrix, rows, manifest, folder)

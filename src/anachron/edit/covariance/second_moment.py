@@ -14,6 +14,7 @@ from scipy.linalg import lapack
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import DataError
 from anachron.io import Json
+from anachron.lm.weights import hash_into
 
 _EXACT = torch.float64
 
@@ -53,11 +54,6 @@ class SecondMoment:
             raise DataError(f"second moment of {module!r}: not symmetric (entries differ by {apart:.3g}); pass E[k kT]")
         return cls(module, ((given + given.T) / 2).contiguous(), tokens)
 
-    @classmethod
-    def identity(cls, size: int, module: str = "") -> "SecondMoment":
-        """As if inputs had unit variance and no correlation: what to give for "no covariance"."""
-        return cls(module, torch.eye(size, dtype=_EXACT), 0)
-
     @property
     def size(self) -> int:
         """Number of inputs of the module."""
@@ -82,7 +78,7 @@ class SecondMoment:
     def fingerprint(self) -> str:
         """SHA-256 over the shape, dtype and bytes of the matrix."""
         digest = hashlib.sha256(f"{tuple(self.matrix.shape)} {self.matrix.dtype}\n".encode())
-        digest.update(self.matrix.contiguous().numpy().data)
+        hash_into(digest, self.matrix)
         return digest.hexdigest()
 
     def inverse_times(self, keys: torch.Tensor) -> torch.Tensor:
@@ -159,10 +155,10 @@ class SecondMoment:
         if path is None:
             return compute()
         if path.is_file():
-            found, about = read_tensors(path)
+            kept, about = read_tensors(path)
             if about.get("matrix") != self.fingerprint:
                 raise DataError(f"{path} belongs to another matrix; delete it and repeat")
-            return found
+            return kept
         made = compute()
         about = {"matrix": self.fingerprint, "module": self.module, "of": self.manifest, "regularise": self.regularise}
         write_tensors(path, made, about)

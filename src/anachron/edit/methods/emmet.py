@@ -5,20 +5,16 @@ from dataclasses import dataclass
 
 from anachron.edit.base import Edit
 from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
-from anachron.edit.passes.spread import by_ridge, spread
-from anachron.edit.passes.value import ValueSettings
+from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmmetSettings(ValueSettings):
+class EmmetSettings(SpreadSettings):
     """layer: the edited block. ridge: added to K' C^-1 K so that keys alike can be solved for."""
 
-    steps: int = 25
-    clamp: float = 0.75
-    context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
     layer: int = 5
     ridge: float = 0.1
 

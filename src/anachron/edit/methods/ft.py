@@ -11,11 +11,12 @@ import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
-from anachron.edit.passes.forward import at_least_float32, fit
+from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import at_least_float32
 from anachron.lm.sites import Sites, weight_of
 from anachron.lm.temporary import Temporary
 
@@ -71,7 +72,7 @@ def ft(
             last_position=settings.last_position_loss, after_step=into_the_box, apart=apart, during=weights,
         )  # fmt: skip
     changes = [[(one - old).detach() for one in new] for new, old in zip(trained, start, strict=True)]
-    return [Edit({module: Dense(*own_change)}, model=fingerprint(lm)) for own_change in zip(*changes, strict=True)]
+    return [Edit({module: Dense(*change)}, model=fingerprint(lm)) for change in zip(*changes, strict=True)]
 
 
 def _weights_of(owner: torch.nn.Module, trained: Sequence[torch.Tensor]) -> Temporary[None]:

@@ -17,6 +17,7 @@ from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark
 from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import Sites, features
 from anachron.lm.temporary import Temporary, together
 
@@ -49,7 +50,7 @@ def lora(
     modules = {name: owner_of(lm, name) for name in _adapted(settings, sites)}
     copies = len(requests) if apart else 1
     chance = torch.Generator().manual_seed(settings.seed)
-    wide = torch.promote_types(lm.model.dtype, torch.float32)
+    wide = wide_dtype(lm.model.dtype)
     adapters = {}
     for name, module in modules.items():
         start = (half.to(device_of(lm, module), wide) for half in _start(features(module, name), settings.rank, chance))

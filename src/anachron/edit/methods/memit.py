@@ -5,20 +5,16 @@ from dataclasses import dataclass
 
 from anachron.edit.base import Edit
 from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
-from anachron.edit.passes.spread import by_ridge, spread
-from anachron.edit.passes.value import ValueSettings
+from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemitSettings(ValueSettings):
+class MemitSettings(SpreadSettings):
     """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda)."""
 
-    steps: int = 25
-    clamp: float = 0.75
-    context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
     layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
     weight: float = 15000.0
 

@@ -8,6 +8,7 @@ It has to be trained once a model: `anachron.edit.training.mend`.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,8 +26,10 @@ from anachron.io import Json, versions, write_manifest
 from anachron.lm.batches import Limits, plan_batches
 from anachron.lm.identity import DESCRIBED
 from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import Sites, weight_of
 from anachron.lm.spans import Encoded
+from anachron.lm.weights import hash_into
 
 FORMAT = "anachron mend network 1"
 GIVE = "give the file of anachron train-mend --out"
@@ -201,7 +204,8 @@ class MendNetwork(torch.nn.Module):
         """SHA-256 over its weights and settings."""
         digest = hashlib.sha256(json.dumps(asdict(self.settings), sort_keys=True).encode())
         for name, tensor in sorted(self.state_dict().items()):
-            digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+            digest.update(name.encode())
+            hash_into(digest, tensor)
         return digest.hexdigest()
 
     def check(self, lm: LanguageModel) -> None:
@@ -218,7 +222,7 @@ def _key(shape: tuple[int, int]) -> str:
 def untrained_network(lm: LanguageModel, settings: MendSettings, sites: Sites) -> MendNetwork:
     """A network for this model that changes no gradient yet; float32, or float64 for a model in float64."""
     shapes = edited_modules(lm, settings, sites)
-    dtype = torch.promote_types(weight_of(lm.model, next(iter(shapes))).dtype, torch.float32)
+    dtype = wide_dtype(weight_of(lm.model, next(iter(shapes))).dtype)
     return MendNetwork(shapes, settings, fingerprint(lm), dtype).to(lm.device)
 
 
@@ -269,14 +273,11 @@ def _made(network: MendNetwork, factors: Mapping[str, Factors]) -> Edit:
 
 def _compact(edit: Edit) -> Edit:
     """Each change low-rank or dense, whichever takes less room."""
-    return Edit({name: _smaller(delta) for name, delta in edit.deltas.items()}, model=edit.model)
-
-
-def _smaller(delta: LowRank | Dense) -> LowRank | Dense:
-    if isinstance(delta, Dense):
-        return delta
-    outputs, rank, inputs = len(delta.left), len(delta.right), delta.right.shape[1]
-    return Dense(delta.dense()) if rank * (outputs + inputs) > outputs * inputs else delta
+    large = {
+        name: Dense(delta.dense()) for name, delta in edit.deltas.items()
+        if isinstance(delta, LowRank) and delta.rank * sum(delta.shape) > math.prod(delta.shape)
+    }  # fmt: skip
+    return Edit({**edit.deltas, **large}, model=edit.model)
 
 
 MEND = Method(

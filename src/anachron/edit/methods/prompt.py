@@ -30,11 +30,6 @@ def prompt(
 
 
 PROMPT = Method(
-    "PROMPT",
-    PromptSettings,
-    prompt,
-    needs_sites=False,
-    readable_weights=False,
-    scenarios=REMOVING,
+    "PROMPT", PromptSettings, prompt, needs_sites=False, readable_weights=False, scenarios=REMOVING,
     changes_weights=False,
-)
+)  # fmt: skip

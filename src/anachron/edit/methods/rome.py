@@ -52,14 +52,9 @@ def rome(
 
 
 def _changes(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    *,
-    settings: RomeSettings,
-    module: str,
-    contexts: Sequence[str],
+    lm: LanguageModel, requests: Sequence[EditRequest], *, settings: RomeSettings, module: str, contexts: Sequence[str],
     covariance: Mapping[str, SecondMoment] | None,
-) -> list[LowRank]:
+) -> list[LowRank]:  # fmt: skip
     """Each request's change of the model as it is now."""
     values = optimise_values(lm, requests, [module], contexts, settings)
     # (1 + contexts, requests, inputs) and (1 + contexts, requests, outputs)

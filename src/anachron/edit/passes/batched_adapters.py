@@ -16,6 +16,7 @@ from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, sum_i
 from anachron.edit.requests import TARGETS
 from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import wide_dtype
 from anachron.lm.scorer import Triple
 from anachron.lm.scoring import score_all
 from anachron.lm.sites import weight_of
@@ -84,7 +85,7 @@ class BatchedAdapters:
 
 def _adapters(lm: LanguageModel, name: str, deltas: Sequence[Delta | None]) -> tuple[Any, ModuleAdapters]:
     """The module of that name, and the changes that edits make to it; None for an edit that makes none."""
-    wide = torch.promote_types(lm.model.dtype, torch.float32)
+    wide = wide_dtype(lm.model.dtype)
     module, *_ = [checked_owner(lm, name, delta) for delta in deltas if delta is not None]
     device = device_of(lm, module)
     _check_alone(lm, name, module)
@@ -152,7 +153,7 @@ def score_batched(
     of different edits share nothing. Raises `BackendError` where one text does not fit, `ModelError` for a module that
     cannot take its change.
     """
-    distinct = list(dict.fromkeys((number, text) for number, own in enumerate(texts) for text in own))
+    distinct = list(dict.fromkeys((number, text) for number, some in enumerate(texts) for text in some))
     owners, encoded = [number for number, _ in distinct], [text for _, text in distinct]
     scores = np.full(0, np.nan)
     if encoded:
@@ -166,4 +167,4 @@ def score_batched(
                 *given, counters=lm.counters, during=lambda chosen: adapters.rows([owners[i] for i in chosen])
             )
     place = {one: i for i, one in enumerate(distinct)}
-    return [scores[[place[number, text] for text in own]] for number, own in enumerate(texts)]
+    return [scores[[place[number, text] for text in some]] for number, some in enumerate(texts)]

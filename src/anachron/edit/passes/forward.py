@@ -12,18 +12,21 @@ import torch
 
 from anachron.edit.passes.activation_replay import stopped_after
 from anachron.edit.requests import Marked
-from anachron.errors import DataError, ModelError
-from anachron.lm.scoring import During, answer_logits, input_device, softmax_rows
+from anachron.errors import DataError
+from anachron.lm.numerics import at_least_float32, wide_dtype
+from anachron.lm.scoring import (
+    During,
+    Scored,
+    answer_logits,
+    fed_ids,
+    head_on,
+    input_device,
+    softmax_rows,
+    target_ids,
+    target_places,
+)
+from anachron.lm.soundness import check_token
 from anachron.lm.temporary import Temporary, together, unchanged
-
-
-class Scored(Protocol):
-    """A text's tokens and the positions of those that are scored: `Marked`, or an `anachron.lm.spans.Encoded`."""
-
-    @property
-    def ids(self) -> tuple[int, ...]: ...
-    @property
-    def targets(self) -> tuple[int, ...]: ...
 
 
 class FitSettings(Protocol):
@@ -46,18 +49,20 @@ class Texts:
 
 
 def batch(model: Any, marked: Sequence[Marked]) -> Texts:
-    """Texts padded on the right, without their last tokens, which are never fed."""
-    kept = [m.ids[:-1] for m in marked]
-    width = max(map(len, kept))
+    ids = batch_ids(model, marked)
+    return Texts(ids, torch.tensor([m.subject for m in marked], device=ids.device))
+
+
+def batch_ids(model: Any, texts: Sequence[Scored]) -> torch.Tensor:
+    """Texts as they are fed, (texts, length). Raises `DataError` for a text that is too long for the model."""
+    ids = fed_ids(texts)
     most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if most is not None and width > most:
-        raise DataError(f"an update's text has {width} tokens, more than the {most} that the model reads; shorten it")
-    known, largest = model.get_input_embeddings().weight.shape[0], max(map(max, kept))
-    if largest >= known:
-        raise ModelError(f"the tokenizer gives token {largest}, but the model knows only {known}; use the model's own")
-    device = input_device(model)
-    ids = torch.tensor([list(k) + [k[-1]] * (width - len(k)) for k in kept], device=device)
-    return Texts(ids, torch.tensor([m.subject for m in marked], device=device))
+    if most is not None and len(ids[0]) > most:
+        raise DataError(
+            f"an update's text has {len(ids[0])} tokens, more than the {most} that the model reads; shorten it"
+        )
+    check_token(max(map(max, ids)), model.get_input_embeddings().weight.shape[0], "the model")
+    return torch.tensor(ids, device=input_device(model))
 
 
 TOKENS, TRAINED_TOKENS = 16384, 4096  # most that pass a model at a time, padding included; fewer with gradients
@@ -72,10 +77,6 @@ def parts(marked: Sequence[Marked], most: int) -> Iterator[Sequence[Marked]]:
             yield marked[first:i]
             first, width = i, len(m.ids)
     yield marked[first:]
-
-
-def at_least_float32(values: torch.Tensor) -> torch.Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def picked(values: torch.Tensor, texts: Texts, columns: torch.Tensor) -> torch.Tensor:
@@ -153,11 +154,22 @@ def _values_of(
     hooks += [hooked(model, module, keep("out", module)) for module in outputs]
     head = model.get_output_embeddings()
     if head is not None:  # nothing is read from the logits, so the head is given a single position
-        hooks.append(_short_head(head))
+        hooks.append(head_on(head, lambda hidden: hidden[0, :1]))
     hooks.append(stopped_after(model, [*inputs, *outputs]))
     with torch.no_grad(), together(hooks):
         model(input_ids=texts.ids, use_cache=False)
     return seen
+
+
+def target_logits(model: Any, texts: Sequence[Scored], *, last_position: bool = False) -> torch.Tensor:
+    """The rows of logits that predict the target tokens, (target tokens, vocabulary); gradients flow through them.
+
+    last_position: every one off the last position before the target.
+    """
+    rows, columns = torch.tensor(target_places(texts)).T  # (target tokens,) each
+    if last_position:
+        columns = torch.tensor([text.targets[0] - 1 for text in texts])[rows]
+    return answer_logits(model, batch_ids(model, texts), rows, columns)
 
 
 def nll_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.Tensor:
@@ -172,8 +184,8 @@ def nll_losses_and_rest(logits: torch.Tensor, texts: Sequence[Scored]) -> tuple[
     """As `nll_losses`, of logits that go on behind the rows of the targets; and log-probabilities of what is there,
     (further rows, vocabulary).
     """
-    target_ids = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
-    log_probs, rest = _LogProbs.apply(logits, target_ids)  # (target tokens,), (further rows, vocabulary)
+    wanted = torch.tensor(target_ids(texts), device=logits.device)
+    log_probs, rest = _LogProbs.apply(logits, wanted)  # (target tokens,), (further rows, vocabulary)
     return -means([len(t.targets) for t in texts]).to(log_probs) @ log_probs, rest
 
 
@@ -183,9 +195,9 @@ def unlikelihood_losses(logits: torch.Tensor, texts: Sequence[Scored]) -> torch.
     Zero where the model gives none of them; arguments as of `nll_losses`. log(1 - p) is the log of what all other
     tokens share, which stays exact where p is almost 1. Source: Welleck and others, 2020, equation 3.
     """
-    target_ids = torch.tensor([t.ids[target] for t in texts for target in t.targets], device=logits.device)
+    wanted = torch.tensor(target_ids(texts), device=logits.device)
     wide = at_least_float32(logits)  # (target tokens, vocabulary)
-    others = wide.scatter(1, target_ids[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)  # log(1 - p)
+    others = wide.scatter(1, wanted[:, None], float("-inf")).logsumexp(-1) - wide.logsumexp(-1)  # log(1 - p)
     return -means([len(t.targets) for t in texts]).to(others) @ others
 
 
@@ -200,7 +212,7 @@ class _LogProbs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, target_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         first, rest = logits[: len(target_ids)], logits[len(target_ids) :]
-        wide = torch.promote_types(logits.dtype, torch.float32)
+        wide = wide_dtype(logits.dtype)
         size = softmax_rows(logits)
         log_probs = [
             torch.log_softmax(piece, -1, dtype=wide).gather(1, ids[:, None])[:, 0]
@@ -297,10 +309,8 @@ def _losses_and_gradients(
     active_losses, sums = [], [torch.zeros_like(tensor) for tensor in trained]
     first = 0
     for part in parts([marked[i] for i in active], TRAINED_TOKENS):
-        rows = torch.tensor([r for r, m in enumerate(part) for _ in m.targets])  # (target tokens,)
-        columns = torch.tensor([(m.targets[0] if last_position else t) - 1 for m in part for t in m.targets])
         with during(active[first : first + len(part)]):
-            logits = answer_logits(model, batch(model, part).ids, rows, columns)  # (target tokens, vocabulary)
+            logits = target_logits(model, part, last_position=last_position)  # (target tokens, vocabulary)
         losses = nll_losses(logits, part)  # (part,)
         if any(m.remove for m in part):
             removed = torch.tensor([m.remove for m in part], device=losses.device)
@@ -311,10 +321,3 @@ def _losses_and_gradients(
             into += gradient
         first += len(part)
     return torch.cat(active_losses).to(trained[0].device), sums
-
-
-def _short_head(head: torch.nn.Module) -> Temporary[None]:
-    def first_position(_: Any, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return (given[0][:1, :1], *given[1:]) if given else None
-
-    return Temporary(lambda: head.register_forward_pre_hook(first_position).remove)

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from anachron.edit.passes.forward import at_least_float32, batch, nll_losses
+from anachron.edit.passes.forward import nll_losses, target_logits
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.requests import TARGETS, Marked
+from anachron.edit.requests import TARGETS
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
-from anachron.lm.scoring import answer_logits
+from anachron.lm.numerics import at_least_float32
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, together
 
@@ -71,7 +71,4 @@ def encoded(lm: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[Encoded
 
 def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:
     """Mean negative log-likelihood (nats) of each text's target tokens, shape (texts,); gradients flow through it."""
-    ids = batch(lm.model, [Marked(t.ids, t.targets, 0) for t in texts]).ids
-    rows = torch.tensor([r for r, t in enumerate(texts) for _ in t.targets])
-    columns = torch.tensor([target - 1 for t in texts for target in t.targets])
-    return nll_losses(answer_logits(lm.model, ids, rows, columns), texts)
+    return nll_losses(target_logits(lm.model, texts), texts)

@@ -1,4 +1,4 @@
-"""A wanted value spread over the MLP projections of several layers (MEMIT, section 4.2).
+"""A wanted value spread over the MLP projections of several layers (MEMIT, section 4.3).
 
 The wanted value is that of the last edited block's output. Going up the layers, each takes an equal share of what is
 still missing there; states are computed anew after each layer.
@@ -9,6 +9,7 @@ instead, all at once, and each layer takes its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -22,6 +23,16 @@ from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.scoring import During
 from anachron.lm.sites import Sites
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadSettings(ValueSettings):
+    """Of methods that write many values at once; the defaults are those of MEMIT's published code."""
+
+    steps: int = 25
+    clamp: float = 0.75
+    context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
+
 
 # (requests, their residuals R (outputs, these requests)) -> a layer's change
 Insert = Callable[[slice, torch.Tensor], LowRank]
@@ -49,16 +60,9 @@ def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weig
 
 
 def spread(
-    lm: LanguageModel,
-    requests: Sequence[EditRequest],
-    settings: ValueSettings,
-    *,
-    layers: Sequence[int],
-    sites: Sites,
-    solve: Solve,
-    apart: bool,
-    keep_keys: bool,
-) -> list[Edit]:
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: ValueSettings, *, layers: Sequence[int], sites: Sites,
+    solve: Solve, apart: bool, keep_keys: bool,
+) -> list[Edit]:  # fmt: skip
     """Edits of several layers: one of all requests, or with ``apart`` one a request, as if it were the only one.
 
     At layer l of L the residual of a request is (z - h) / (L - l + 1): its value z less the last layer's output h as it

@@ -24,6 +24,7 @@ from anachron.edit.passes.prefix_cache import RepeatedPass, with_prefix_cache
 from anachron.edit.requests import SLOT, EditRequest, Marked, mark, mark_prompts
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
+from anachron.lm.scoring import target_places
 from anachron.lm.temporary import Temporary, together
 
 ESSENCE = f"{SLOT} is a"  # p' of equation 4: the subject is to stay what it is
@@ -184,9 +185,8 @@ class _Group:
         marked = [m for part in texts for m in part]
         essence = mark_prompts(lm.tokenizer, [(ESSENCE, r.subject) for r in requests])
         fed = batch(lm.model, [*marked, *essence])
-        targets = [(row, target - 1) for row, m in enumerate(marked) for target in m.targets]
         at_essence = [(len(marked) + row, m.subject) for row, m in enumerate(essence)]
-        rows, columns = torch.tensor(targets + at_essence).T  # (target tokens + requests,) each
+        rows, columns = torch.tensor(target_places(marked) + at_essence).T  # (target tokens + requests,) each
         lengths = [*(len(m.ids) - 1 for m in marked), *(m.subject + 1 for m in essence)]
         whole = RepeatedPass(fed, rows, columns)
         return cls(len(requests), marked, with_prefix_cache(lm.model, whole, lengths, modules))

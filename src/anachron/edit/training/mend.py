@@ -7,26 +7,27 @@ each text under the changes of its own example. The model itself is never writte
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from anachron.edit.base import LowRank
 from anachron.edit.methods.mend import MendNetwork, MendSettings, untrained_network
-from anachron.edit.passes.forward import at_least_float32, batch, means, nll_losses
+from anachron.edit.passes.batched_adapters import adding_output
+from anachron.edit.passes.forward import batch_ids, means, nll_losses
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.passes.gradients import Factors, gradients
-from anachron.edit.requests import Marked
 from anachron.edit.tensors import Checkpoint, read_tensors
 from anachron.edit.training.mend_examples import Drawn, MendExample, Prepared, draw, prepared
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, rows_fingerprint, versions
 from anachron.jobs import ELSEWHERE, Callbacks, Warn, locked, refuse_others
 from anachron.lm.model import LanguageModel
-from anachron.lm.scoring import answer_logits
+from anachron.lm.numerics import at_least_float32
+from anachron.lm.scoring import Scored, answer_logits, target_places
 from anachron.lm.sites import Sites
-from anachron.lm.temporary import Temporary, together
+from anachron.lm.temporary import together
 
 WINDOWS = 20  # the course of the training is kept as means over so many parts of it
 
@@ -99,38 +100,40 @@ def _finished(target: Path, identity: Json, lm: LanguageModel) -> MendNetwork:
 
 
 def step_losses(
-    lm: LanguageModel, network: MendNetwork, drawn: Sequence[Drawn], found: Mapping[str, Factors]
+    lm: LanguageModel, network: MendNetwork, drawn: Sequence[Drawn], factors: Mapping[str, Factors]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The edits' loss and the KL divergence of unrelated text, means over the examples in nats, through the network.
 
-    found: the gradients of the examples' requests.
+    factors: the gradients of the examples' requests.
     """
-    changes = {name: (network.change(name, part.x, part.delta), part.owners) for name, part in found.items()}
+    changes = {name: (network.change(name, part.x, part.delta), part.owners) for name, part in factors.items()}
     asked = [(n, text) for n, item in enumerate(drawn) for text in (item.request, item.paraphrase) if text is not None]
-    left = [(n, item.unrelated) for n, item in enumerate(drawn) if item.unrelated is not None]
+    unrelated = [(n, item.unrelated) for n, item in enumerate(drawn) if item.unrelated is not None]
     # (row, column) of each target token, (2, target tokens), and of each token of unrelated text, (2, tokens)
-    targets = torch.tensor([(row, t - 1) for row, (_, text) in enumerate(asked) for t in text.targets]).T
-    places = [(row, c) for row, (_, text) in enumerate(left) for c in range(len(text.ids) - 1)]
+    targets = torch.tensor(target_places([text for _, text in asked])).T
+    places = [(row, c) for row, (_, text) in enumerate(unrelated) for c in range(len(text.ids) - 1)]
     tokens = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
     with frozen(lm.model), torch.enable_grad():
-        marked = [Marked(text.ids, text.targets, 0) for _, text in asked] + [text for _, text in left]
-        owners = torch.tensor([place for place, _ in (*asked, *left)])
-        ids = batch(lm.model, marked).ids
+        fed: list[tuple[int, Scored]] = [*asked, *unrelated]
+        owners = torch.tensor([place for place, _ in fed])  # (texts,)
+        ids = batch_ids(lm.model, [text for _, text in fed])  # (texts, length)
         rows, columns = torch.cat([targets, tokens + torch.tensor([[len(asked)], [0]])], 1)
-        items = changes.items()
-        with together(_changed(lm.model, n, change, owners[:, None] == of.cpu()) for n, (change, of) in items):
+        with together(
+            adding_output(lm.model.get_submodule(name), partial(_output, change, rank_owners), owners)
+            for name, (change, rank_owners) in changes.items()
+        ):
             logits = answer_logits(lm.model, ids, rows, columns)  # (target tokens + tokens, vocabulary)
         nll_loss = nll_losses(logits[: targets.shape[1]], [text for _, text in asked])
-        edit = _mean_by(nll_loss, [place for place, _ in asked])
-        if not left:
-            return edit, torch.zeros_like(edit)
+        edit_loss = _mean_by(nll_loss, [place for place, _ in asked])
+        if not unrelated:
+            return edit_loss, torch.zeros_like(edit_loss)
         with torch.no_grad():
-            clean = answer_logits(lm.model, batch(lm.model, [text for _, text in left]).ids, *tokens)
+            clean = answer_logits(lm.model, batch_ids(lm.model, [text for _, text in unrelated]), *tokens)
             before = torch.log_softmax(at_least_float32(clean), -1)  # (tokens, vocabulary), as after
         after = torch.log_softmax(at_least_float32(logits[targets.shape[1] :]), -1)
         kl_loss = (before.exp() * (before - after)).sum(-1)  # (tokens,)
-        by_text = means([len(text.ids) - 1 for _, text in left]).to(kl_loss) @ kl_loss  # (texts,)
-        return edit, by_text.mean()
+        by_text = means([len(text.ids) - 1 for _, text in unrelated]).to(kl_loss) @ kl_loss  # (texts,)
+        return edit_loss, by_text.mean()
 
 
 def _mean_by(values: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
@@ -139,15 +142,14 @@ def _mean_by(values: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
     return (means(lengths).to(values) @ values).mean()
 
 
-def _changed(model: Any, module: str, change: LowRank, belongs: torch.Tensor) -> Temporary[None]:
-    """Let a module compute with W + left right, where each text has only its own ranks: belongs (texts, ranks)."""
+def _output(change: LowRank, rank_owners: torch.Tensor, x: torch.Tensor, owners: torch.Tensor) -> torch.Tensor:
+    """left right x, (texts, length, outputs), where each text has only the ranks of its own example.
 
-    def add(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        inner = given[0].to(change.right) @ change.right.T  # (texts, length, ranks)
-        own = inner.reshape(len(belongs), -1, inner.shape[-1]) * belongs[:, None].to(inner)
-        return output + (own.reshape(inner.shape) @ change.left.T).to(output)
-
-    return Temporary(lambda: model.get_submodule(module).register_forward_hook(add).remove)
+    rank_owners: the example of each rank, (ranks,). x: (texts, length, inputs). owners: of each text, (texts,).
+    """
+    inner = x.to(change.right) @ change.right.T  # (texts, length, ranks)
+    belongs = owners[:, None] == rank_owners.cpu()  # (texts, ranks)
+    return (inner * belongs[:, None].to(inner)) @ change.left.T
 
 
 class _Training:
@@ -175,11 +177,11 @@ class _Training:
 
     def step(self) -> None:
         drawn = draw(self.examples, self.settings, len(self.losses))
-        found = gradients(self.lm, [item.request for item in drawn], self.network.shapes)
-        for name, part in found.items():  # before they are used, as published
+        factors = gradients(self.lm, [item.request for item in drawn], self.network.shapes)
+        for name, part in factors.items():  # before they are used, as published
             self.network.observe(name, part.x, part.delta)
-        edit, kl = step_losses(self.lm, self.network, drawn, found)
-        loss = self.settings.edit_weight * edit + self.settings.kl_weight * kl
+        edit_loss, kl_loss = step_losses(self.lm, self.network, drawn, factors)
+        loss = self.settings.edit_weight * edit_loss + self.settings.kl_weight * kl_loss
         for parameter, grad in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
             parameter.grad = grad
         length = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
@@ -189,7 +191,7 @@ class _Training:
                 f"{length.item()}; use a lower rate, a lower start or dtype float32"
             )
         self.optimiser.step()
-        self.losses.append([edit.item(), kl.item()])
+        self.losses.append([edit_loss.item(), kl_loss.item()])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All that a training needs to go on from here."""
