@@ -38,10 +38,16 @@ WRITTEN = [
 
 
 def expected(tokenizer: Any, ids: list[int], request: EditRequest, behind: str) -> tuple[list[int], int]:
-    """Positions of the target's tokens, and of the last one with a byte of the subject, counted from the text's end."""
-    targets = answer_positions(tokenizer, ids, request.target)
-    tail = behind + ("" if (request.prompt[-1].isspace() or (behind and behind[-1].isspace())) else " ")
-    return targets, answer_positions(tokenizer, ids, request.subject, tail + request.target)[-1]
+    """Positions of the target's tokens, and of the last one with a byte of the subject, counted from the text's end.
+
+    The target's are those with a byte of it, and those of the space before it that have no byte of the prompt.
+    """
+    space = request.sentence.removeprefix(request.text).removesuffix(request.target)
+    last_of_prompt = answer_positions(tokenizer, ids, request.text, space + request.target)[-1]
+    targets = set(answer_positions(tokenizer, ids, request.target))
+    if space:
+        targets |= {i for i in answer_positions(tokenizer, ids, space + request.target) if i > last_of_prompt}
+    return sorted(targets), answer_positions(tokenizer, ids, request.subject, behind + space + request.target)[-1]
 
 
 @pytest.mark.parametrize("context", ["", "Berlin. ", "北京. ", "Paris is the capital of France. France\n"])
