@@ -18,9 +18,10 @@ for name in "$@"; do
     sed -n '/^pip==/,/[^\\]$/p' requirements.lock >"$folder/pip.txt" && $pip -r "$folder/pip.txt"
     "$folder/bin/python" tools/requirements.py dev | grep -vE '^(torch|accelerate|peft)\b' >"$folder/requirements.txt"
     $pip --require-hashes -c requirements.lock -r "$folder/requirements.txt"
+    $pip --no-deps --no-build-isolation -e .
     touch "$folder/installed"
   fi
   echo "$("$folder/bin/python" --version):"
-  PYTHONPATH=src OMP_NUM_THREADS=1 "$folder/bin/python" -m pytest -q -n 2 -p no:cacheprovider \
+  OMP_NUM_THREADS=1 "$folder/bin/python" -m pytest -q -n 2 -p no:cacheprovider \
     tests/core tests/text tests/data tests/test_io.py
 done
