@@ -9,7 +9,7 @@ import polars as pl
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.statements import AskedFact
-from anachron.errors import DataError
+from anachron.errors import DataError, first_line
 from anachron.io import read_table
 from anachron.text.question_tables import QUESTION_COLUMNS
 
@@ -56,7 +56,7 @@ def read_questions(path: Path | str) -> pl.DataFrame:
             for name, kind in schema.items()
         )
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{path}: {first_line(error)}") from error
 
 
 def asked_facts(table: pl.DataFrame) -> Iterable[AskedFact]:

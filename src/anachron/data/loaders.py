@@ -11,7 +11,7 @@ from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published, to_published
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_updates import mini_updates
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, first_line
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
 
 
@@ -123,7 +123,7 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
     try:
         loaded: Any = datasets.load_dataset(name, split=split, revision=revision)
     except Exception as error:  # datasets raises many classes here; all mean the same to a user
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = first_line(error)
         raise DataError(
             f"{name!r} is no file and no bundled data set ({', '.join(bundled)}), and the hub says: {reason}"
         ) from error

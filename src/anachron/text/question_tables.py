@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from anachron.errors import DataError
+from anachron.errors import DataError, first_line
 from anachron.text.json_answers import by_frequency
 from anachron.text.spreadsheets import harmless
 from anachron.text.verbalize import NEEDED, NEEDED_BY_MODELS, FactToWord, Failed, Outcome, Verbalised, fact_to_word
@@ -41,7 +41,7 @@ def facts_table(table: pl.DataFrame, name: str) -> pl.DataFrame:
             pl.col(column).cast(kind) for column, kind in NUMBERS.items() if column in table.columns
         )
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"{name}: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{name}: {first_line(error)}") from error
     ids = table["fact_id"]
     if ids.null_count() or (ids.cast(pl.String) == "").any():
         raise DataError(f"{name}: a row without fact_id; every fact needs its own")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anachron.errors import DataError
+from anachron.errors import DataError, first_line
 from anachron.io import read_json
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def readable(what: Path | str, remedy: str = "ingest the dump again into another
     try:
         yield
     except (pl.exceptions.ComputeError, OSError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise DataError(f"{what} cannot be read ({reason}); {remedy}") from error
 
 

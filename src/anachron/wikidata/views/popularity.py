@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from anachron.cluster import cores, map_in_order, worker_count
-from anachron.errors import BackendError, ConfigError, DataError
+from anachron.errors import BackendError, ConfigError, DataError, first_line
 from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
 from anachron.jobs import Callbacks, locked
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot
@@ -250,7 +250,7 @@ def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: 
         if isinstance(error, pl.exceptions.NoDataError):
             rows = pl.DataFrame(schema={"from": pl.String, "to": pl.String})
         else:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise DataError(f"{path}: lines must be from-title, tab, to-title ({reason})") from error
     if rows.width != 2:
         raise DataError(f"{path}: lines must be from-title, tab, to-title; its first has {rows.width} columns")
@@ -345,7 +345,7 @@ def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"
             database.execute("SET enable_progress_bar = false")  # it would go to stdout, among the results
             yield database
     except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise BackendError(f"DuckDB failed: {reason}; free memory or the disk of {work.parent}, then repeat") from error
 
 
@@ -358,7 +358,7 @@ def _reading(what: Path, remedy: str) -> Iterator[None]:
     except (duckdb.OperationalError, duckdb.InternalError):
         raise
     except duckdb.Error as error:
-        raise DataError(f"{what} cannot be read ({str(error).splitlines()[0]}); {remedy}, then repeat") from error
+        raise DataError(f"{what} cannot be read ({first_line(error)}); {remedy}, then repeat") from error
 
 
 @contextmanager
