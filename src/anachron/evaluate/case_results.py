@@ -16,7 +16,7 @@ PROBABILITIES = {"new": pl.Float64(), "old": pl.Float64()}
 # A list a column, with a struct an entry. It becomes a table of its own, a row an entry.
 ENTRIES: dict[str, dict[str, Any]] = {
     "targets": PROMPT | PROBABILITIES,
-    "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()},
+    "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64(), "new": pl.Float64()},
     "objects": PROMPT | {"role": pl.String(), "object": pl.String(), "p": pl.Float64()},
     "generations": PROMPT | {"text": pl.String()} | PROBABILITIES,
     "dated": DATE | PROBABILITIES,

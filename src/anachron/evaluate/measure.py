@@ -16,7 +16,7 @@ from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.generations import SPARE, generation_rows, names_of
 from anachron.evaluate.metrics import geometric_mean
-from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of
+from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of, wrong_object
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
@@ -49,7 +49,9 @@ def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
     """All (prompt, object) pairs that measuring an update takes, each once."""
     objects = [o for o in (case.new, case.old) if o]
     pairs = [(prompt, o) for prompt in prompts_of(case) for o in objects]
-    pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
+    for _, _, fact in numbered_neighbours(case):
+        wrong = wrong_object(case, fact)
+        pairs += [(fact.prompt, o) for o in (*fact.objects, *([wrong] if wrong else []))]
     pairs += object_pairs(case)
     if measures.dated is not None:
         pairs += dated_pairs(case, measures.dated)
@@ -123,7 +125,9 @@ def _scored(case: EditCase, measures: Measures, p: Mapping[Pair, float], seconds
         result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old})
     for kind, number, fact in numbered_neighbours(case):
         mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
-        result.neighbours.append({"kind": kind, "number": number, "p": mean})
+        wrong = wrong_object(case, fact)
+        new = p[fact.prompt, wrong] if wrong else None
+        result.neighbours.append({"kind": kind, "number": number, "p": mean, "new": new})
     result.objects = object_rows(case, p)
     if measures.dated is not None:
         result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)

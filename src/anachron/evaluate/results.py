@@ -43,8 +43,11 @@ P: Schema = dict.fromkeys(["before", "after"], NUMBER)
 
 # One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
 TARGETS: Schema = {**PROMPT, **PAIR}
-# One row per neighbour fact of an update: p of its true object. dist: 1 - similarity to the updated fact's subject.
-NEIGHBOURS: Schema = {**FACT, **P, "dist": NUMBER, "popularity": NUMBER}
+# One row per neighbour fact of an update: p of its true object, and of the update's new object on the fact's prompt,
+# null where that is true of the fact too or the update is no replacement. dist: 1 - similarity to the updated subject.
+NEIGHBOURS: Schema = {
+    **FACT, **P, "new_before": NUMBER, "new_after": NUMBER, "dist": NUMBER, "popularity": NUMBER,
+}  # fmt: skip
 # One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
 # replacement, which is what all updates were before tables said so.
 UPDATES: Schema = {
@@ -79,7 +82,7 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
     _refuse("targets", targets, "prompt_number", second, "is one of several update prompts; an update has one")
     neighbours = check_neighbours(neighbours)
     _check_owners("targets", targets, updates, ["new_after", "old_after"])
-    _check_owners("neighbours", neighbours, updates, ["after"])
+    _check_owners("neighbours", neighbours, updates, ["after", "new_after"])
     return targets, neighbours, updates
 
 

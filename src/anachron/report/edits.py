@@ -54,6 +54,10 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
         f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
+    if "S ↑" in more:
+        notes.append(
+            "Neighb.: p(true) against p(new) on nearest facts; S: harmonic mean of Efficacy-S, Gen.-S and Neighb.-S"
+        )
     timed = summary.filter(pl.col("method") != UNEDITED, pl.col("seconds_n") > 1)
     if timed["seconds_low"].null_count():
         notes.append("Seconds without an interval: edits made together share their time")
@@ -89,6 +93,9 @@ EDITS = Layout(
     notes=_notes_on_edits,
     wide=120,
     more={
+        "Neighb.-D ↑": ("neighbourhood_difference", 100, 1),
+        "Neighb.-S ↑": ("neighbourhood_success", 100, 1),
+        "S ↑": ("score", 100, 1),
         "Change ↑": ("efficacy_change", 100, 1),
         "Gen. change ↑": ("generalization_change", 100, 1),
         "New win ↑": ("new_win", 100, 1),
