@@ -117,7 +117,7 @@ class EvaluationOptions:
     ] = False
     until: Annotated[
         str | None,
-        typer.Option(help="Last date to ask about (--dated); by default the latest change among the updates."),
+        typer.Option(help="Last date to ask about (--dated); by default the latest change in the data set."),
     ] = None
 
     def settings(self) -> Any:
@@ -197,6 +197,7 @@ def evaluate(
     if json_:
         print_json({
             "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
+            "tests": {name: tests.to_dicts() for name, tests in evaluated.tests.items()},
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
         })  # fmt: skip
@@ -208,11 +209,14 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
     from anachron.data.cases import BEYOND_LIMIT
     from anachron.pipelines.evaluation import REPORT
     from anachron.report.edits import edits_tables
+    from anachron.report.paired_tests import paired_tests_table
 
     console = stdout()
-    for summary, layout in evaluated.summaries.values():
+    for name, (summary, layout) in evaluated.summaries.items():
         for table in edits_tables(summary, console.width, layout):
             console.print(table)
+        if name in evaluated.tests and evaluated.tests[name].height:
+            console.print(paired_tests_table(evaluated.tests[name]))
     for reason, count in evaluated.record["not_asked"].items():
         say(f"{reason}: {_updates(count)}")
     if count := evaluated.record["old_ends_unknown"]:

@@ -107,7 +107,7 @@ def opened(
         raise DataError(f"{cases.name} holds no update to measure ({dict(cases.left_out)} left out)")
     check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
     if measures.dated is not None:
-        measures = replace(measures, dated=settled(measures.dated, cases.cases))
+        measures = replace(measures, dated=settled(measures.dated, cases))
     dating = measures.dated
     weights = lm.weights_fingerprint()
     identity = lm.identity(weights) | {

@@ -72,6 +72,9 @@ def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
         "mean ± half of the 95 % interval over updates (normal; R: Wilson), × 100",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
+        "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
+        "mean of year, month and day",
+        "Kept if right: of the dates before the change that the unedited model has right, those still right",
         "W, R: of the past fact, dates before the change against dates after it, over year, month and day",
     ]
 
@@ -120,6 +123,11 @@ DATED = Layout(
     },
     notes=_notes_on_dated,
     wide=132,
+    more={
+        **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
+        "Both ↑": ("both_right_global", 100, 1),
+        "Kept if right ↑": ("kept_given_right_global", 100, 1),
+    },
 )
 SECTION = ("mode", "scenario")
 WORDS = (*SECTION, "method")
