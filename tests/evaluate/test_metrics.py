@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.metrics import (
     METRICS,
+    SHARES,
     SUCCESSES,
     bleedover_bins,
     geometric_mean,
@@ -28,14 +29,16 @@ KEYS = ("mode", "method", "case_id")
 def target(kind="update", number=0, new=0.5, old=0.25, **cells):
     return {
         "method": "rome", "mode": "independent", "case_id": "1", "kind": kind, "prompt_number": number,
-        "new_before": 0.125, "old_before": 0.5, "new_after": new, "old_after": old,
+        "new_before": 0.125, "old_before": 0.5, "new_after": new, "old_after": old, "accuracy_before": 0.25,
+        "accuracy_after": 0.5,
     } | cells  # fmt: skip
 
 
 def neighbour(kind="nearest", number=0, before=0.5, after=0.5, **cells):
     return {
         "method": "rome", "mode": "independent", "case_id": "1", "kind": kind, "number": number, "before": before,
-        "after": after, "new_before": 0.0625, "new_after": 0.375, "dist": 0.5, "popularity": 3.0,
+        "after": after, "new_before": 0.0625, "new_after": 0.375, "accuracy_before": 1.0, "accuracy_after": 1.0,
+        "dist": 0.5, "popularity": 3.0,
     } | cells  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def test_an_update_by_hand():
         target("generalization", 0, 0.75, 0.25),
         target("generalization", 1, 0.125, 0.25),
         target("generalization", 2, 0.25, 0.25),
-        target("generalization", 3, 1.0, 0.0),
+        target("generalization", 3, 1.0, 0.0, accuracy_after=1.0),
     ]
     neighbours = [
         neighbour(after=0.25), neighbour(number=1, after=1.0), neighbour("random", 0, 0.5, 0.375),
@@ -78,7 +81,9 @@ def test_an_update_by_hand():
         "generalization_difference": (0.5 - 0.125 + 0 + 1) / 4, "generalization_success": 0.5,
         "bleedover_nearest": 0.125, "bleedover_random": 0.125, "bleedover_nearest_absolute": 0.375,
         "bleedover_random_absolute": 0.125, "neighbourhood_difference": (-0.125 + 0.625) / 2,
-        "neighbourhood_success": 0.5, "fluency": 4.0, "seconds": 2.0,
+        "neighbourhood_success": 0.5, "efficacy_accuracy": 0.5, "efficacy_exact": 0.0, "generalization_accuracy": 0.625,
+        "generalization_exact": 0.25, "neighbourhood_accuracy": 1.0, "neighbourhood_exact": 1.0, "fluency": 4.0,
+        "seconds": 2.0,
     }  # fmt: skip
 
 
@@ -90,6 +95,12 @@ def test_a_low_bleedover_does_not_hide_that_neighbours_now_prefer_the_new_object
     assert edited["bleedover_nearest"] == pytest.approx(0.003)
     assert (clean["neighbourhood_success"], edited["neighbourhood_success"]) == (1.0, 0.5)
     assert edited["neighbourhood_difference"] == pytest.approx((2 * 0.097 - 2 * 0.003) / 4)
+
+
+def test_rounding_may_change_a_token_of_the_clean_model_and_the_first_method_counts():
+    targets = [target(accuracy_before=1.0), target(method="ft", accuracy_before=0.5)]
+    clean, *_ = update_metrics(*tables(targets, [], [update(), update(method="ft")])).to_dicts()
+    assert clean["efficacy_accuracy"] == clean["efficacy_exact"] == 1.0
 
 
 def test_a_neighbour_of_which_the_new_object_is_true_does_not_count():
@@ -149,8 +160,8 @@ def test_without_an_old_object_there_is_no_difference_and_the_count_says_so():
 
 
 def test_a_failed_update_is_counted_and_never_given_the_clean_models_score():
-    lost = {"case_id": "2", "new": None, "old": None}
-    facts = [neighbour(case_id="2", after=None, new_after=None), neighbour(number=1, after=0.4)]
+    lost = {"case_id": "2", "new": None, "old": None, "accuracy_after": None}
+    facts = [neighbour(case_id="2", after=None, new_after=None, accuracy_after=None), neighbour(number=1, after=0.4)]
     rows = [update(), update(case_id="2", status="failed", reason="out of memory", fluency=None, seconds=9.0)]
     found = update_metrics(*tables([target(), target(**lost)], facts, rows))
     failed = found.filter(pl.col("status") == "failed").row(0, named=True)
@@ -204,13 +215,25 @@ def runs(draw):
                 )  # fmt: skip
                 for kind, number, new, old in prompts:
                     targets.append(
-                        target(kind, number, draw(after), draw(after), new_before=new, old_before=old, **key)
-                    )
+                        target(
+                            kind, number, draw(after), draw(after), new_before=new, old_before=old,
+                            accuracy_before=1.0 if new else 0.5, accuracy_after=draw(after), **key,
+                        )
+                    )  # fmt: skip
                 for kind, number, before, new, dist in facts:
                     neighbours.append(
                         neighbour(
-                            kind, number, before, draw(after), new_before=new, new_after=draw(after), dist=dist,
-                            popularity=draw(MAYBE), **key,
+                            kind,
+                            number,
+                            before,
+                            draw(after),
+                            new_before=new,
+                            new_after=draw(after),
+                            accuracy_before=0.5,
+                            accuracy_after=draw(after),
+                            dist=dist,
+                            popularity=draw(MAYBE),
+                            **key,
                         )
                     )
     return targets, neighbours, updates
@@ -238,6 +261,12 @@ def by_loop(targets, neighbours, row, side):
         changes = [minus(n[side], n["before"]) for n in facts if n["kind"] == kind]
         found[f"bleedover_{kind}"] = mean([None if c is None else -min(c, 0) for c in changes])
         found[f"bleedover_{kind}_absolute"] = mean([None if c is None else abs(c) for c in changes])
+    for name, rows, kind in (
+        ("efficacy", same, "update"), ("generalization", same, "generalization"), ("neighbourhood", facts, "nearest"),
+    ):  # fmt: skip
+        shares = [row[f"accuracy_{side}"] for row in rows if row["kind"] == kind]
+        found[f"{name}_accuracy"] = mean(shares)
+        found[f"{name}_exact"] = mean([None if share is None else float(share == 1) for share in shares])
     leads = [minus(n[side], n[f"new_{side}"]) for n in facts if n["kind"] == "nearest"]
     found["neighbourhood_difference"] = mean(leads)
     found["neighbourhood_success"] = mean([None if lead is None else float(lead > 0) for lead in leads])
@@ -277,10 +306,10 @@ def check_summary(row, name, values):
     assert row[f"{name}_n"] == n
     assert row[name] == pytest.approx(mean(values), abs=1e-12)
     together = name == "seconds" and len(set(values)) < n
-    if n == 0 or together or (n == 1 and name != "efficacy_success"):
+    if n == 0 or together or (n == 1 and name not in SHARES):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
-    if name == "efficacy_success":
+    if name in SHARES:
         from statsmodels.stats.proportion import proportion_confint
 
         low, high = proportion_confint(sum(values), n, method="wilson")

@@ -109,6 +109,9 @@ class EvaluationOptions:
     generate: Annotated[
         bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
     ] = False
+    token_accuracy: Annotated[
+        bool, typer.Option("--token-accuracy", help="Also count tokens that are the first choice, as zsRE's papers do.")
+    ] = False
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
     ] = None
@@ -135,7 +138,7 @@ class EvaluationOptions:
                 f"--until {self.until}: it is the last date of dated questions; add --dated, or leave it out"
             )
         dating = Dating(self.until) if self.dated else None
-        measures = Measures(self.fluency_tokens, self.batch_tokens, self.generate, dating)
+        measures = Measures(self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy)
         if self.after is None:
             if self.text is not None or self.text_tokens is not None:
                 raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")

@@ -114,7 +114,8 @@ def opened(
         "edit_prefix": lm.prefix or None,
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": mode, "fluency_tokens": measures.fluency_tokens, "batch_tokens": measures.batch_tokens,
-        "generate": measures.generate, "dated": None if dating is None else asdict(dating), **more,
+        "generate": measures.generate, "token_accuracy": measures.token_accuracy,
+        "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
     with identified(lm, weights), open_run(folder, identity) as run:
         record = run.record
