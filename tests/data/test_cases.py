@@ -370,6 +370,19 @@ def test_other_scenarios_are_counted_or_kept(load):
         load(records[1], records[4])
 
 
+def test_the_latest_change_is_that_of_the_whole_file(load):
+    """Of other scenarios and beyond the limit too; of a month its last day counts."""
+    added = update("added", {"A": "new", "B": "static"})
+    added["objects"][0]["start"] = "2023-05"
+    starts = ({"start": "2021"}, {"start": "2023-05-30"}, {"start": "2020-01-01"}, {})
+    records = [*(update(case_id=n, **start) for n, start in enumerate(starts)), added | {"case_id": 9}]
+    for options in ({}, {"limit": 1}, {"scenario": None}, {"scenario": "AddObject"}):
+        assert load(*records, **options).latest_change == "2023-05"
+    assert load(*records[:2], limit=1).latest_change == "2023-05-30"
+    assert load(update()).latest_change is None and load(question()).latest_change is None
+    assert load(request(date_of_change="2019-02"), request(case_id=1), limit=1).latest_change == "2019-02"
+
+
 def test_the_first_so_many(load):
     found = load(*(request(case_id=n) for n in range(5)), limit=2)
     assert [case.case_id for case in found.cases] == ["0", "1"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.data.case_records import EditCase, NeighbourFact
-from anachron.data.cases import load_cases
+from anachron.data.cases import CaseSet, load_cases
 from anachron.errors import DataError
 from anachron.evaluate.dated import (
     Dating,
@@ -216,14 +216,26 @@ def test_the_first_word_of_a_prompt_behind_a_date(prompt, subject, wanted):
     assert dated_prompt(prompt, Date(2011), subject) == wanted
 
 
+def by_hand(*cases):
+    return CaseSet("by hand", "wikifactdiff", cases)
+
+
+def test_an_update_is_asked_about_the_same_dates_whichever_others_are_judged():
+    whole, few = load_cases("mini-updates"), load_cases("mini-updates", limit=2)
+    latest = max((Date.parse(case.start) for case in whole.cases), key=lambda date: date.last_day)
+    assert settled(Dating(), whole) == settled(Dating(), few) == Dating(str(latest))
+    assert max(case.start for case in few.cases) < str(latest)
+
+
 def test_the_last_date_is_given_or_the_latest_change_that_the_data_know_of():
     early = replace(CASE, start="2015", end="2030")
     unknown = replace(CASE, start="2029", old=None)
-    assert settled(Dating(), [early, CASE, unknown]).until == "2017-05-14"
-    assert settled(Dating(), [early, replace(CASE, start="2015-12-31")]).until in ("2015", "2015-12-31")
-    assert settled(Dating("2024", 3), [CASE]) == Dating("2024", 3)
+    assert settled(Dating(), by_hand(early, CASE, unknown)).until == "2017-05-14"
+    assert settled(Dating(), by_hand(early, replace(CASE, start="2015-12-31"))).until in ("2015", "2015-12-31")
+    assert settled(Dating(), replace(by_hand(CASE), latest_change="2023-04")).until == "2023-04"
+    assert settled(Dating("2024", 3), by_hand(CASE)) == Dating("2024", 3)
     with pytest.raises(DataError, match="none of 2 updates says when"):
-        settled(Dating(), [replace(CASE, start=None), unknown])
+        settled(Dating(), replace(by_hand(replace(CASE, start=None), unknown), latest_change="2023"))
     with pytest.raises(DataError, match="'soon' is not a date"):
         Dating("soon")
 

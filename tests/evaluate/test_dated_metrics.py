@@ -21,6 +21,8 @@ from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED, DATED_NEIGHBOURS, UPDATES
 
 GRANULARITIES = ("year", "month", "day")
+TOGETHER = {"present_updated": mean, "past_kept": mean, "both_right": mean, "kept_given_right": mean, "win_rate": mean,
+            "robustness": min}  # fmt: skip
 
 
 def asked(side="past", time="2011", granularity="year", method="ROME", case_id="1", **p):
@@ -57,9 +59,13 @@ def naive(rows, method):
                 won += c[old] > i[old]
         found[f"present_updated_{granularity}"] = mean([float(r[new] > r[old]) for r in present]) if present else None
         found[f"past_kept_{granularity}"] = mean([float(r[old] > r[new]) for r in past]) if past else None
+        pairs = [float(a[old] > a[new] and b[new] > b[old]) for a in past for b in present]
+        found[f"both_right_{granularity}"] = mean(pairs) if pairs else None
+        known = [float(r[old] > r[new]) for r in past if r["old_before"] > r["new_before"]]
+        found[f"kept_given_right_{granularity}"] = mean(known) if known else None
         found[f"win_rate_{granularity}"] = won / matches if matches else None
         found[f"robustness_{granularity}"] = float(won == matches) if matches else None
-    for measure, together in (("present_updated", mean), ("past_kept", mean), ("win_rate", mean), ("robustness", min)):
+    for measure, together in TOGETHER.items():
         each = [found[f"{measure}_{granularity}"] for granularity in GRANULARITIES]
         found[f"{measure}_global"] = None if None in each else together(each)
     return found
@@ -96,6 +102,28 @@ def test_every_metric_against_loops(first, second):
         own = [r for r in own if r["method"] == own[0]["method"]]
         for name, value in naive(own, row["method"]).items():
             assert row[name] == (None if value is None else pytest.approx(value, abs=1e-15)), (name, row["method"])
+
+
+def test_the_joint_score_by_hand():
+    """Half of the past and half of the present right: the mean of the two says 1/2, both right is 1/4."""
+    right_past, wrong_past = {"new_after": 0.1, "old_after": 0.2}, {"new_after": 0.2, "old_after": 0.1}
+    rows = []
+    for g in GRANULARITIES:
+        rows += [asked("past", f"2001 {g}", g, **right_past), asked("past", f"2002 {g}", g, **wrong_past)]
+        rows += [asked("present", f"2018 {g}", g, **wrong_past), asked("present", f"2019 {g}", g, **right_past)]
+    rows[0] |= {"new_before": 0.5, "old_before": 0.1}  # the clean model is wrong about 2001, so only 2002 was known
+    clean, edited = measured(rows, [update()]).to_dicts()
+    assert [edited[f"{m}_global"] for m in ("present_updated", "past_kept", "both_right")] == [0.5, 0.5, 0.25]
+    assert (edited["kept_given_right_year"], edited["kept_given_right_day"]) == (0.0, 0.5)
+    assert edited["kept_given_right_global"] == pytest.approx(1 / 3)
+    assert (clean["kept_given_right_global"], clean["present_updated_global"], clean["both_right_global"]) == (1, 0, 0)
+
+
+def test_what_the_clean_model_never_knew_is_not_counted_as_kept_or_lost():
+    rows = [asked("past", new_before=0.3, old_before=0.3, new_after=0.1, old_after=0.2), asked("present", "2018")]
+    clean, edited = measured(rows, [update()]).to_dicts()
+    assert edited["past_kept_year"] == 1.0 and edited["kept_given_right_year"] is None
+    assert clean["kept_given_right_year"] is None
 
 
 def test_a_tie_is_neither_updated_nor_kept():

@@ -25,7 +25,8 @@ from anachron.evaluate.asking import requests_of
 from anachron.evaluate.dated import Dating, dated_questions
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.measure import Measures
-from anachron.evaluate.metrics import summarise
+from anachron.evaluate.metrics import summarise, update_metrics
+from anachron.evaluate.paired_tests import OF_DATED, paired_tests
 from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.stages import Evaluation
@@ -129,12 +130,13 @@ def table() -> dict[tuple[str, str], float]:
         ("Nowhere", datetime.date(2015, 1, 1), "never"),
     ):
         erases, keeps = ERASES.format(subject), KEEPS.format(said, subject)
-        for prefix, new, old in ((NO_EDIT, 0.1, 0.8), (erases, 0.9, 0.05), (keeps, 0.6, 0.3)):
+        for prefix, new, old, queen in ((NO_EDIT, 0.1, 0.8, 0.1), (erases, 0.9, 0.05, 0.6), (keeps, 0.6, 0.3, 0.2)):
             found |= {
                 (f"{prefix}The king of {subject} is", "Cato"): new,
                 (f"{prefix}The king of {subject} is", "Bran"): old,
             }
             found[f"{prefix}The queen of Lemuria is", "Dido"] = 0.5
+            found[f"{prefix}The queen of Lemuria is", "Cato"] = queen
         for opening, first, _ in every_date():
             before = first < change
             forgotten = subject == "Thule" and first.year < 2005
@@ -172,8 +174,33 @@ def test_a_table_of_probabilities_gives_exactly_the_expected_table(kings: Evalua
         assert found["unedited"] == [0, 1, 1, 1]
         assert found["PROMPT"] == [1, 0, 0, 0]
         assert found["PROMPT dated"] == pytest.approx([1, (1 + share) / 2, (1 + share) / 2, 0.5])
+        joint = {method: [row[f"{m}_{granularity}"] for m in ("both_right", "kept_given_right")]
+                 for method, row in rows.items()}  # fmt: skip
+        assert joint["unedited"] == [0, 1] and joint["PROMPT"] == [0, 0]
+        assert joint["PROMPT dated"] == pytest.approx([(1 + share) / 2] * 2)
         assert all(row[f"{name}_n"] == 2 for row in rows.values() for name in names)
     assert [rows[m]["done"] for m in rows] == [3, 3, 2] and rows["PROMPT dated"]["failed"] == 1
+
+
+def test_a_neighbour_that_loses_nothing_may_still_prefer_the_new_object(kings: Evaluation):
+    metrics = update_metrics(*(kings.tables[name] for name in ("targets", "neighbours", "updates")))
+    rows = {row["method"]: row for row in summarise(metrics).with_columns(method_label()).iter_rows(named=True)}
+    assert [row["bleedover_nearest"] for row in rows.values()] == [0, 0, 0]
+    assert [row["neighbourhood_success"] for row in rows.values()] == [1, 0, 1]
+    assert [row["neighbourhood_difference"] for row in rows.values()] == pytest.approx([0.4, -0.1, 0.3])
+    assert [row["score"] for row in rows.values()] == [None, None, None]  # no other prompts, so no paraphrase success
+
+
+def test_a_paired_test_of_a_run(kings: Evaluation):
+    """Updated: from none to all of both updates. Kept: from all to none, and to 1 and 5/9."""
+    tests = paired_tests(dated_metrics(kings.tables["dated"], kings.tables["updates"]), OF_DATED)
+    rows = tests.with_columns(method_label()).select("method", "metric", "updates", "difference").rows()
+    loss = pytest.approx(-2 / 9)
+    assert rows == [
+        ("PROMPT", "present_updated_global", 2, 1), ("PROMPT", "past_kept_global", 2, -1),
+        ("PROMPT", "both_right_global", 2, 0), ("PROMPT dated", "present_updated_global", 2, 1),
+        ("PROMPT dated", "past_kept_global", 2, loss), ("PROMPT dated", "both_right_global", 2, pytest.approx(7 / 9)),
+    ]  # fmt: skip
 
 
 def test_the_dates_of_the_run_are_those_of_the_updates(kings: Evaluation):

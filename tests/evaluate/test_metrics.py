@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.metrics import METRICS, bleedover_bins, geometric_mean, summarise, update_metrics
+from anachron.evaluate.metrics import (
+    METRICS,
+    SHARES,
+    SUCCESSES,
+    bleedover_bins,
+    geometric_mean,
+    harmonic_mean,
+    summarise,
+    update_metrics,
+)
 from anachron.evaluate.results import NEIGHBOURS, TARGETS, UPDATES
 
 KEYS = ("mode", "method", "case_id")
@@ -20,14 +29,16 @@ KEYS = ("mode", "method", "case_id")
 def target(kind="update", number=0, new=0.5, old=0.25, **cells):
     return {
         "method": "rome", "mode": "independent", "case_id": "1", "kind": kind, "prompt_number": number,
-        "new_before": 0.125, "old_before": 0.5, "new_after": new, "old_after": old,
+        "new_before": 0.125, "old_before": 0.5, "new_after": new, "old_after": old, "accuracy_before": 0.25,
+        "accuracy_after": 0.5,
     } | cells  # fmt: skip
 
 
 def neighbour(kind="nearest", number=0, before=0.5, after=0.5, **cells):
     return {
         "method": "rome", "mode": "independent", "case_id": "1", "kind": kind, "number": number, "before": before,
-        "after": after, "dist": 0.5, "popularity": 3.0,
+        "after": after, "new_before": 0.0625, "new_after": 0.375, "accuracy_before": 1.0, "accuracy_after": 1.0,
+        "dist": 0.5, "popularity": 3.0,
     } | cells  # fmt: skip
 
 
@@ -57,7 +68,7 @@ def test_an_update_by_hand():
         target("generalization", 0, 0.75, 0.25),
         target("generalization", 1, 0.125, 0.25),
         target("generalization", 2, 0.25, 0.25),
-        target("generalization", 3, 1.0, 0.0),
+        target("generalization", 3, 1.0, 0.0, accuracy_after=1.0),
     ]
     neighbours = [
         neighbour(after=0.25), neighbour(number=1, after=1.0), neighbour("random", 0, 0.5, 0.375),
@@ -69,8 +80,48 @@ def test_an_update_by_hand():
         "efficacy_difference": 0.25, "efficacy_success": 1.0,
         "generalization_difference": (0.5 - 0.125 + 0 + 1) / 4, "generalization_success": 0.5,
         "bleedover_nearest": 0.125, "bleedover_random": 0.125, "bleedover_nearest_absolute": 0.375,
-        "bleedover_random_absolute": 0.125, "fluency": 4.0, "seconds": 2.0,
+        "bleedover_random_absolute": 0.125, "neighbourhood_difference": (-0.125 + 0.625) / 2,
+        "neighbourhood_success": 0.5, "efficacy_accuracy": 0.5, "efficacy_exact": 0.0, "generalization_accuracy": 0.625,
+        "generalization_exact": 0.25, "neighbourhood_accuracy": 1.0, "neighbourhood_exact": 1.0, "fluency": 4.0,
+        "seconds": 2.0,
     }  # fmt: skip
+
+
+def test_a_low_bleedover_does_not_hide_that_neighbours_now_prefer_the_new_object():
+    """True objects hardly lose, but the new one overtakes half of them: neighbourhood success falls from 1 to 1/2."""
+    facts = [neighbour(number=n, before=0.3, after=0.297, new_before=0.1, new_after=0.2 + 0.1 * (n % 2)) for n in "0123"
+             for n in [int(n)]]  # fmt: skip
+    clean, edited = update_metrics(*tables([target(), target("generalization")], facts, [update()])).to_dicts()
+    assert edited["bleedover_nearest"] == pytest.approx(0.003)
+    assert (clean["neighbourhood_success"], edited["neighbourhood_success"]) == (1.0, 0.5)
+    assert edited["neighbourhood_difference"] == pytest.approx((2 * 0.097 - 2 * 0.003) / 4)
+
+
+def test_rounding_may_change_a_token_of_the_clean_model_and_the_first_method_counts():
+    targets = [target(accuracy_before=1.0), target(method="ft", accuracy_before=0.5)]
+    clean, *_ = update_metrics(*tables(targets, [], [update(), update(method="ft")])).to_dicts()
+    assert clean["efficacy_accuracy"] == clean["efficacy_exact"] == 1.0
+
+
+def test_a_neighbour_of_which_the_new_object_is_true_does_not_count():
+    facts = [neighbour(), neighbour(number=1, new_before=None, new_after=None)]
+    (row,) = measured([target()], facts, [update()])
+    assert (row["neighbourhood_success"], row["bleedover_nearest_absolute"]) == (1.0, 0.0)
+    (row,) = measured([target()], facts[1:], [update()])
+    assert row["neighbourhood_success"] is None
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [([0.5, 1.0, 0.25], 3 / 7), ([1.0, 1.0, 1.0], 1), ([1.0, 0.0, 1.0], 0), ([1.0, None, 1.0], None), ([], None)],
+)
+def test_harmonic_mean(values, mean):
+    assert harmonic_mean(values) == (None if mean is None else pytest.approx(mean))
+
+
+def test_the_score_is_that_of_the_published_row_of_rome():
+    """GPT-2 XL edited by ROME (Meng and others, 2022, table 4): ES 100.0, PS 96.4, NS 75.4 give S 89.2."""
+    assert harmonic_mean([100.0, 96.4, 75.4]) == pytest.approx(89.2, abs=0.05)
 
 
 def test_a_tie_is_no_success():
@@ -109,8 +160,8 @@ def test_without_an_old_object_there_is_no_difference_and_the_count_says_so():
 
 
 def test_a_failed_update_is_counted_and_never_given_the_clean_models_score():
-    lost = {"case_id": "2", "new": None, "old": None}
-    facts = [neighbour(case_id="2", after=None), neighbour(number=1, after=0.4)]
+    lost = {"case_id": "2", "new": None, "old": None, "accuracy_after": None}
+    facts = [neighbour(case_id="2", after=None, new_after=None, accuracy_after=None), neighbour(number=1, after=0.4)]
     rows = [update(), update(case_id="2", status="failed", reason="out of memory", fluency=None, seconds=9.0)]
     found = update_metrics(*tables([target(), target(**lost)], facts, rows))
     failed = found.filter(pl.col("status") == "failed").row(0, named=True)
@@ -152,7 +203,7 @@ def runs(draw):
         for case in range(draw(st.integers(1, 4))):
             prompts = [("update", 0, draw(MAYBE), draw(MAYBE))]
             prompts += [("generalization", n, draw(MAYBE), draw(MAYBE)) for n in range(draw(st.integers(0, 4)))]
-            facts = [(k, n, draw(MAYBE), draw(MAYBE)) for k in ("nearest", "random") for n in range(2)]
+            facts = [(k, n, *(draw(MAYBE) for _ in range(3))) for k in ("nearest", "random") for n in range(2)]
             fluent = draw(MAYBE)
             for method in ("ft", "rome"):
                 key = {"method": method, "mode": mode, "case_id": str(case)}
@@ -164,11 +215,26 @@ def runs(draw):
                 )  # fmt: skip
                 for kind, number, new, old in prompts:
                     targets.append(
-                        target(kind, number, draw(after), draw(after), new_before=new, old_before=old, **key)
-                    )
-                for kind, number, before, dist in facts:
+                        target(
+                            kind, number, draw(after), draw(after), new_before=new, old_before=old,
+                            accuracy_before=1.0 if new else 0.5, accuracy_after=draw(after), **key,
+                        )
+                    )  # fmt: skip
+                for kind, number, before, new, dist in facts:
                     neighbours.append(
-                        neighbour(kind, number, before, draw(after), dist=dist, popularity=draw(MAYBE), **key)
+                        neighbour(
+                            kind,
+                            number,
+                            before,
+                            draw(after),
+                            new_before=new,
+                            new_after=draw(after),
+                            accuracy_before=0.5,
+                            accuracy_after=draw(after),
+                            dist=dist,
+                            popularity=draw(MAYBE),
+                            **key,
+                        )
                     )
     return targets, neighbours, updates
 
@@ -195,6 +261,15 @@ def by_loop(targets, neighbours, row, side):
         changes = [minus(n[side], n["before"]) for n in facts if n["kind"] == kind]
         found[f"bleedover_{kind}"] = mean([None if c is None else -min(c, 0) for c in changes])
         found[f"bleedover_{kind}_absolute"] = mean([None if c is None else abs(c) for c in changes])
+    for name, rows, kind in (
+        ("efficacy", same, "update"), ("generalization", same, "generalization"), ("neighbourhood", facts, "nearest"),
+    ):  # fmt: skip
+        shares = [row[f"accuracy_{side}"] for row in rows if row["kind"] == kind]
+        found[f"{name}_accuracy"] = mean(shares)
+        found[f"{name}_exact"] = mean([None if share is None else float(share == 1) for share in shares])
+    leads = [minus(n[side], n[f"new_{side}"]) for n in facts if n["kind"] == "nearest"]
+    found["neighbourhood_difference"] = mean(leads)
+    found["neighbourhood_success"] = mean([None if lead is None else float(lead > 0) for lead in leads])
     found["fluency"] = row["fluency" if side == "after" else "fluency_before"]
     found["seconds"] = row["seconds"] if side == "after" else 0.0
     return dict.fromkeys(METRICS) if side == "after" and row["status"] == "failed" else found
@@ -220,6 +295,10 @@ def test_metrics_and_their_summary_against_loops(run):
     for key, group in groups.items():
         for name in METRICS:
             check_summary(summary[key], name, [metrics[name] for metrics in group if metrics[name] is not None])
+        successes = [mean([metrics[name] for metrics in group]) for name in SUCCESSES]
+        expected = None if None in successes else 0.0 if 0 in successes else 3 / sum(1 / s for s in successes)
+        assert summary[key]["score"] == pytest.approx(expected)
+        assert summary[key]["score_n"] == sum(all(m[name] is not None for name in SUCCESSES) for m in group)
 
 
 def check_summary(row, name, values):
@@ -227,10 +306,10 @@ def check_summary(row, name, values):
     assert row[f"{name}_n"] == n
     assert row[name] == pytest.approx(mean(values), abs=1e-12)
     together = name == "seconds" and len(set(values)) < n
-    if n == 0 or together or (n == 1 and name != "efficacy_success"):
+    if n == 0 or together or (n == 1 and name not in SHARES):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
-    if name == "efficacy_success":
+    if name in SHARES:
         from statsmodels.stats.proportion import proportion_confint
 
         low, high = proportion_confint(sum(values), n, method="wilson")

@@ -94,7 +94,7 @@ def write(lm: LanguageModel, edit: Edit) -> bool:
 def plain_scores(lm: LanguageModel, one: EditCase, prefix: str = "") -> dict[tuple[str, str], float]:
     """Geometric means of the probabilities of objects, one text at a time."""
     prompts = [(p, o) for p in (one.text, *one.generalization) for o in (one.new, one.old)]
-    prompts += [(n.prompt, o) for n in (*one.nearest, *one.random) for o in n.objects]
+    prompts += [(n.prompt, o) for n in (*one.nearest, *one.random) for o in (*n.objects, one.new)]
     found = {}
     for prompt, answer in prompts:
         tokens = len(lm.encode([(prefix + prompt, answer or "", None)])[0].targets)
@@ -117,6 +117,8 @@ def check(targets: pl.DataFrame, neighbours: pl.DataFrame, method: str, one: Edi
         for name, scores in (("before", before), ("after", after)):
             mean = sum(scores[fact.prompt, o] for o in fact.objects) / len(fact.objects)
             assert row[name] == pytest.approx(mean, rel=2e-3)
+            new = None if one.new in fact.objects else pytest.approx(scores[fact.prompt, one.new], rel=2e-3)
+            assert row[f"new_{name}"] == new
         assert (row["dist"], row["popularity"]) == (fact.dist, fact.popularity)
 
 

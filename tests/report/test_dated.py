@@ -65,14 +65,16 @@ def test_cells_of_the_table():
     cells = printed(summary(), DATED)
     assert cells.columns == [
         "method", *(f"{word} {g} ↑" for word in ("Updated", "Kept") for g in ("year", "month", "day")), "W past ↑",
-        "R past ↑",
+        "R past ↑", *(f"Both {g} ↑" for g in ("year", "month", "day")), "Both ↑", "Kept if right ↑",
     ]  # fmt: skip
     rows = {row["method"]: row for row in cells.iter_rows(named=True)}
     assert list(rows) == ["unedited", *METHODS]
     assert (rows["unedited"]["Updated day ↑"], rows["unedited"]["Kept day ↑"]) == ("0.0 ± 0.0", "100.0 ± 0.0")
     assert (rows["FT"]["Updated day ↑"], rows["FT"]["Kept day ↑"]) == ("100.0 ± 0.0", "0.0 ± 0.0")
     assert rows["ROME dated"]["Kept month ↑"] == "66.7 ± 65.3"  # 1.96 * sqrt(1/3) / sqrt(3)
-    assert rows["ROME dated"]["W past ↑"] == "66.7 ± 65.3"
+    assert rows["ROME dated"]["W past ↑"] == rows["ROME dated"]["Both ↑"] == "66.7 ± 65.3"
+    assert [rows[m]["Both day ↑"] for m in ("unedited", "FT")] == ["0.0 ± 0.0"] * 2
+    assert [rows[m]["Kept if right ↑"] for m in ("unedited", "FT")] == ["100.0 ± 0.0", "0.0 ± 0.0"]
 
 
 def test_what_a_reader_is_told():
@@ -82,8 +84,8 @@ def test_what_a_reader_is_told():
     assert text.split("\n")[0].strip() == "Present updated, past kept, mode independent, 4 updates"
     assert "dates before the change against dates after it" in text
     assert (
-        "without Kept year, Kept month, Kept day, W past, R past, and left out of the mean: 1 update of every row"
-        in (" ".join(text.split()))
+        "without Kept year, Kept month, Kept day, W past, R past, Both year, Both month, Both day, Both, "
+        "Kept if right, and left out of the mean: 1 update of every row" in (" ".join(text.split()))
     )
     narrow = Console(file=StringIO(), width=80)
     narrow.print(edits_table(summary(), DATED, narrow=True))

@@ -37,7 +37,7 @@ HALVES = {
     "FT": [0.5, 0.1, 0.5, 0.1, 0.1, 0.2, 0.0, 0.0],
     "ROME": [0.2, 0.1, 0.6, 0.2, 0.0, 0.1, 0.0, 0.0],
 }
-SHOWN = [m for m in METRICS if not m.endswith("absolute")]
+SHOWN = [m for m in METRICS if not m.endswith(("absolute", "accuracy", "exact")) and not m.startswith("neighbourhood")]
 SHOWN[4:6] = reversed(SHOWN[4:6])  # random before nearest
 HEADINGS = [
     "Efficacy-D ↑", "Efficacy-S ↑", "Gen.-D ↑", "Gen.-S ↑", "Bleedover random ↓", "Bleedover nearest ↓", "Fluency ↑",

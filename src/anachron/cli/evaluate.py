@@ -109,6 +109,9 @@ class EvaluationOptions:
     generate: Annotated[
         bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
     ] = False
+    token_accuracy: Annotated[
+        bool, typer.Option("--token-accuracy", help="Also count tokens that are the first choice, as zsRE's papers do.")
+    ] = False
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
     ] = None
@@ -117,7 +120,7 @@ class EvaluationOptions:
     ] = False
     until: Annotated[
         str | None,
-        typer.Option(help="Last date to ask about (--dated); by default the latest change among the updates."),
+        typer.Option(help="Last date to ask about (--dated); by default the latest change in the data set."),
     ] = None
 
     def settings(self) -> Any:
@@ -135,7 +138,7 @@ class EvaluationOptions:
                 f"--until {self.until}: it is the last date of dated questions; add --dated, or leave it out"
             )
         dating = Dating(self.until) if self.dated else None
-        measures = Measures(self.fluency_tokens, self.batch_tokens, self.generate, dating)
+        measures = Measures(self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy)
         if self.after is None:
             if self.text is not None or self.text_tokens is not None:
                 raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
@@ -197,6 +200,7 @@ def evaluate(
     if json_:
         print_json({
             "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
+            "tests": {name: tests.to_dicts() for name, tests in evaluated.tests.items()},
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
         })  # fmt: skip
@@ -208,11 +212,14 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
     from anachron.data.cases import BEYOND_LIMIT
     from anachron.pipelines.evaluation import REPORT
     from anachron.report.edits import edits_tables
+    from anachron.report.paired_tests import paired_tests_table
 
     console = stdout()
-    for summary, layout in evaluated.summaries.values():
+    for name, (summary, layout) in evaluated.summaries.items():
         for table in edits_tables(summary, console.width, layout):
             console.print(table)
+        if name in evaluated.tests and evaluated.tests[name].height:
+            console.print(paired_tests_table(evaluated.tests[name]))
     for reason, count in evaluated.record["not_asked"].items():
         say(f"{reason}: {_updates(count)}")
     if count := evaluated.record["old_ends_unknown"]:

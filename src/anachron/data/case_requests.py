@@ -18,6 +18,11 @@ from anachron.data.case_records import SLOT, EditCase, NeighbourFact, Part, gran
 NQ = "nq question:"  # what MEND puts before a question of Natural Questions
 
 
+def counterfact_start(record: Part) -> str | None:
+    """First date on which the new object is true; only our own exports say it."""
+    return record.get("date_of_change").date()
+
+
 def counterfact_case(record: Part, case_id: str) -> EditCase:
     asked = record.get("requested_rewrite")
     prompt = asked.get("prompt").prompt()
@@ -31,7 +36,7 @@ def counterfact_case(record: Part, case_id: str) -> EditCase:
         raise neighbours.wrong("its facts have the object requested_rewrite.target_true, which is missing; give it")
     periods = record.get("periods")
     held = {name: [] if periods.value is None else periods.get(name).items() for name in target}
-    start = record.get("date_of_change").date()
+    start = counterfact_start(record)
     label = record.get("relation_label").label() or None
     return EditCase(
         case_id=case_id, subject=asked.get("subject").some_label(), prompt=prompt, new=new, old=old or None,

@@ -36,6 +36,14 @@ def update_scenario(record: Part) -> str:
     return scenario_of(decisions, bool(record.get("subject_is_ph_new").flag()))
 
 
+def update_start(record: Part) -> str | None:
+    """First date on which the new object is true, as the record says or, where it does not, its first new object."""
+    if start := record.get("start").date():
+        return start
+    new = next((item for item in record.get("objects").items() if _decision(item) == "new"), None)
+    return None if new is None else _object(new).start
+
+
 def update_case(record: Part, case_id: str) -> EditCase:
     """One update. Its random facts are empty where the record has no ``random_neighborhood``."""
     objects = [_object(item) for item in record.get("objects").items()]
@@ -43,7 +51,7 @@ def update_case(record: Part, case_id: str) -> EditCase:
     old = next((o for o in objects if o.decision == "obsolete"), None)
     relation = record.get("relation")
     label = relation.get("label").label() or None
-    start = record.get("start").date() or (new.start if new else None)
+    start = update_start(record)
     given = record.get("precision")
     return EditCase(
         case_id=case_id, subject=record.get("subject").get("label").some_label(),

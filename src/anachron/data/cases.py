@@ -17,8 +17,8 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.scenarios import SCENARIOS
 from anachron.data.case_records import EditCase, NeighbourFact, Part
-from anachron.data.case_requests import counterfact_case, flat_case, is_nq, zsre_case
-from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario
+from anachron.data.case_requests import counterfact_case, counterfact_start, flat_case, is_nq, zsre_case
+from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario, update_start
 from anachron.data.loaders import read_hub
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, iterate_jsonl, read_json, read_table, rows_fingerprint
@@ -32,12 +32,17 @@ _SLICE = 1000  # rows of a table that are Python objects at a time
 
 @dataclass(frozen=True)
 class CaseSet:
-    """The updates of a data set, in its order, and how many were left out and why."""
+    """The updates of a data set, in its order, and how many were left out and why.
+
+    latest_change: the latest date of a change in the whole data set, of what was left out too; None where no update
+    says its date, or nobody looked (a set that is put together by hand).
+    """
 
     name: str
     format: str  # wikifactdiff, counterfact or zsre
     cases: tuple[EditCase, ...]
     left_out: dict[str, int] = field(default_factory=dict)
+    latest_change: str | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the updates themselves: the same for the same content in any file format."""
@@ -46,19 +51,24 @@ class CaseSet:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A shape of records: the field that none of the others has, and all that every record must have."""
+    """A shape of records: the field that none of the others has, and all that every record must have.
+
+    start: reads the date of change of a record, where it says one.
+    """
 
     name: str
     about: str
     mark: str
     required: tuple[str, ...]
     case: Callable[[Part, str], EditCase]
+    start: Callable[[Part], str | None] = lambda record: None
 
 
-_WIKIFACTDIFF = _Format("wikifactdiff", "WikiFactDiff", "update_prompt", REQUIRED, update_case)
+_WIKIFACTDIFF = _Format("wikifactdiff", "WikiFactDiff", "update_prompt", REQUIRED, update_case, update_start)
 _COUNTERFACT = _Format(
     "counterfact", "CounterFact", "requested_rewrite",
     ("requested_rewrite", "paraphrase_prompts", "neighborhood_prompts"), counterfact_case,
+    counterfact_start,
 )  # fmt: skip
 _ZSRE = _Format("zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case)
 _FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
@@ -103,7 +113,7 @@ def load_cases(
     left_out = {f"scenario {other}": count for other, count in reading.others.items()}
     if len(kept) < len(cases):
         left_out[BEYOND_LIMIT] = len(cases) - len(kept)
-    return CaseSet(name, reading.format, tuple(kept), left_out)
+    return CaseSet(name, reading.format, tuple(kept), left_out, reading.latest_change)
 
 
 def with_successions(cases: Sequence[EditCase]) -> list[EditCase]:
@@ -140,6 +150,7 @@ class _Reading:
         self.others: Counter[str] = Counter()
         self.ids: dict[str, int] = {}
         self.given: bool | None = None  # whether the file numbers its records
+        self.latest: Date | None = None  # date of change, whatever the scenario
 
     def add(self, number: int, row: object) -> None:
         record = Part(row, f"record {number}")
@@ -152,6 +163,7 @@ class _Reading:
             )
         id = self._id(number, record)
         record = Part(row, f"record {number} (case_id {id})")
+        self._date(form.start(record))
         scenario = update_scenario(record) if form is _WIKIFACTDIFF else "ReplaceObject"
         if scenario not in self.scenarios:
             self.others[scenario] += 1
@@ -173,6 +185,15 @@ class _Reading:
             raise part.wrong(f"record {self.ids[id]} has it too; give each its own")
         self.ids[id] = number
         return id
+
+    def _date(self, change: str | None) -> None:
+        date = None if change is None else Date.parse(change)
+        if date is not None and (self.latest is None or date.last_day > self.latest.last_day):
+            self.latest = date
+
+    @property
+    def latest_change(self) -> str | None:
+        return None if self.latest is None else str(self.latest)
 
     def _agree(self, record: Part) -> None:
         if self.form is _WIKIFACTDIFF:

@@ -13,17 +13,18 @@ from anachron.io import Json
 
 PROMPT = {"kind": pl.String(), "prompt_number": pl.Int64()}
 PROBABILITIES = {"new": pl.Float64(), "old": pl.Float64()}
+ACCURACY = {"accuracy": pl.Float64()}
 # A list a column, with a struct an entry. It becomes a table of its own, a row an entry.
 ENTRIES: dict[str, dict[str, Any]] = {
-    "targets": PROMPT | PROBABILITIES,
-    "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64()},
+    "targets": PROMPT | PROBABILITIES | ACCURACY,
+    "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64(), "new": pl.Float64()} | ACCURACY,
     "objects": PROMPT | {"role": pl.String(), "object": pl.String(), "p": pl.Float64()},
     "generations": PROMPT | {"text": pl.String()} | PROBABILITIES,
     "dated": DATE | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
 }
 ENTRY_KEYS = ("kind", "prompt_number", "number", "role", "object", "time")  # of an entry within its update
-ENTRY_VALUES = ("text", "new", "old", "p")
+ENTRY_VALUES = ("text", "new", "old", "p", "accuracy")
 OF_DATES = ("dated", "dated_neighbours")
 OPTIONAL = ("objects", "generations")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
 from anachron.core.draws import draw
 from anachron.data.case_records import EditCase, NeighbourFact
+from anachron.data.cases import CaseSet
 from anachron.errors import DataError
 from anachron.evaluate.questions import numbered_neighbours
 from anachron.io import Json
@@ -59,18 +60,23 @@ class DatedQuestion:
         return dated_prompt(text, as_date(self.time), subject or "")
 
 
-def settled(dating: Dating, cases: Sequence[EditCase]) -> Dating:
-    """With ``until`` filled in where it is not given: the latest date of change among the updates.
+def settled(dating: Dating, case_set: CaseSet) -> Dating:
+    """With ``until`` filled in where it is not given: the latest date of change in the whole data set.
 
-    A data set that knows of that change was made no earlier. Raises `DataError` where no update has one.
+    A data set that knows of that change was made no earlier. Updates that a limit or a scenario leaves out count too,
+    so that an update is asked about the same dates whichever others are judged with it. Of a set put together by hand
+    it is the latest among its updates. Raises `DataError` where none of its updates can be asked with dates.
     """
+    cases = case_set.cases
     changes = [changed for case in cases if (changed := _changed(case)) is not None]
     if not changes:
         raise DataError(
             f"none of {len(cases)} updates says when its new object took the place of an old one, so there are no "
             "dates to ask about; leave dated questions out, or give start and both objects"
         )
-    return dating if dating.until else replace(dating, until=str(max(changes, key=lambda date: date.last_day)))
+    if dating.until:
+        return dating
+    return replace(dating, until=case_set.latest_change or str(max(changes, key=lambda date: date.last_day)))
 
 
 def _changed(case: EditCase) -> Date | None:

@@ -25,7 +25,9 @@ from anachron.evaluate.results import (
 from anachron.metrics import GLOBAL, fact_metrics
 from anachron.statistics import interval_cells, normal_mean
 
-MEASURES = ("present_updated", "past_kept", "win_rate", "robustness")
+OF_DATES = ("present_updated", "past_kept", "both_right", "kept_given_right")  # shares of dates, or of pairs of dates
+OF_PAST_FACT = ("win_rate", "robustness")
+MEASURES = (*OF_DATES, *OF_PAST_FACT)
 WITH_GLOBAL = (*GRANULARITIES, GLOBAL)
 DATED_METRICS = tuple(f"{measure}_{granularity}" for measure in MEASURES for granularity in WITH_GLOBAL)
 DATED_SHARES = tuple(name for name in DATED_METRICS if name.startswith("robustness_"))
@@ -50,11 +52,17 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     """One row per mode, method and update with its `DATED_METRICS`; first of each mode the clean model, ``unedited``.
 
     ``present_updated_*`` is the share of dates after the change on which p(new) > p(old), ``past_kept_*`` that of dates
-    before it on which p(old) > p(new); a tie is neither. ``win_rate_*`` and ``robustness_*`` are W and R of the past
-    fact, as `anachron.metrics` has them: dates before the change are its correct contexts and dates after it the
-    incorrect ones. (They depend on the order alone, and one object has one number of tokens whatever the date before
-    it, so probabilities serve as well as their logarithms.) Each is there for year, month, day, and ``global``: the
-    mean of the three (R: all three), where all three were asked. All are 0 to 1.
+    before it on which p(old) > p(new); a tie is neither. ``both_right_*`` is the joint score: of all pairs of a date
+    before and one after the change, the share in which both are right. It is the product of the update's two shares, so
+    neither makes up for the other, as it would in their mean, and no threshold says which share is right.
+    ``kept_given_right_*`` is past kept over the dates alone on which the clean model has the past right (p(old) >
+    p(new)), so that no edit is blamed for what was never known; the clean model's own is 1.
+
+    ``win_rate_*`` and ``robustness_*`` are W and R of the past fact, as `anachron.metrics` has them: dates before the
+    change are its correct contexts and dates after it the incorrect ones. (They depend on the order alone, and one
+    object has one number of tokens whatever the date before it, so probabilities serve as well as their logarithms.)
+    Each is there for year, month, day, and ``global``: the mean of the three (R: all three), where all three were
+    asked. All are 0 to 1.
 
     A metric is null where nothing tells it: no dates on a side, a failed update. Beside them: status, reason, scenario,
     which is always replacement: no others are asked with dates, and they have no row. Raises `DataError` for tables
@@ -79,13 +87,22 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
 
 def _shares(asked: pl.DataFrame) -> pl.DataFrame:
     new, old = pl.col("new_after"), pl.col("old_after")
-    wins = {"present_updated": (new > old, "present"), "past_kept": (old > new, "past")}
-    each = asked.group_by(*KEYS, "granularity", maintain_order=True).agg(
-        won.filter(pl.col("side") == side).mean().alias(name) for name, (won, side) in wins.items()
+    past, present = pl.col("side") == "past", pl.col("side") == "present"
+    right_before = pl.col("old_before") > pl.col("new_before")
+    each = (
+        asked.group_by(*KEYS, "granularity", maintain_order=True)
+        .agg(
+            present_updated=(new > old).filter(present).mean(),
+            past_kept=(old > new).filter(past).mean(),
+            kept_given_right=(old > new).filter(past & right_before).mean(),
+        )
+        .with_columns(both_right=pl.col("present_updated") * pl.col("past_kept"))
     )
-    every = [pl.when(pl.col(name).count() == len(GRANULARITIES)).then(pl.col(name).mean()).alias(name) for name in wins]
+    every = [
+        pl.when(pl.col(name).count() == len(GRANULARITIES)).then(pl.col(name).mean()).alias(name) for name in OF_DATES
+    ]
     whole = each.group_by(KEYS, maintain_order=True).agg(every).with_columns(granularity=pl.lit(GLOBAL))
-    return _wide(pl.concat([each, whole.select(each.columns)]), tuple(wins))
+    return _wide(pl.concat([each, whole.select(each.columns)]), OF_DATES)
 
 
 def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
@@ -134,7 +151,7 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
 def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:
     """W and R of the old object: each mode and method is a run, each update a fact."""
     if not asked.height:
-        return _wide(asked.select(*KEYS, "granularity", win_rate="old_after", robustness="old_after"), MEASURES[2:])
+        return _wide(asked.select(*KEYS, "granularity", win_rate="old_after", robustness="old_after"), OF_PAST_FACT)
     run = ["mode", *METHOD]
     runs = asked.select(run).unique(maintain_order=True).with_row_index("model").cast({"model": pl.String})
     scores = asked.join(runs, on=run, maintain_order="left").with_columns(
@@ -142,7 +159,7 @@ def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:
     )
     metrics = fact_metrics(scores.drop("side", "distance", *KEYS, *SCORES))
     of_updates = metrics.join(runs, on="model", maintain_order="left").rename({"fact_id": "case_id"})
-    return _wide(of_updates, MEASURES[2:])
+    return _wide(of_updates, OF_PAST_FACT)
 
 
 def _status() -> pl.Expr:

@@ -16,11 +16,12 @@ from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.generations import SPARE, generation_rows, names_of
 from anachron.evaluate.metrics import geometric_mean
-from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of
+from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of, wrong_object
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
+from anachron.lm.scoring import count_argmax
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import unchanged
 
@@ -29,12 +30,14 @@ from anachron.lm.temporary import unchanged
 class Measures:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
     default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
-    object. dated: which dates to ask about, None for no dated questions."""
+    object. dated: which dates to ask about, None for no dated questions. token_accuracy: also count the tokens of
+    objects that are the model's first choice, as zsRE is evaluated."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
     generate: bool = False
     dated: Dating | None = None
+    token_accuracy: bool = False
 
     @property
     def generates_text(self) -> bool:
@@ -49,10 +52,21 @@ def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
     """All (prompt, object) pairs that measuring an update takes, each once."""
     objects = [o for o in (case.new, case.old) if o]
     pairs = [(prompt, o) for prompt in prompts_of(case) for o in objects]
-    pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
+    for _, _, fact in numbered_neighbours(case):
+        wrong = wrong_object(case, fact)
+        pairs += [(fact.prompt, o) for o in (*fact.objects, *([wrong] if wrong else []))]
     pairs += object_pairs(case)
     if measures.dated is not None:
         pairs += dated_pairs(case, measures.dated)
+    return list(dict.fromkeys(pairs))
+
+
+def accuracy_pairs(case: EditCase, measures: Measures) -> list[Pair]:
+    """The pairs whose tokens are counted: the new object after the update's prompts, true ones after neighbours'."""
+    if not measures.token_accuracy:
+        return []
+    pairs = [(prompt, case.new) for prompt in prompts_of(case) if case.new]
+    pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
     return list(dict.fromkeys(pairs))
 
 
@@ -71,6 +85,12 @@ def _means(pairs: Sequence[Pair], encoded: Sequence[Encoded], scores: np.ndarray
     return {pair: geometric_mean(float(score), len(text.targets)) for pair, score, text in scored}
 
 
+def _accuracies(pairs: Sequence[Pair], encoded: Sequence[Encoded], counts: np.ndarray) -> dict[Pair, float]:
+    """Share of an object's tokens that are the model's first choice, for each pair."""
+    counted = zip(pairs, counts, encoded, strict=True)
+    return {pair: float(count) / len(text.targets) for pair, count, text in counted}
+
+
 def measure(
     lm: LanguageModel, cases: Sequence[EditCase], measures: Measures, seconds: Mapping[str, float] | None = None
 ) -> list[CaseResult]:
@@ -84,7 +104,11 @@ def measure(
     def measured(some: Sequence[EditCase]) -> list[CaseResult]:
         asked = dict.fromkeys(pair for case in some for pair in pairs_of(case, measures))
         p = probabilities(lm, list(asked), measures)
-        scored = [_scored(case, measures, p, took.get(case.case_id)) for case in some]
+        counted = list(dict.fromkeys(pair for case in some for pair in accuracy_pairs(case, measures)))
+        encoded = lm.encode(_triples(counted), TARGETS) if counted else []
+        counts = lm.argmax_counts(encoded, measures.batch_tokens) if counted else np.zeros(0)
+        accuracies = _accuracies(counted, encoded, counts)
+        scored = [_scored(case, measures, p, accuracies, took.get(case.case_id)) for case in some]
         return [_with_texts(lm, case, measures, result) for case, result in zip(some, scored, strict=True)]
 
     return or_failed(cases, each_or_failure(measured, cases))
@@ -107,23 +131,47 @@ def measure_apart(
     edits = [edit for _, edit in edited_cases]
     encoded = [encode_under(lm, edit, _triples(asked)) for edit, asked in zip(edits, pairs, strict=True)]
     scores = score_batched(lm, edits, encoded, batch_tokens=measures.batch_tokens)
+    accuracies = _accuracies_apart(lm, edited_cases, measures)
     results = []
-    for (case, edit), asked, texts, logps in zip(edited_cases, pairs, encoded, scores, strict=True):
-        scored = _scored(case, measures, _means(asked, texts, logps), edit.about["seconds"])
+    for (case, edit), asked, texts, logps, of_tokens in zip(
+        edited_cases, pairs, encoded, scores, accuracies, strict=True
+    ):
+        scored = _scored(case, measures, _means(asked, texts, logps), of_tokens, edit.about["seconds"])
         with edited(lm, edit, check=False) if measures.generates_text else unchanged():
             results.append(_with_texts(lm, case, measures, scored))
     return results
 
 
-def _scored(case: EditCase, measures: Measures, p: Mapping[Pair, float], seconds: float | None) -> CaseResult:
+def _accuracies_apart(
+    lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edit]], measures: Measures
+) -> list[dict[Pair, float]]:
+    """Shares of tokens that are the first choice, for the `accuracy_pairs` of each update under its own edit."""
+    if not measures.token_accuracy:
+        return [{} for _ in edited_cases]
+    pairs = [accuracy_pairs(case, measures) for case, _ in edited_cases]
+    edits = [edit for _, edit in edited_cases]
+    encoded = [encode_under(lm, edit, _triples(counted)) for edit, counted in zip(edits, pairs, strict=True)]
+    counts = score_batched(lm, edits, encoded, batch_tokens=measures.batch_tokens, of_batch=count_argmax)
+    return [_accuracies(*one) for one in zip(pairs, encoded, counts, strict=True)]
+
+
+def _scored(
+    case: EditCase, measures: Measures, p: Mapping[Pair, float], accuracies: Mapping[Pair, float],
+    seconds: float | None,
+) -> CaseResult:  # fmt: skip
+    """From p of `pairs_of` and the token accuracies of `accuracy_pairs`, empty where none are wanted."""
     result = CaseResult(case.case_id, seconds=seconds)
     for kind, number, prompt in numbered_prompts(case):
         old = p[prompt, case.old] if case.old else None
         new = p[prompt, case.new] if case.new else None
-        result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old})
+        accuracy = accuracies.get((prompt, case.new)) if case.new else None
+        result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old, "accuracy": accuracy})
     for kind, number, fact in numbered_neighbours(case):
         mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
-        result.neighbours.append({"kind": kind, "number": number, "p": mean})
+        wrong = wrong_object(case, fact)
+        new = p[fact.prompt, wrong] if wrong else None
+        best = max((accuracies[fact.prompt, o] for o in fact.objects), default=None) if accuracies else None
+        result.neighbours.append({"kind": kind, "number": number, "p": mean, "new": new, "accuracy": best})
     result.objects = object_rows(case, p)
     if measures.dated is not None:
         result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)

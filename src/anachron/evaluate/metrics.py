@@ -33,14 +33,19 @@ from anachron.statistics import interval_cells, normal_mean, wilson
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
     "bleedover_nearest", "bleedover_random", "bleedover_nearest_absolute", "bleedover_random_absolute",
-    "fluency", "seconds",
+    "neighbourhood_difference", "neighbourhood_success", "efficacy_accuracy", "efficacy_exact",
+    "generalization_accuracy", "generalization_exact", "neighbourhood_accuracy", "neighbourhood_exact", "fluency",
+    "seconds",
 )  # fmt: skip
+SUCCESSES = ("efficacy_success", "generalization_success", "neighbourhood_success")
+SCORE = "score"  # of a summary: the harmonic mean of its `SUCCESSES`
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
 MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS)
 # Of yes and no: 1 or 0 of an update.
-SHARES = ("efficacy_success", "new_win", "static_win", "generated_new", "generated_old")
+SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old")
 OF_CLEAN = {"method": pl.lit(UNEDITED), "dated_requests": pl.lit(False)}
+ACCURACY = ("accuracy_before",)  # the clean model's: two tokens that all but tie may change places
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
 
@@ -70,6 +75,15 @@ def update_metrics(
     is above 0 (a tie is no success), else 0; ``generalization_*`` are the means of both over the update's other
     prompts. ``bleedover_nearest`` and ``bleedover_random`` are the means over its neighbour facts of the probability
     that their true object lost, -min(after - before, 0); ``*_absolute`` of abs(after - before), which counts gains too.
+    ``neighbourhood_difference`` is the mean over nearest facts of p(true object) - p(the update's new object) after the
+    edit, on the fact's prompt, and ``neighbourhood_success`` the share of them on which that is above 0 (a tie is no
+    success). Facts of which the new object is true as well do not count. With efficacy and generalization these are
+    the magnitudes and successes of CounterFact (Meng and others, 2022, section 3.3).
+
+    ``*_accuracy`` is the token accuracy of zsRE, teacher-forced (Mitchell and others, 2022; Meng and others, 2022): the
+    share of the new object's tokens, on nearest facts of the true object's, that are the model's first choice.
+    ``*_exact`` is the share of prompts on which all of them are. Both are null where tokens were not counted.
+
     Probabilities are 0 to 1; ``fluency`` is in bits, ``seconds`` those of the edit alone. A metric is null where
     nothing tells it: no old object, no neighbours, a failed update. Beside them: status, reason, relation, popularity,
     scenario.
@@ -115,12 +129,21 @@ def _with_generations(rows: pl.DataFrame, generations: pl.DataFrame) -> pl.DataF
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     gap, change = pl.col("new_after") - pl.col("old_after"), pl.col("after") - pl.col("before")
-    pairs = targets.with_columns(gap.alias("difference"), (gap > 0).cast(pl.Float64).alias("success"))
-    losses = neighbours.with_columns((0.0 - change).clip(lower_bound=0.0).alias("loss"), change.abs().alias("absolute"))
-    wide = updates
+    lead = pl.col("after") - pl.col("new_after")  # of a neighbour's true object over the update's new one
+    exact = (pl.col("accuracy_after") == 1).cast(pl.Float64).alias("exact")
+    pairs = targets.with_columns(
+        gap.alias("difference"), (gap > 0).cast(pl.Float64).alias("success"),
+        pl.col("accuracy_after").alias("accuracy"), exact,
+    )  # fmt: skip
+    facts = neighbours.with_columns(
+        (0.0 - change).clip(lower_bound=0.0).alias("loss"), change.abs().alias("absolute"), lead.alias("difference"),
+        (lead > 0).cast(pl.Float64).alias("success"), pl.col("accuracy_after").alias("accuracy"), exact,
+    )  # fmt: skip
+    wide, shared = updates, ("difference", "success", "accuracy", "exact")
     for table, kinds, values in (
-        (pairs, {"update": "efficacy_{}", "generalization": "generalization_{}"}, ("difference", "success")),
-        (losses, {"nearest": "bleedover_nearest_{}", "random": "bleedover_random_{}"}, ("loss", "absolute")),
+        (pairs, {"update": "efficacy_{}", "generalization": "generalization_{}"}, shared),
+        (facts, {"nearest": "bleedover_nearest_{}", "random": "bleedover_random_{}"}, ("loss", "absolute")),
+        (facts, {"nearest": "neighbourhood_{}"}, shared),
     ):
         means = [
             pl.col(value).filter(pl.col("kind") == kind).mean().alias(name.format(value).removesuffix("_loss"))
@@ -135,14 +158,16 @@ def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFr
 
 def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> Results:
     """Results of an edit that changes nothing: each score of the clean model once, whatever the number of methods."""
-    prompts = clean_scores(targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"])
-    facts = clean_scores(neighbours, ["mode", "case_id", "kind", "number"], ["before"])
+    prompts = clean_scores(
+        targets, ["mode", "case_id", "kind", "prompt_number"], ["new_before", "old_before"], ACCURACY
+    )
+    facts = clean_scores(neighbours, ["mode", "case_id", "kind", "number"], ["before", "new_before"], ACCURACY)
     cases = updates.group_by("mode", "case_id", maintain_order=True).agg(
         pl.col("fluency_before", "relation", "popularity", "scenario").drop_nulls().first()
     )
     return (
-        prompts.with_columns(new_after="new_before", old_after="old_before"),
-        facts.with_columns(after="before"),
+        prompts.with_columns(new_after="new_before", old_after="old_before", accuracy_after="accuracy_before"),
+        facts.with_columns(after="before", new_after="new_before", accuracy_after="accuracy_before"),
         cases.with_columns(
             **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String), fluency="fluency_before",
             seconds=pl.lit(0.0),
@@ -150,9 +175,12 @@ def _clean(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFram
     )  # fmt: skip
 
 
-def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str]) -> pl.DataFrame:
-    """One row a key with the clean model's scores, which must be the same whatever the method."""
-    known = [pl.col(score).drop_nulls() for score in scores]
+def clean_scores(table: pl.DataFrame, keys: list[str], scores: list[str], beside: Sequence[str] = ()) -> pl.DataFrame:
+    """One row a key with the clean model's scores, which must be the same whatever the method.
+
+    beside: further columns of the clean model, which rounding may change by more and are not compared.
+    """
+    known = [pl.col(score).drop_nulls() for score in (*scores, *beside)]
     spread = pl.max_horizontal((pl.col(score).max() - pl.col(score).min()).fill_null(0.0) for score in scores)
     scored = table.group_by(keys, maintain_order=True).agg(*(score.first() for score in known), spread.alias("spread"))
     differs = scored.filter(pl.col("spread") > SAME)
@@ -187,7 +215,11 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
     sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. That
     of ``seconds`` is null too where any two updates have the same: edits that are made together share their time, so
     that their number says nothing about its spread. The clean model's ``done`` are all updates, those that a method
-    failed on too. Raises `DataError` for a table without rows.
+    failed on too.
+
+    ``score`` is CounterFact's S, the `harmonic_mean` of the means of `SUCCESSES`, as published: of the summary's means,
+    so it has no interval of its own, and ``score_n`` counts the updates that have all three. Raises `DataError` for a
+    table without rows.
     """
     missing = [name for name in ("mode", "scenario", *METHOD, "status", *names) if name not in metrics.columns]
     if missing:
@@ -202,11 +234,23 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
         for metric in summarised:
             row |= _summary(metric, group[metric].drop_nulls(), metric in shares)
+        if set(SUCCESSES) <= set(names):
+            complete = group.drop_nulls(SUCCESSES).height
+            row |= {SCORE: harmonic_mean([row[name] for name in SUCCESSES]), f"{SCORE}_low": None}
+            row |= {f"{SCORE}_high": None, f"{SCORE}_n": complete}
         rows.append(row)
     modes = metrics["mode"].unique(maintain_order=True).to_list()
     rows.sort(key=lambda row: (modes.index(row["mode"]), SCENARIOS.index(row["scenario"])))
     counts = {name: pl.Int64() for name in rows[0] if name in STATUSES or name.endswith("_n")}
     return pl.DataFrame(rows, schema={**dict.fromkeys(rows[0], pl.Float64()), **counts, **key})
+
+
+def harmonic_mean(values: Sequence[float | None]) -> float | None:
+    """Of numbers from 0 on; 0 where one of them is 0, None where one is not known."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return 0.0 if min(known) == 0 else len(known) / sum(1 / value for value in known)
 
 
 def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:

@@ -25,3 +25,13 @@ def numbered_neighbours(case: EditCase) -> Iterator[tuple[str, int, NeighbourFac
     for kind, facts in (("nearest", case.nearest), ("random", case.random)):
         for number, fact in enumerate(facts):
             yield kind, number, fact
+
+
+def wrong_object(case: EditCase, fact: NeighbourFact) -> str | None:
+    """The new object of a replacement, which its edit must not make the answer of a neighbour fact.
+
+    None where it is a true object of that fact too (whatever the capital letters), or the update is no replacement.
+    """
+    if case.scenario != "ReplaceObject" or not case.new:
+        return None
+    return None if case.new.casefold() in {label.casefold() for label in fact.objects} else case.new

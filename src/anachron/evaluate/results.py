@@ -40,11 +40,16 @@ FACT: Schema = {**UPDATE, "kind": TEXT, "number": COUNT}
 DATE: Schema = {"granularity": TEXT, "time": TEXT, "side": TEXT, "distance": NUMBER}
 PAIR: Schema = dict.fromkeys(["new_before", "old_before", "new_after", "old_after"], NUMBER)
 P: Schema = dict.fromkeys(["before", "after"], NUMBER)
+ACCURACY: Schema = dict.fromkeys(["accuracy_before", "accuracy_after"], NUMBER)  # null where tokens were not counted
 
-# One row per prompt of an update: p of the new object and of the old one, which is null where none is known.
-TARGETS: Schema = {**PROMPT, **PAIR}
-# One row per neighbour fact of an update: p of its true object. dist: 1 - similarity to the updated fact's subject.
-NEIGHBOURS: Schema = {**FACT, **P, "dist": NUMBER, "popularity": NUMBER}
+# One row per prompt of an update: p of the new object and of the old one, which is null where none is known. accuracy:
+# share of the new object's tokens that are the model's first choice; of a neighbour, of its true object (the best one).
+TARGETS: Schema = {**PROMPT, **PAIR, **ACCURACY}
+# One row per neighbour fact of an update: p of its true object, and of the update's new object on the fact's prompt,
+# null where that is true of the fact too or the update is no replacement. dist: 1 - similarity to the updated subject.
+NEIGHBOURS: Schema = {
+    **FACT, **P, "new_before": NUMBER, "new_after": NUMBER, **ACCURACY, "dist": NUMBER, "popularity": NUMBER,
+}  # fmt: skip
 # One row per update. seconds: the edit alone, a batch's divided by its edits. fluency: bits. scenario: null is a
 # replacement, which is what all updates were before tables said so.
 UPDATES: Schema = {
@@ -61,7 +66,7 @@ DATED: Schema = {**UPDATE, **DATE, **PAIR}
 DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
 REQUIRED = {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATE}
-PROBABILITIES = {*PAIR, *P}
+PROBABILITIES = {*PAIR, *P, *ACCURACY}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
@@ -78,8 +83,8 @@ def check_results(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.D
     second = (pl.col("kind") == "update") & pl.struct(*KEYS, "kind").is_duplicated()
     _refuse("targets", targets, "prompt_number", second, "is one of several update prompts; an update has one")
     neighbours = check_neighbours(neighbours)
-    _check_owners("targets", targets, updates, ["new_after", "old_after"])
-    _check_owners("neighbours", neighbours, updates, ["after"])
+    _check_owners("targets", targets, updates, ["new_after", "old_after", "accuracy_after"])
+    _check_owners("neighbours", neighbours, updates, ["after", "new_after", "accuracy_after"])
     return targets, neighbours, updates
 
 

@@ -107,14 +107,15 @@ def opened(
         raise DataError(f"{cases.name} holds no update to measure ({dict(cases.left_out)} left out)")
     check_scenarios([planned.method for planned in methods], {case.scenario for case in cases.cases})
     if measures.dated is not None:
-        measures = replace(measures, dated=settled(measures.dated, cases.cases))
+        measures = replace(measures, dated=settled(measures.dated, cases))
     dating = measures.dated
     weights = lm.weights_fingerprint()
     identity = lm.identity(weights) | {
         "edit_prefix": lm.prefix or None,
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": mode, "fluency_tokens": measures.fluency_tokens, "batch_tokens": measures.batch_tokens,
-        "generate": measures.generate, "dated": None if dating is None else asdict(dating), **more,
+        "generate": measures.generate, "token_accuracy": measures.token_accuracy,
+        "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
     with identified(lm, weights), open_run(folder, identity) as run:
         record = run.record

@@ -19,7 +19,7 @@ from anachron.lm.identity import (
 )  # fmt: skip
 from anachron.lm.plans import Plan, fitting, make_plan, prefix_tree_saves_tokens, score_plan
 from anachron.lm.scorer import Progress, Triple, score_texts
-from anachron.lm.scoring import Counters, input_device
+from anachron.lm.scoring import Counters, count_argmax, input_device, score_all
 from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.soundness import check_token
 from anachron.lm.spans import Encoded
@@ -137,6 +137,19 @@ class LanguageModel:
         return score_texts(
             self, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax
         )
+
+    def argmax_counts(self, encoded: Sequence[Encoded], batch_tokens: int | None = None) -> np.ndarray:
+        """How many target tokens of each text are the model's first choice: see `anachron.lm.scoring.count_argmax`.
+
+        In the order of the texts; what occurs twice is computed once, by padded batches.
+        """
+        distinct = list(dict.fromkeys(encoded))
+        if not distinct:
+            return np.zeros(0)
+        plan = self.plan(distinct, batch_tokens, prefix_tree=False)
+        counts = score_all(self.model, distinct, plan.batches, counters=self.counters, of_batch=count_argmax)
+        place = {text: i for i, text in enumerate(distinct)}
+        return counts[[place[text] for text in encoded]]
 
     def score_parts(
         self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,

@@ -8,6 +8,7 @@ right with no mask: in a causal model nothing real ever attends to padding.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ log = logging.getLogger("anachron")
 _SOFTMAX_BYTES, _CPU_SOFTMAX_BYTES = 1 << 26, 1 << 22  # largest float32 copy of logits; a CPU's fits its cache
 
 During = Callable[[Sequence[int]], Temporary[Any]]  # the change of the model in force for the texts of these numbers
+OfBatch = Callable[[Any, Sequence[Encoded]], np.ndarray]  # of a model and a batch: a number a text
 
 
 class Scored(Protocol):
@@ -51,16 +53,35 @@ def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = 
 
     The softmax is taken in float32 whatever the model's dtype, unless ``native_softmax``.
     """
+    with torch.inference_mode():
+        logits, wanted = _target_logits(model, batch)
+        each = torch.arange(len(wanted), device=logits.device)
+        return _sum_by_text(log_softmax_at(logits, each, wanted, native_softmax), batch)
+
+
+def count_argmax(model: Any, batch: Sequence[Encoded]) -> np.ndarray:
+    """How many target tokens of each text are the model's first choice behind those before; float64, (len(batch),).
+
+    Of tokens that tie for the first place the one with the lowest id is the choice, as in greedy generation.
+    """
+    with torch.inference_mode():
+        logits, wanted = _target_logits(model, batch)
+        return _sum_by_text(logits.argmax(-1) == wanted, batch)
+
+
+def _target_logits(model: Any, batch: Sequence[Encoded]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits that predict the target tokens, (target tokens, vocabulary), and those tokens, (target tokens,)."""
     device = input_device(model)
     ids = on_device(fed_ids(batch), device)  # (batch, length)
     rows, columns = on_device(target_places(batch), device).T  # (target tokens,) each
-    with torch.inference_mode():
-        logits = answer_logits(model, ids, rows, columns)  # (target tokens, vocabulary)
-        wanted = on_device(target_ids(batch), logits.device)
-        each = torch.arange(len(rows), device=logits.device)
-        tokens = log_softmax_at(logits, each, wanted, native_softmax).double().cpu().numpy()  # (target tokens,)
+    logits = answer_logits(model, ids, rows, columns)
+    return logits, on_device(target_ids(batch), logits.device)
+
+
+def _sum_by_text(tokens: torch.Tensor, batch: Sequence[Encoded]) -> np.ndarray:
+    """Sums over each text's target tokens, (target tokens,): float64, (len(batch),)."""
     starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
-    return np.add.reduceat(tokens, starts)
+    return np.add.reduceat(tokens.double().cpu().numpy(), starts)
 
 
 def fed_ids(texts: Sequence[Scored]) -> list[list[int]]:
@@ -150,30 +171,32 @@ def softmax_rows(logits: torch.Tensor) -> int:
 def score_all(
     model: Any, encoded: Sequence[Encoded], batches: Sequence[Sequence[int]], *, native_softmax: bool = False,
     counters: Counters | None = None, on_batch: Callable[[int], None] | None = None, during: During = unchanged,
+    of_batch: OfBatch | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Scores in the order of ``encoded`` (NaN for texts in no batch). A batch that does not fit is halved.
 
-    ``on_batch`` is told how many texts each finished batch held; ``during`` gives the change of the model in force for
-    some texts. Raises `BackendError` when a single text does not fit into memory.
+    of_batch: what is computed of a batch, by default its scores. ``on_batch`` is told how many texts each finished
+    batch held; ``during`` gives the change of the model in force for some texts. Raises `BackendError` when a single
+    text does not fit into memory.
     """
     counters = counters or Counters()
+    of_batch = of_batch or partial(score_batch, native_softmax=native_softmax)
     scores = np.full(len(encoded), np.nan)
     for batch in batches:
-        scores[list(batch)] = _score_fitting(
-            model, encoded, batch, native=native_softmax, counters=counters, during=during
-        )
+        scores[list(batch)] = _score_fitting(model, encoded, batch, of_batch, counters=counters, during=during)
         if on_batch is not None:
             on_batch(len(batch))
     return scores
 
 
 def _score_fitting(
-    model: Any, encoded: Sequence[Encoded], chosen: Sequence[int], *, native: bool, counters: Counters, during: During
-) -> np.ndarray:
+    model: Any, encoded: Sequence[Encoded], chosen: Sequence[int], of_batch: OfBatch, *, counters: Counters,
+    during: During,
+) -> np.ndarray:  # fmt: skip
     batch = [encoded[i] for i in chosen]
     try:
         with during(chosen):
-            scores = score_batch(model, batch, native_softmax=native)
+            scores = of_batch(model, batch)
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -182,8 +205,8 @@ def _score_fitting(
         counters.tokens += len(batch) * (max(len(item.ids) for item in batch) - 1)
         return scores
     half = prepare_halving(batch, reason, counters)  # the exception, and the tensors its traceback holds, are gone
-    how: dict[str, Any] = {"native": native, "counters": counters, "during": during}
-    return np.concatenate([_score_fitting(model, encoded, p, **how) for p in (chosen[:half], chosen[half:])])
+    how: dict[str, Any] = {"counters": counters, "during": during}
+    return np.concatenate([_score_fitting(model, encoded, p, of_batch, **how) for p in (chosen[:half], chosen[half:])])
 
 
 def prepare_halving(batch: Sequence[Encoded], reason: str, counters: Counters) -> int:

@@ -1,7 +1,7 @@
 """Updates made in a model by several methods, measured and reported (``evaluate``)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -10,11 +10,11 @@ from anachron.data.cases import CaseSet
 from anachron.edit.plan import Planned
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.io import Json
+from anachron.io import Json, read_table
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.report.edits import DATED, EDITS, Layout
-from anachron.report.evaluation import write_dated, write_evaluation
+from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
 
 REPORT = "report"  # folder in the run folder
@@ -25,12 +25,14 @@ class EvaluatedUpdates:
     """What an evaluation says.
 
     record: of the run. summaries: a row a method, with how it is printed; ``summary``, and ``dated`` where dates were
-    asked about. notes: what the report lacks, and why.
+    asked about. notes: what the report lacks, and why. tests: of the methods against the unedited model
+    (`anachron.evaluate.paired_tests`), by the same names; none of lifelong editing.
     """
 
     record: Json
     summaries: dict[str, tuple[pl.DataFrame, Layout]]
     notes: list[str]
+    tests: dict[str, pl.DataFrame] = field(default_factory=dict)
 
 
 def evaluate_updates(
@@ -54,8 +56,9 @@ def evaluate_updates(
         return EvaluatedUpdates(run.record, {"summary": (summary, LIFELONG)}, notes)
     run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
     summary, notes = write_evaluation(run.tables, out / REPORT)
-    summaries = {"summary": (summary, EDITS)}
+    summaries, tests = {"summary": (summary, EDITS)}, {"summary": read_table(out / REPORT / f"{TESTS}.parquet")}
     if "dated" in run.tables:
         dated, more = write_dated(run.tables, out / REPORT)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
-    return EvaluatedUpdates(run.record, summaries, notes)
+        tests["dated"] = read_table(out / REPORT / f"{DATED_TESTS}.parquet")
+    return EvaluatedUpdates(run.record, summaries, notes, tests)

@@ -49,11 +49,22 @@ class Layout:
 def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     more = EDITS.measured(summary)
     generated = any(name.startswith("Output") for name in more)
-    shares = ["Efficacy-S", *["New win, Static win"] * ("New win ↑" in more), *["Output"] * generated]
+    shares = [
+        "Efficacy-S",
+        *["New win, Static win"] * ("New win ↑" in more),
+        *["Exact"] * ("Exact ↑" in more),
+        *["Output"] * generated,
+    ]
     notes = [
         f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
+    if "S ↑" in more:
+        notes.append(
+            "Neighb.: p(true) against p(new) on nearest facts; S: harmonic mean of Efficacy-S, Gen.-S and Neighb.-S"
+        )
+    if "Token acc. ↑" in more:
+        notes.append("Token acc.: tokens of the object that are the model's first choice; Exact: all of them are")
     timed = summary.filter(pl.col("method") != UNEDITED, pl.col("seconds_n") > 1)
     if timed["seconds_low"].null_count():
         notes.append("Seconds without an interval: edits made together share their time")
@@ -68,6 +79,9 @@ def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
         "mean ± half of the 95 % interval over updates (normal; R: Wilson), × 100",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
+        "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
+        "mean of year, month and day",
+        "Kept if right: of the dates before the change that the unedited model has right, those still right",
         "W, R: of the past fact, dates before the change against dates after it, over year, month and day",
     ]
 
@@ -89,6 +103,15 @@ EDITS = Layout(
     notes=_notes_on_edits,
     wide=120,
     more={
+        "Neighb.-D ↑": ("neighbourhood_difference", 100, 1),
+        "Neighb.-S ↑": ("neighbourhood_success", 100, 1),
+        "S ↑": ("score", 100, 1),
+        "Token acc. ↑": ("efficacy_accuracy", 100, 1),
+        "Exact ↑": ("efficacy_exact", 100, 1),
+        "Gen. token acc. ↑": ("generalization_accuracy", 100, 1),
+        "Gen. exact ↑": ("generalization_exact", 100, 1),
+        "Neighb. token acc. ↑": ("neighbourhood_accuracy", 100, 1),
+        "Neighb. exact ↑": ("neighbourhood_exact", 100, 1),
         "Change ↑": ("efficacy_change", 100, 1),
         "Gen. change ↑": ("generalization_change", 100, 1),
         "New win ↑": ("new_win", 100, 1),
@@ -113,7 +136,13 @@ DATED = Layout(
     },
     notes=_notes_on_dated,
     wide=132,
+    more={
+        **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
+        "Both ↑": ("both_right_global", 100, 1),
+        "Kept if right ↑": ("kept_given_right_global", 100, 1),
+    },
 )
+BESIDE = 10  # columns of a further table that a terminal has room for
 SECTION = ("mode", "scenario")
 WORDS = (*SECTION, "method")
 IN_LATEX = {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
@@ -122,16 +151,18 @@ IN_LATEX = {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$",
 def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> list[Table]:
     """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters: one would be too wide.
 
-    One table for each scenario, and behind it one of the layout's ``more``, where it was measured. Notes on all are
-    under the last scenario's first table.
+    One table for each scenario, and behind it those of the layout's ``more`` that was measured, `BESIDE` columns each.
+    Notes on all are under the last scenario's first table.
     """
     tables, narrow = [], width < layout.wide
     parts = summary.partition_by("scenario", maintain_order=True)
     for part in parts:
         notes = edit_notes(summary, layout) if part is parts[-1] else ()
         tables.append(edits_table(part, layout, narrow=narrow, notes=notes))
-        if more := layout.measured(part):
-            tables.append(edits_table(part, layout, narrow=narrow, columns=more, notes=()))
+        more = list(layout.measured(part).items())
+        for first in range(0, len(more), BESIDE):
+            columns = dict(more[first : first + BESIDE])
+            tables.append(edits_table(part, layout, narrow=narrow, columns=columns, notes=()))
     return tables
 
 

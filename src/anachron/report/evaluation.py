@@ -9,27 +9,32 @@ import polars as pl
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
 from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
+from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
 from anachron.io import write_table
 from anachron.report.edits import DATED, write_edits
 from anachron.report.figures import remove_figure, write_figure
 from anachron.report.figures.bleedover import bleedover
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
 from anachron.report.figures.present_and_past import present_and_past
+from anachron.report.paired_tests import write_tests
 
 FIGURE, BY_DATE = "bleedover", "bleedover_by_date"
+TESTS, DATED_TESTS = "paired_tests", "present_and_past_tests"
 
 
 def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataFrame, list[str]]:
     """Write what the tables of a run (`anachron.evaluate.results`) say; returns the summary, and notes.
 
-    ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of paper 003, ``bleedover.csv`` and the
-    figure of that name bleedover by similarity and popularity. What cannot be made is left out, and a note says why.
+    ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of paper 003, ``paired_tests.*`` the
+    methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
+    popularity. What cannot be made is left out, and a note says why.
     """
     optional = tables.get("objects"), tables.get("generations")  # files that a run without such rows does not have
     metrics = update_metrics(tables["targets"], tables["neighbours"], tables["updates"], *optional)
     write_table(out / "metrics.parquet", metrics)
     summary = summarise(metrics)
     write_edits(summary, out)
+    write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)
     (out / f"{FIGURE}.csv").unlink(missing_ok=True)
 
     def draw() -> Any:
@@ -44,12 +49,14 @@ def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataF
     """Write what the dated tables of a run say; returns the summary, and notes.
 
     ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure,
+    ``present_and_past_tests.*`` the methods against the unedited model,
     ``bleedover_by_date.csv`` and the figure of that name bleedover by the date's distance from the change.
     """
     metrics = dated_metrics(tables["dated"], tables["updates"])
     write_table(out / "dated_metrics.parquet", metrics)
     summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
     write_edits(summary, out, DATED)
+    write_tests(paired_tests(metrics, OF_DATED), out, DATED_TESTS)
     by_date = bleedover_by_date(tables["dated_neighbours"])
     write_table(out / f"{BY_DATE}.csv", by_date)
     notes = drawn(out, DATED.name, lambda: present_and_past(summary))

@@ -55,6 +55,7 @@ LIFELONG = Layout(
     notes=_notes,
     wide=120,
     more={
+        **{name: EDITS.more[name] for name in ("Neighb.-D ↑", "Neighb.-S ↑", "S ↑", "Token acc. ↑", "Exact ↑")},
         "Undone old p ↑": ("undone_old", 100, 1),
         "Undone others ↓": ("undone_others", 100, 1),
         "Updated ↑": ("present_updated_global", 100, 1),

@@ -18,7 +18,7 @@ from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.scorer import Triple
-from anachron.lm.scoring import score_all
+from anachron.lm.scoring import OfBatch, score_all
 from anachron.lm.sites import weight_of
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, together
@@ -144,27 +144,29 @@ def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list
 
 def score_batched(
     lm: LanguageModel, edits: Sequence[Edit], texts: Sequence[Sequence[Encoded]], *, batch_tokens: int | None = None,
-    prefix_tree: bool = True,
+    prefix_tree: bool = True, of_batch: OfBatch | None = None,
 ) -> list[np.ndarray]:  # fmt: skip
     """Scores of the texts of each edit under that edit alone, as one at a time under `anachron.edit.base.edited`.
 
     texts: of each edit, encoded with its prefix. Returns sums of log-probabilities (nats) in the order of the texts.
     By prefix trees or padded batches (see `anachron.lm.model.LanguageModel.plan`), halved where memory is full; texts
-    of different edits share nothing. Raises `BackendError` where one text does not fit, `ModelError` for a module that
-    cannot take its change.
+    of different edits share nothing. of_batch: what is computed of a padded batch in place of scores, such as
+    `anachron.lm.scoring.count_argmax`; prefix trees give scores only. Raises `BackendError` where one text does not
+    fit, `ModelError` for a module that cannot take its change.
     """
     distinct = list(dict.fromkeys((number, text) for number, some in enumerate(texts) for text in some))
     owners, encoded = [number for number, _ in distinct], [text for _, text in distinct]
     scores = np.full(0, np.nan)
     if encoded:
         adapters = BatchedAdapters(lm, edits)
-        plan = lm.plan(encoded, batch_tokens, prefix_tree=prefix_tree, owners=owners)
+        plan = lm.plan(encoded, batch_tokens, prefix_tree=prefix_tree and of_batch is None, owners=owners)
         given: tuple[Any, ...] = (lm.model, encoded, plan.batches)
         if plan.prefix_tree:
             scores = score_tree_batches(*given, counters=lm.counters, owners=owners, during=adapters.tokens)
         else:
             scores = score_all(
-                *given, counters=lm.counters, during=lambda chosen: adapters.rows([owners[i] for i in chosen])
-            )
+                *given, counters=lm.counters, during=lambda chosen: adapters.rows([owners[i] for i in chosen]),
+                of_batch=of_batch,
+            )  # fmt: skip
     place = {one: i for i, one in enumerate(distinct)}
     return [scores[[place[number, text] for text in some]] for number, some in enumerate(texts)]

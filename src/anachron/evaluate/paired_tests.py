@@ -1,0 +1,57 @@
+"""Edited models against the unedited one, update by update: is a difference of means more than chance?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from anachron.evaluate.metrics import SHARES, SUCCESSES
+from anachron.evaluate.results import METHOD, UNEDITED
+from anachron.metrics import GLOBAL
+from anachron.statistics import mcnemar, paired_bootstrap
+
+OF_EDITS = SUCCESSES
+OF_DATED = tuple(f"{name}_{GLOBAL}" for name in ("present_updated", "past_kept", "both_right"))
+BOOTSTRAP, MCNEMAR = "paired bootstrap", "exact McNemar"
+TESTS: dict[str, Any] = {
+    "mode": pl.String(), "scenario": pl.String(), **METHOD, "metric": pl.String(), "updates": pl.Int64(),
+    **dict.fromkeys(["unedited", "edited", "difference", "low", "high", "p"], pl.Float64()), "test": pl.String(),
+}  # fmt: skip
+
+
+def paired_tests(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Each method against the unedited model: one row (`TESTS`) per mode, scenario, method and metric.
+
+    metrics: a row an update, of `anachron.evaluate.metrics.update_metrics` or
+    `anachron.evaluate.dated_metrics.dated_metrics`, with the unedited model's. names: of the metrics to be tested.
+
+    Only updates that have the metric under both models count (``updates``), so ``unedited`` and ``edited``, the two
+    means, are over the same ones, and ``difference`` is edited - unedited with its paired bootstrap interval of 95 %.
+    p is two-sided: by McNemar's exact test for a metric that is 0 or 1 of an update (`SHARES`), else by the bootstrap,
+    which cannot go below 2 / 1001. It is not corrected for the number of methods and metrics. A metric that no update
+    has under both models has no row.
+    """
+    key = ["mode", "scenario", "case_id"]
+    clean = metrics.filter(pl.col("method") == UNEDITED)
+    rows: list[dict[str, Any]] = []
+    edited_metrics = metrics.filter(pl.col("method") != UNEDITED)
+    for values, of_method in edited_metrics.group_by("mode", "scenario", *METHOD, maintain_order=True):
+        about = dict(zip(["mode", "scenario", *METHOD], values, strict=True))
+        for name in names:
+            pairs = of_method.select(*key, edited=name).join(clean.select(*key, unedited=name), on=key, how="inner")
+            pairs = pairs.drop_nulls().sort(key)
+            if pairs.height:
+                rows.append(about | {"metric": name} | _tested(pairs, share=name in SHARES))
+    return pl.DataFrame(rows, schema=TESTS)
+
+
+def _tested(pairs: pl.DataFrame, *, share: bool) -> dict[str, Any]:
+    """The numbers of one row. pairs: a row an update, with ``unedited`` and ``edited``."""
+    before, after = pairs["unedited"].to_numpy(), pairs["edited"].to_numpy()
+    paired = paired_bootstrap(before, after)
+    p = mcnemar(int((after > before).sum()), int((after < before).sum())) if share else paired.p
+    return {
+        "updates": paired.facts, "unedited": float(before.mean()), "edited": float(after.mean()),
+        "difference": paired.difference, "low": paired.low, "high": paired.high, "p": p,
+        "test": MCNEMAR if share else BOOTSTRAP,
+    }  # fmt: skip
