@@ -91,7 +91,7 @@ def name_of(config: Any) -> str:
             "Llama-7B by relative depth: 32 layers to 16",
         ),
         (transformers.MistralConfig(), "ROME", {"layer": 5}, "Llama-7B by relative depth: 32 layers to 32"),
-        (transformers.MistralConfig(), "AlphaEdit", {"layers": (4, 5, 6, 7, 8), "weight": 15000.0}, "Llama-7B"),
+        (transformers.MistralConfig(), "AlphaEdit", {"layers": (4, 5, 6, 7, 8)}, "Llama-7B"),
         (transformers.GPTNeoXConfig(num_hidden_layers=44), "FT", {"layer": round(21 * 43 / 27)}, "GPT-J"),
         (transformers.OPTConfig(num_hidden_layers=1), "MEMIT", {"layers": (0,)}, "GPT-J"),
         (transformers.Gemma2Config(num_hidden_layers=42), "FT+L", {"layer": 0, "eps": 5e-5}, "Llama-7B"),

@@ -48,13 +48,22 @@ class Make(Protocol):
 
 
 @dataclass(frozen=True)
+class CovarianceUse:
+    """What settings take of the covariance, in words, and warnings where that is hardly what they are meant to."""
+
+    summary: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Method:
     """A way to update facts.
 
     name: as users write it. settings: its dataclass. make: see `Make`.
 
     What it needs: modules, those whose covariance it takes, by settings and sites; factorise, what it takes of a
-    covariance, so that this is computed before the first update; needs_network, a trained one; needs_sites, that the
+    covariance, so that this is computed before the first update; covariance_use, what settings take of it, of modules
+    and their covariances, None for the identity: raises where no update could be made; needs_network, a trained one; needs_sites, that the
     model's blocks are known; readable_weights, that the weights it edits can be read (not quantised).
 
     What it can do: scenarios, the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an
@@ -71,6 +80,9 @@ class Method:
     make: Make
     modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
     factorise: Callable[[SecondMoment], object] = SecondMoment.factorise
+    covariance_use: Callable[[Any, Sequence[str], Mapping[str, SecondMoment] | None], CovarianceUse] = (
+        lambda settings, modules, covariance: CovarianceUse()
+    )
     needs_network: bool = False
     needs_sites: bool = True
     readable_weights: bool = True

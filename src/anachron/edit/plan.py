@@ -22,7 +22,11 @@ Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 
 @dataclass(frozen=True)
 class Planned:
-    """One method of a run: its name, its settings and what it needs. dated_requests: whether they say a date."""
+    """One method of a run: its name, its settings and what it needs.
+
+    source: where the settings are from, in words. dated_requests: whether they say a date. warnings: what to know
+    before the first update.
+    """
 
     method: str
     settings: Any
@@ -30,6 +34,7 @@ class Planned:
     resources: Resources
     sites: Sites | None
     dated_requests: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -104,9 +109,13 @@ def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, Sec
     if not modules:
         return planned
     covariance = None if collected is None else {name: collected[name] for name in modules}
+    method = method_named(planned.method)
     for moment in (covariance or {}).values():
-        method_named(planned.method).factorise(moment)
-    return replace(planned, resources=replace(planned.resources, covariance=covariance))
+        method.factorise(moment)
+    use = method.covariance_use(planned.settings, modules, covariance)
+    source = f"{planned.source}; {use.summary}" if use.summary else planned.source
+    resources = replace(planned.resources, covariance=covariance)
+    return replace(planned, source=source, resources=resources, warnings=use.warnings)
 
 
 def _planned(
