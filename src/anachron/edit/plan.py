@@ -10,7 +10,7 @@ from anachron.core.labels import label_of, split_label
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
-from anachron.edit.methods import method_named
+from anachron.edit.methods import method_named, printed_name
 from anachron.edit.presets import changed
 from anachron.errors import ConfigError
 from anachron.io import Json
@@ -38,8 +38,13 @@ class Planned:
 
     @property
     def label(self) -> str:
-        """For people, and for the folder of its results."""
+        """As a user writes it, and for the folder of its results."""
         return label_of(self.method, self.dated_requests)
+
+    @property
+    def printed_name(self) -> str:
+        """What reports call it: ``r-ROME`` for ``ROME`` with averaged keys."""
+        return label_of(printed_name(self.method, asdict(self.settings)), self.dated_requests)
 
     def identity(self) -> Json:
         """What must match for its results to be resumed."""

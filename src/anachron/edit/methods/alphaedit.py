@@ -139,7 +139,7 @@ def null_space_change(
 
 
 ALPHAEDIT = Method(
-    "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers, factorise=SecondMoment.eigen,
+    "AlphaEdit", AlphaEditSettings, alphaedit, modules=of_several_layers, factorise=SecondMoment.eigen,
     covariance_use=null_space_use,
     presets={
         "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
