@@ -53,9 +53,9 @@ def make_edit(
     preset for this model, or those of a trained network. requests: made true together (ROME makes them one on top of
     the other).
 
-    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target, a removal by a method that
-    only inserts), `ConfigError` where something that the method needs is missing, and `ModelError` for layers that it
-    cannot change.
+    Raises `DataError` for requests that cannot be made (no target, no subject in the prompt where the method needs it,
+    a removal by a method that only inserts), `ConfigError` where something that the method needs is missing, and
+    `ModelError` for layers that it cannot change.
     """
     if not requests:
         raise DataError(f"{method_named(method).name}: no update was given; an edit needs one request at least")
@@ -119,6 +119,9 @@ class _Making:
         """One edit of all requests, or one a request, with what they are about."""
         if any(r.remove for r in requests) and (unable := why_unsupported(self.method.name, "Archive")):
             raise DataError(unable)
+        if self.method.needs_subject:
+            for request in requests:
+                request.check_located()
         started = _clock(self.lm)
         edits = self.method.make(self.lm, requests, self.settings, self.sites, self.resources, apart=apart)
         seconds = (_clock(self.lm) - started) / len(edits)
