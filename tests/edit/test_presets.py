@@ -10,13 +10,14 @@ import transformers
 
 from anachron.edit.make import make_edit, settings_for, with_contexts
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS, method_named
+from anachron.edit.methods import METHODS, method_named, printed_name
 from anachron.edit.methods.alphaedit import AlphaEditSettings
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.methods.lora import LoraSettings
 from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.methods.prompt import PromptSettings
 from anachron.edit.methods.rome import RomeSettings
+from anachron.edit.plan import plan
 from anachron.edit.presets import changed, preset
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
@@ -166,6 +167,18 @@ def test_wrong_changes_are_refused(settings: Any, change: dict[str, Any], says: 
     method = {"Rome": "ROME", "Ft": "FT", "Lora": "LoRA", "Prompt": "PROMPT"}.get(method, method)
     with pytest.raises(ConfigError, match=says):
         changed(settings, method, change)
+
+
+def test_reports_call_a_method_as_the_literature_does():
+    assert printed_name("ROME", asdict(RomeSettings())) == "r-ROME"
+    assert printed_name("ROME", asdict(RomeSettings(averaged_key=False))) == "ROME"
+    assert printed_name("MEMIT", asdict(METHODS["MEMIT"].settings())) == "MEMIT"
+    lm, steps = make_edit_lm("llama"), {"contexts": [], "layer": 1}
+    for averaged, name in ((True, "r-ROME"), (False, "ROME")):
+        changes = {"ROME": steps | {"averaged_key": averaged}}
+        planned = plan(lm, ["ROME", "ROME dated"], changes=changes, identity_covariance=True)
+        assert [one.printed_name for one in planned] == [name, f"{name} dated"]
+        assert [one.label for one in planned] == ["ROME", "ROME dated"]
 
 
 def test_every_setting_has_a_kind_that_its_default_is_of():

@@ -78,8 +78,8 @@ def test_the_published_table_comes_out_in_its_shape():
     cells = printed(published())
     assert cells.columns == ["method", *HEADINGS]
     assert cells.rows()[0] == (
-        "unedited", "-1.4 ± 0.2", "44.6 [43.6, 45.6]", "-1.3 ± 0.2", "44.4 ± 0.9", "0.0 ± 0.0", "0.0 ± 0.0", "5.2 ± 0.0",
-        "0.00 ± 0.00",
+        "unedited", "-1.4 ± 0.2", "44.6 [43.6, 45.6]", "-1.3 ± 0.2", "44.4 ± 0.9", "0.0 ± 0.0", "0.0 ± 0.0",
+        "5.2 ± 0.0", "0.00 ± 0.00",
     )  # fmt: skip
     for name, cell in zip(PUBLISHED, cells.rows(), strict=True):
         pairs = zip(PUBLISHED[name], HALVES[name], [1] * 7 + [2], strict=True)
