@@ -133,10 +133,10 @@ def test_the_summary_counts_what_was_done(lm: LanguageModel, tmp_path: Path):
 def test_methods_that_need_no_subject_make_updates_whose_prompt_does_not_name_it(
     lm: LanguageModel, tmp_path: Path, mode: str
 ):
-    unnamed = case(4, "Berlin", prompt="The president of Paris is", start="2017-05-14", precision="day", old_start="12")
+    unnamed = case(4, "Berlin", prompt="The president of Paris is", start="2017-05-14", precision="day")
     measures = Measures(fluency_tokens=8, dated=Dating("2024"))
     result = run_evaluation(
-        lm, cases(unnamed), planned(lm, "FT", "PROMPT", "FT dated"), tmp_path / "run",
+        lm, CaseSet("one", "wikifactdiff", (unnamed,), {}), planned(lm, "FT", "PROMPT", "FT dated"), tmp_path / "run",
         replace(SETTINGS, mode=mode, measures=measures),
     )  # fmt: skip
     assert set(result.tables["updates"]["status"]) == {"done"}
@@ -162,8 +162,8 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
         summary = summarise(
             update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"])
         )
-        assert summary.filter(pl.col("method") == "FT")["failed"].to_list() == [2]
-        assert said.pop().startswith("FT: 2 of 5 updates failed")
+        assert summary.filter(pl.col("method") == "ROME")["failed"].to_list() == [2]
+        assert said.pop().startswith("ROME: 2 of 5 updates failed")
 
 
 def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):
