@@ -96,7 +96,7 @@ def test_other_settings_are_refused_by_exactly_what_differs(whole: Callable[[str
         assert files(folder) == before
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", [name for name in JOBS if name != "covariance"])  # which waits: tests/edit
 def test_a_second_process_is_refused(whole: Callable[[str], Whole], tmp_path: Path, name: str):
     job = whole(name)
     with killed_at(2), pytest.raises(Killed):

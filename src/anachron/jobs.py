@@ -102,18 +102,24 @@ def now() -> str:
 
 
 @contextmanager
-def locked(lock: Path, held: Path, *, elsewhere: str = ELSEWHERE, remove: bool = False) -> Iterator[None]:
+def locked(
+    lock: Path, held: Path, *, elsewhere: str = ELSEWHERE, remove: bool = False, waiting: Warn | None = None
+) -> Iterator[None]:
     """Keep a second process out of ``held``, by a lock file; the lock goes with the process, however it ends.
 
-    elsewhere: how to make the job write to another place, for the message. remove: leave no lock file behind. Raises
-    `ConfigError` while another process holds the lock, `BackendError` where its folder cannot be written.
+    elsewhere: how to make the job write to another place, for the message. remove: leave no lock file behind. waiting:
+    wait for a process that holds the lock, and tell this that it waits. Without it `ConfigError` is raised while
+    another process holds the lock; `BackendError` where its folder cannot be written.
     """
     file_lock = filelock.FileLock(lock)
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         file_lock.acquire(timeout=0)
     except filelock.Timeout as error:
-        raise ConfigError(f"{held} is in use by another process; wait for it or {elsewhere}") from error
+        if waiting is None:
+            raise ConfigError(f"{held} is in use by another process; wait for it or {elsewhere}") from error
+        waiting(f"{held} is in use by another process; waiting until that is done or ends")
+        file_lock.acquire(poll_interval=0.2)
     except OSError as error:
         raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
     try:

@@ -133,7 +133,7 @@ def test_updates_that_cannot_be_asked_for(
     """The command edit stops, or leaves them out on request; evaluate makes them records with the reason."""
     bad = rows[0] | {"subject": rows[0]["subject"] | {"label": "Atlantis"}, "case_id": 99}
     mixed = write(tmp_path / "mixed.json", [bad, *rows[1:]])
-    command = ["edit", "demo", "--method", "FT", "--out", tmp_path / "ft.safetensors", *FT]
+    command = ["edit", "demo", "--method", "ROME", "--out", tmp_path / "rome.safetensors", *ROME]
     assert run(*command, "--updates", mixed) == 1
     said = capsys.readouterr().err
     assert "1 of 3 updates cannot be made" in said and "'Atlantis' is not in the prompt" in said and "--skip" in said
@@ -143,11 +143,11 @@ def test_updates_that_cannot_be_asked_for(
     assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip") == 1
     assert "none of its 1 updates can be made" in capsys.readouterr().err
     out = tmp_path / "run"
-    assert run("evaluate", "demo", "--updates", mixed, "--methods", "FT", "--out", out, *FT, *QUICK, "--json") == 0
+    assert run("evaluate", "demo", "--updates", mixed, "--methods", "ROME", "--out", out, *ROME, *QUICK, "--json") == 0
     printed, said = capsys.readouterr()
-    assert "FT: 1 of 3 updates failed, 1 of them: the subject 'Atlantis'" in said
+    assert "ROME: 1 of 3 updates failed, 1 of them: the subject 'Atlantis'" in said
     assert {row["method"]: (row["done"], row["failed"]) for row in json.loads(printed)["summary"]} == {
-        "unedited": (3, 0), "FT": (2, 1),
+        "unedited": (3, 0), "r-ROME": (2, 1),
     }  # fmt: skip
     failed = pl.read_parquet(out / "updates.parquet").row(0, named=True)
     assert failed["status"] == "failed" and "Atlantis" in failed["reason"]
@@ -177,7 +177,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     # another method into the finished run: what is there is kept, and is in the table again
     assert run(*base[:-2], *ROME, "--methods", "ROME", "--json") == 0
     printed, said = capsys.readouterr()
-    assert [row["method"] for row in json.loads(printed)["summary"]] == ["unedited", "FT", "PROMPT", "ROME"]
+    assert [row["method"] for row in json.loads(printed)["summary"]] == ["unedited", "FT", "PROMPT", "r-ROME"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
     # other settings are refused with the difference, of a method and of the run
     assert run(*base[:-1], "FT.steps=3", "--methods", "FT") == 2

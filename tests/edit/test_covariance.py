@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -363,14 +364,48 @@ def test_texts_models_and_lengths_do_not_mix(lm: LanguageModel, text: Path, tmp_
     assert collect(lm, [LAST], copy, cache=cache, tokens=300)[LAST].folder == first.folder
 
 
-def test_a_folder_in_use_is_refused(lm: LanguageModel, text: Path, tmp_path: Path):
-    def second(done: int, total: int) -> None:
-        with pytest.raises(ConfigError, match="in use by another process"):
-            collect(lm, [LAST], text, cache=tmp_path, tokens=100)
-        raise Stop
+HOLDER = """
+import sys, time
+from pathlib import Path
+from test_covariance import MODULES, SETTINGS, Callbacks, collect, tiny
 
-    with pytest.raises(Stop):
-        collect(lm, [LAST], text, cache=tmp_path, tokens=100, callbacks=Callbacks(progress=second))
+text, cache, begun, go_on = map(Path, sys.argv[1:])
+
+def hold(done, total):
+    begun.touch()
+    while done > 200 and not go_on.exists():
+        time.sleep(0.01)
+
+collect(tiny("llama"), MODULES["llama"], text, cache=cache, callbacks=Callbacks(progress=hold), **SETTINGS)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_process_waits_for_the_first(lm: LanguageModel, text: Path, tmp_path: Path, killed: bool):
+    begun, go_on, cache = tmp_path / "begun", tmp_path / "go on", tmp_path / "cache"
+    places = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(Path(__file__).parent)])
+    command = [sys.executable, "-c", HOLDER, *map(str, (text, cache, begun, go_on))]
+    said: list[str] = []
+    computed: list[int] = []
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": places}) as holder:
+        try:
+            while not begun.exists():
+                assert holder.poll() is None, "the first process ended before it had begun"
+                time.sleep(0.05)
+
+            def waits(message: str) -> None:
+                said.append(message)
+                holder.kill() if killed else go_on.touch()
+
+            told = Callbacks(notice=waits, progress=lambda done, total: computed.append(done))
+            moments = collect(lm, MODULES["llama"], text, cache=cache, callbacks=told, **SETTINGS)
+        finally:
+            holder.kill()
+    assert len(said) == 1 and said[0].endswith("is in use by another process; waiting until that is done or ends")
+    assert bool(computed) == killed  # else the first one's result was read
+    alone = collect(lm, MODULES["llama"], text, **SETTINGS)
+    for name, moment in moments.items():
+        assert torch.equal(moment.matrix, alone[name].matrix)
 
 
 def test_a_file_that_is_broken_is_named(lm: LanguageModel, text: Path, tmp_path: Path):
@@ -379,6 +414,24 @@ def test_a_file_that_is_broken_is_named(lm: LanguageModel, text: Path, tmp_path:
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DataError, match="delete it and repeat"):
         collect(lm, [LAST], text, cache=tmp_path, tokens=300)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "cholesky", "eigen"])
+def test_a_flipped_bit_is_found(lm: LanguageModel, text: Path, tmp_path: Path, kind: str):
+    def factors() -> None:
+        moment = collect(lm, [LAST], text, cache=tmp_path, tokens=300)[LAST]
+        moment.factorise()
+        moment.eigen()
+
+    factors()
+    (path,) = tmp_path.rglob(f"{LAST}.safetensors" if kind == "matrix" else f"{LAST}.{kind}-*.safetensors")
+    good = path.read_bytes()
+    for place in (len(good) - 1, len(good) - 64 * 8 * 20):  # in the last number, and in the middle of others
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(DataError, match=r"was changed since it was written .*; delete it and repeat"):
+            factors()
+    path.write_bytes(good)
+    factors()
 
 
 # Inverse, eigenvectors, rank

@@ -124,6 +124,17 @@ def test_a_batch_is_the_sum_of_its_requests_in_any_order(family: str):
         torch.testing.assert_close(total, delta.dense(), rtol=0, atol=noise(family))
 
 
+def test_a_prompt_need_not_name_its_subject():
+    lm, sites = exact("llama")
+    network = trained_a_little(lm, sites)
+    named, unnamed = (
+        mended(lm, [EditRequest(prompt, "France", "Angela Merkel")], SMALL, sites, network)
+        for prompt in ("The president of {} is", "The president of France is")
+    )
+    for name, delta in named.deltas.items():
+        assert torch.equal(delta.dense(), unnamed.deltas[name].dense()) and delta.dense().abs().max() > 0
+
+
 def test_network_against_a_plain_loop():
     lm, sites = exact("gpt2")
     network = trained_a_little(lm, sites)

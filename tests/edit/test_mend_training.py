@@ -349,10 +349,11 @@ def case(**changes: object) -> types.SimpleNamespace:
 def test_examples_of_updates():
     cases = [case(), case(new=None), case(subject="Spain"), case(prompt="{} has the president", generalization=())]
     examples, left_out = examples_of(cases)
-    assert [e.request.prompt for e in examples] == ["The president of {} is", "{} has the president"]
-    assert examples[0].paraphrases == ("France is led by",) and examples[1].paraphrases == ()
+    unnamed = "The president of France is"  # without Spain: a gradient needs no subject
+    assert [e.request.prompt for e in examples] == ["The president of {} is", unnamed, "{} has the president"]
+    assert examples[0].paraphrases == ("France is led by",) and examples[2].paraphrases == ()
     assert examples[0].unrelated == ("Berlin is the capital of Germany",)
-    assert len(left_out) == 2 and "'Spain' is not in the prompt" in left_out[1]
+    assert len(left_out) == 1
     dealt, _ = examples_of([case()] * 3, ["a", "b", "c", "d"])
     assert [e.unrelated for e in dealt] == [("a", "d"), ("b",), ("c",)]
     assert [e.unrelated for e in examples_of([case()] * 3, ["a", "b"])[0]] == [("a",), ("b",), ("a",)]

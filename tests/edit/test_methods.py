@@ -12,6 +12,7 @@ from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS
 from anachron.edit.requests import EditRequest
+from anachron.errors import DataError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
 from edit_models import ALL, make_edit_lm
@@ -84,6 +85,35 @@ def same_state(lm: LanguageModel, before: dict[str, torch.Tensor]) -> bool:
 
 def log_prob(lm: LanguageModel, request: EditRequest) -> float:
     return float(lm.log_probs([(request.text, request.target)])[0])
+
+
+UNNAMED = EditRequest.of("The capital is", "France", "Berlin")  # which does not name its subject
+
+
+@pytest.mark.parametrize("method", METHODS_HERE)
+def test_a_prompt_without_its_subject_is_refused_by_methods_that_need_it_alone(method: str):
+    lm = make_edit_lm("llama")
+    settings, resources = settings_of(method, lm), resources_of(method, lm)
+    if METHODS[method].needs_subject:
+        with pytest.raises(DataError, match=r"'France' is not in the prompt 'The capital is'; .* must name it"):
+            make_edit(lm, method, [REQUESTS[0], UNNAMED], settings, resources)
+        return
+    old = log_prob(lm, UNNAMED)
+    edit = make_edit(lm, method, [UNNAMED], settings, resources)
+    with edited(lm, edit):
+        assert edit.prefix == "The capital is Berlin. " if method == "PROMPT" else log_prob(lm, UNNAMED) > old + 0.05
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("method", [m for m in METHODS_HERE if m != "PROMPT"])
+def test_broken_weights_are_called_so(method: str, value: float):
+    lm = make_edit_lm("llama")
+    settings, resources = settings_of(method, lm), resources_of(method, lm)
+    with torch.no_grad():
+        lm.model.model.layers[0].self_attn.v_proj.weight[0, 0] = value
+    wanted = "NaN" if value != value else "infinite"
+    with pytest.raises(ModelError, match=rf"1 of its weights hold numbers that are {wanted} .*v_proj"):
+        make_edit(lm, method, REQUESTS[:1], settings, resources)
 
 
 QUICK = ("gpt2", "neox", "llama", "gemma2", "opt", "phi")  # Conv1D, parallel blocks, gates, norms behind, flattened

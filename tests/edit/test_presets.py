@@ -10,13 +10,14 @@ import transformers
 
 from anachron.edit.make import make_edit, settings_for, with_contexts
 from anachron.edit.method import Resources
-from anachron.edit.methods import METHODS, method_named
+from anachron.edit.methods import METHODS, method_named, printed_name
 from anachron.edit.methods.alphaedit import AlphaEditSettings
 from anachron.edit.methods.ft import FtSettings
 from anachron.edit.methods.lora import LoraSettings
 from anachron.edit.methods.memit import MemitSettings
 from anachron.edit.methods.prompt import PromptSettings
 from anachron.edit.methods.rome import RomeSettings
+from anachron.edit.plan import plan
 from anachron.edit.presets import changed, preset
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
@@ -91,7 +92,7 @@ def name_of(config: Any) -> str:
             "Llama-7B by relative depth: 32 layers to 16",
         ),
         (transformers.MistralConfig(), "ROME", {"layer": 5}, "Llama-7B by relative depth: 32 layers to 32"),
-        (transformers.MistralConfig(), "AlphaEdit", {"layers": (4, 5, 6, 7, 8), "weight": 15000.0}, "Llama-7B"),
+        (transformers.MistralConfig(), "AlphaEdit", {"layers": (4, 5, 6, 7, 8)}, "Llama-7B"),
         (transformers.GPTNeoXConfig(num_hidden_layers=44), "FT", {"layer": round(21 * 43 / 27)}, "GPT-J"),
         (transformers.OPTConfig(num_hidden_layers=1), "MEMIT", {"layers": (0,)}, "GPT-J"),
         (transformers.Gemma2Config(num_hidden_layers=42), "FT+L", {"layer": 0, "eps": 5e-5}, "Llama-7B"),
@@ -166,6 +167,18 @@ def test_wrong_changes_are_refused(settings: Any, change: dict[str, Any], says: 
     method = {"Rome": "ROME", "Ft": "FT", "Lora": "LoRA", "Prompt": "PROMPT"}.get(method, method)
     with pytest.raises(ConfigError, match=says):
         changed(settings, method, change)
+
+
+def test_reports_call_a_method_as_the_literature_does():
+    assert printed_name("ROME", asdict(RomeSettings())) == "r-ROME"
+    assert printed_name("ROME", asdict(RomeSettings(averaged_key=False))) == "ROME"
+    assert printed_name("MEMIT", asdict(METHODS["MEMIT"].settings())) == "MEMIT"
+    lm, steps = make_edit_lm("llama"), {"contexts": [], "layer": 1}
+    for averaged, name in ((True, "r-ROME"), (False, "ROME")):
+        changes = {"ROME": steps | {"averaged_key": averaged}}
+        planned = plan(lm, ["ROME", "ROME dated"], changes=changes, identity_covariance=True)
+        assert [one.printed_name for one in planned] == [name, f"{name} dated"]
+        assert [one.label for one in planned] == ["ROME", "ROME dated"]
 
 
 def test_every_setting_has_a_kind_that_its_default_is_of():

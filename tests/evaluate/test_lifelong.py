@@ -200,11 +200,11 @@ def test_an_update_that_cannot_be_made_is_a_record(lm: LanguageModel, tmp_path: 
     some = replace(UPDATES, cases=(*CASES[:2], bad, *CASES[3:]))
     said: list[str] = []
     settings = replace(SETTINGS, mode=mode, after=(2, 5), measures=Measures(fluency_tokens=0))
-    result = run_lifelong(lm, some, planned(lm, "FT"), tmp_path / "run", settings, callbacks=Callbacks(said.append))
+    result = run_lifelong(lm, some, planned(lm, "ROME"), tmp_path / "run", settings, callbacks=Callbacks(said.append))
     rows = result.tables["updates"].filter(case_id="case 3").rows(named=True)
     assert [(row["edits"], row["status"], row["place"]) for row in rows] == [(2, "done", 3), (5, "failed", 3)]
     assert "'Berlin' is not in the prompt" in rows[1]["reason"]
-    assert len(said) == 1 and said[0].startswith("FT after 5: 1 of 5 updates failed, 1 of them: ")
+    assert len(said) == 1 and said[0].startswith("ROME after 5: 1 of 5 updates failed, 1 of them: ")
     if mode == "sequential":
         assert result.tables["stages"]["undone"].to_list() == [None, "case 1", "case 4"]
 

@@ -21,6 +21,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.evaluate import joint_edits
 from anachron.evaluate import run as run_module
 from anachron.evaluate import stages as stages_module
+from anachron.evaluate.dated import Dating
 from anachron.evaluate.measure import Measures, measure, measure_apart
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -130,13 +131,28 @@ def test_the_summary_counts_what_was_done(lm: LanguageModel, tmp_path: Path):
     assert summary["bleedover_nearest"][0] == 0 and summary["seconds"][1] > 0
 
 
+@pytest.mark.parametrize("mode", ["independent", "sequential"])
+def test_methods_that_need_no_subject_make_updates_whose_prompt_does_not_name_it(
+    lm: LanguageModel, tmp_path: Path, mode: str
+):
+    unnamed = case(4, "Berlin", prompt="The president of Paris is", start="2017-05-14", precision="day")
+    measures = Measures(fluency_tokens=8, dated=Dating("2024"))
+    result = run_evaluation(
+        lm, CaseSet("one", "wikifactdiff", (unnamed,), {}), planned(lm, "FT", "PROMPT", "FT dated"), tmp_path / "run",
+        replace(SETTINGS, mode=mode, measures=measures),
+    )  # fmt: skip
+    assert set(result.tables["updates"]["status"]) == {"done"}
+    asked = result.tables["targets"].filter(case_id="case 4", method="FT", dated_requests=False)
+    assert asked["new_after"].null_count() == 0 and (asked["new_after"] != asked["new_before"]).any()
+
+
 def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageModel, tmp_path: Path):
     """No subject in the prompt, no new object: the others go on, and nothing gets the clean model's scores."""
     bad = [case(4, "Berlin", prompt="The president of Paris is"), case(5, "Paris", new=None, objects=())]
     said: list[str] = []
     for mode in ("independent", "batch", "sequential"):
         result = run_evaluation(
-            lm, cases(*bad), planned(lm, "FT"), tmp_path / mode, replace(SETTINGS, mode=mode),
+            lm, cases(*bad), planned(lm, "ROME"), tmp_path / mode, replace(SETTINGS, mode=mode),
             callbacks=Callbacks(said.append),
         )  # fmt: skip
         rows = {row["case_id"]: row for row in result.tables["updates"].iter_rows(named=True)}
@@ -148,8 +164,8 @@ def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageMo
         summary = summarise(
             update_metrics(result.tables["targets"], result.tables["neighbours"], result.tables["updates"])
         )
-        assert summary.filter(pl.col("method") == "FT")["failed"].to_list() == [2]
-        assert said.pop().startswith("FT: 2 of 5 updates failed")
+        assert summary.filter(pl.col("method") == "ROME")["failed"].to_list() == [2]
+        assert said.pop().startswith("ROME: 2 of 5 updates failed")
 
 
 def test_running_out_of_memory_is_a_failure_of_one_update(lm: LanguageModel, tmp_path: Path, monkeypatch: Any):

@@ -25,6 +25,7 @@ from anachron.report.edits import (
 )
 from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
+from anachron.statistics import wilson
 
 # Paper 003, table 4: efficacy and generalization (difference, success), bleedover (random, nearest), fluency, seconds.
 PUBLISHED = {
@@ -77,27 +78,41 @@ def test_the_published_table_comes_out_in_its_shape():
     cells = printed(published())
     assert cells.columns == ["method", *HEADINGS]
     assert cells.rows()[0] == (
-        "unedited", "-1.4 ± 0.2", "44.6 ± 1.0", "-1.3 ± 0.2", "44.4 ± 0.9", "0.0 ± 0.0", "0.0 ± 0.0", "5.2 ± 0.0",
-        "0.00 ± 0.00",
+        "unedited", "-1.4 ± 0.2", "44.6 [43.6, 45.6]", "-1.3 ± 0.2", "44.4 ± 0.9", "0.0 ± 0.0", "0.0 ± 0.0",
+        "5.2 ± 0.0", "0.00 ± 0.00",
     )  # fmt: skip
     for name, cell in zip(PUBLISHED, cells.rows(), strict=True):
         pairs = zip(PUBLISHED[name], HALVES[name], [1] * 7 + [2], strict=True)
-        assert cell == (name, *(f"{mean:.{digits}f} ± {half:.{digits}f}" for mean, half, digits in pairs))
+        wanted = [f"{mean:.{digits}f} ± {half:.{digits}f}" for mean, half, digits in pairs]
+        success, half = PUBLISHED[name][1], HALVES[name][1]
+        wanted[1] = f"{success:.1f} [{success - half:.1f}, {success + half:.1f}]"  # a share of updates: bounds
+        assert cell == (name, *wanted)
 
 
-def test_the_terminal_says_what_all_rows_share_and_fits_120_letters():
-    lines = shown(edits_table(published()), 120)
+def test_shares_are_printed_with_the_bounds_of_wilsons_interval():
+    low, high = wilson(6, 6, correction=False)
+    certain = published(efficacy_success=1.0, efficacy_success_low=low, efficacy_success_high=high)
+    bounds = f"100.0 [{100 * low:.1f}, 100.0]"  # the half width would say that more than all were possible
+    assert printed(certain)["Efficacy-S ↑"][-1] == bounds == "100.0 [61.0, 100.0]"
+    assert bounds in "\n".join(shown(edits_table(certain)))
+    assert f"| {bounds} |" in edits_markdown(certain) and f"& {bounds} &" in edits_latex(certain)
+    narrow = "\n".join(shown(edits_table(certain, narrow=True), 80))
+    assert "[61.0," in narrow and "100.0]" in narrow and "[61.0, 100.0]" not in narrow
+
+
+def test_the_terminal_says_what_all_rows_share_and_fits_128_letters():
+    lines = shown(edits_table(published()), 128)
     assert lines[0].strip() == "Edited models, mode independent, 10,494 updates"
     text = " ".join(lines)
     assert "45.9 ± 0.5" in text and "4.90 ± 0.00" in text and "failed" not in text
-    assert "mean ± half of the 95 % interval over updates (normal; Efficacy-S: Wilson)" in text
+    assert "mean ± half of the 95 % interval over updates (normal); Efficacy-S: [its bounds] (Wilson)" in text
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
 
 
 def test_a_narrow_terminal_gets_two_lines_a_cell_and_whole_words():
     lines = shown(edits_table(published(), narrow=True), 80)
     text = "\n".join(lines)
-    assert all(word in text for word in ("Efficacy", "Bleedover", "nearest ↓", "Fluency", "unedited", "± 1.0"))
+    assert all(word in text for word in ("Efficacy", "Bleedover", "nearest ↓", "Fluency", "unedited", "[43.6,"))
     assert max(map(len, lines)) <= 80 and "45.9 ± 0.5" not in text
 
 
@@ -137,11 +152,11 @@ def more(table, **values):
 
 
 def test_what_only_some_runs_measure_has_a_table_of_its_own_on_a_terminal():
-    plain = edits_tables(published(), 120)
+    plain = edits_tables(published(), 128)
     assert [shown(table) for table in plain] == [shown(edits_table(published()))]
     generated = more(published(), generated_new=0.625, generalization_generated_new=None)
     first, second = edits_tables(generated, 80)
-    assert "Efficacy-S, Output: Wilson" in " ".join(" ".join(shown(first, 80)).split())
+    assert "Efficacy-S, Output: [its bounds] (Wilson)" in " ".join(" ".join(shown(first, 80)).split())
     text = " ".join(shown(second, 80))
     assert "62.5" in text and "Wilson" not in text and "Gen" not in text
     assert printed(generated).columns == ["method", *HEADINGS, "Output new ↑"]
@@ -190,7 +205,7 @@ def test_notes_say_which_means_are_over_fewer_updates():
 def test_markdown_and_latex():
     text = edits_markdown(published())
     assert text.startswith(f"## Edited models, mode independent, 10,494 updates\n\n| method | {' | '.join(HEADINGS)} |")
-    assert "| ROME | 95.5 ± 0.2 | 99.7 ± 0.1 |" in text
+    assert "| ROME | 95.5 ± 0.2 | 99.7 [99.6, 99.8] |" in text
     assert text.endswith("\nSource: paper 003, section 5, table 4.\n")
     tex = edits_latex(published(method="my_r&d", fluency_n=1))
     assert r"\begin{tabular}{lrrrrrrrr}" in tex and r"\label{tab:edits}" in tex

@@ -61,7 +61,7 @@ def edit(
     lm = loading.load(model)
     (planned,) = prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
-        say(f"{planned.method}: making {_updates(len(requests.asked))}; settings: {planned.source}")
+        say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
     made = edit_from_updates(lm, planned, requests)
     save_edit(made, out)
     if save_model is not None:
@@ -194,7 +194,7 @@ def evaluate(
     planned = prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
         for one in planned:
-            say(f"{one.label}: settings: {one.source}")
+            say(f"{one.printed_name}: settings: {one.source}")
     with on_screen().bar(model) as told:
         evaluated = evaluate_updates(lm, cases, planned, out, settings, callbacks=told)
     if json_:

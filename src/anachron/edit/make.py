@@ -19,6 +19,7 @@ from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import NO_SITES, Sites, find_sites, weight_of
+from anachron.lm.soundness import check_finite
 
 TRAINED_BYTES, TRAINED_COPIES = 1 << 31, 6  # room for what is trained; Adam and gradients take some more of its size
 
@@ -53,9 +54,9 @@ def make_edit(
     preset for this model, or those of a trained network. requests: made true together (ROME makes them one on top of
     the other).
 
-    Raises `DataError` for requests that cannot be made (no subject in the prompt, no target, a removal by a method that
-    only inserts), `ConfigError` where something that the method needs is missing, and `ModelError` for layers that it
-    cannot change.
+    Raises `DataError` for requests that cannot be made (no target, no subject in the prompt where the method needs it,
+    a removal by a method that only inserts), `ConfigError` where something that the method needs is missing, and
+    `ModelError` for layers that it cannot change and weights that are NaN or infinite.
     """
     if not requests:
         raise DataError(f"{method_named(method).name}: no update was given; an edit needs one request at least")
@@ -119,16 +120,23 @@ class _Making:
         """One edit of all requests, or one a request, with what they are about."""
         if any(r.remove for r in requests) and (unable := why_unsupported(self.method.name, "Archive")):
             raise DataError(unable)
+        if self.method.needs_subject:
+            for request in requests:
+                request.check_located()
         started = _clock(self.lm)
-        edits = self.method.make(self.lm, requests, self.settings, self.sites, self.resources, apart=apart)
+        try:
+            edits = self.method.make(self.lm, requests, self.settings, self.sites, self.resources, apart=apart)
+        except DataError:
+            check_finite(self.lm.model, self.lm.name)  # of broken weights no request is to blame
+            raise
         seconds = (_clock(self.lm) - started) / len(edits)
         about = {
             "method": self.method.name, "settings": asdict(self.settings), "settings_from": self.source,
             "edits": len(requests) // len(edits), "seconds": seconds, MADE_ON: self.lm.described(),
         }  # fmt: skip
         for edit, edited in zip(edits, [[r] for r in requests] if apart else [requests], strict=True):
-            _check_finite(self.method.name, edited, edit)
-        return [replace(edit, about=about) for edit in edits]
+            _check_finite(self.method.name, self.lm, edited, edit)
+        return [replace(edit, about={**edit.about, **about}) for edit in edits]
 
 
 def edits_at_once(lm: LanguageModel, method: str, settings: Any, sites: Sites | None, most: int) -> int:
@@ -155,9 +163,10 @@ def _check_modules(name: str, lm: LanguageModel, modules: Sequence[str], resourc
         raise ConfigError(f"{name}: {no_covariance(missing[0], resources.covariance)}")
 
 
-def _check_finite(name: str, requests: Sequence[EditRequest], edit: Edit) -> None:
+def _check_finite(name: str, lm: LanguageModel, requests: Sequence[EditRequest], edit: Edit) -> None:
     for module, delta in edit.deltas.items():
         if not is_finite(delta):
+            check_finite(lm.model, lm.name)
             raise DataError(
                 f"{name}: the change of {module} for {requests[0].sentence!r} is not finite (a key that is 0, or steps "
                 "that are too large); choose another layer, a lower rate or dtype float32"

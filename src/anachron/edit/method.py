@@ -48,14 +48,25 @@ class Make(Protocol):
 
 
 @dataclass(frozen=True)
+class CovarianceUse:
+    """What settings take of the covariance, in words, and warnings where that is hardly what they are meant to."""
+
+    summary: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Method:
     """A way to update facts.
 
-    name: as users write it. settings: its dataclass. make: see `Make`.
+    name: as users write it. settings: its dataclass. make: see `Make`. printed_name: what reports call it, by the
+    fields of its settings, where these make it a variant that the literature names otherwise.
 
     What it needs: modules, those whose covariance it takes, by settings and sites; factorise, what it takes of a
-    covariance, so that this is computed before the first update; needs_network, a trained one; needs_sites, that the
-    model's blocks are known; readable_weights, that the weights it edits can be read (not quantised).
+    covariance, so that this is computed before the first update; covariance_use, what its settings take of the
+    covariances of modules (None: the identity), which raises where no update could be made; needs_network, a trained
+    one; needs_sites, that the model's blocks are known; needs_subject, that prompts name their subject;
+    readable_weights, that the weights it edits can be read (not quantised).
 
     What it can do: scenarios, the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an
     object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
@@ -69,10 +80,15 @@ class Method:
     name: str
     settings: type
     make: Make
+    printed_name: Callable[[Mapping[str, Any]], str] | None = None
     modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
     factorise: Callable[[SecondMoment], object] = SecondMoment.factorise
+    covariance_use: Callable[[Any, Sequence[str], Mapping[str, SecondMoment] | None], CovarianceUse] = (
+        lambda settings, modules, covariance: CovarianceUse()
+    )
     needs_network: bool = False
     needs_sites: bool = True
+    needs_subject: bool = True
     readable_weights: bool = True
     scenarios: tuple[str, ...] = INSERTING
     changes_weights: bool = True

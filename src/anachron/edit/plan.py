@@ -10,7 +10,7 @@ from anachron.core.labels import label_of, split_label
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
-from anachron.edit.methods import method_named
+from anachron.edit.methods import method_named, printed_name
 from anachron.edit.presets import changed
 from anachron.errors import ConfigError
 from anachron.io import Json
@@ -22,7 +22,11 @@ Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 
 @dataclass(frozen=True)
 class Planned:
-    """One method of a run: its name, its settings and what it needs. dated_requests: whether they say a date."""
+    """One method of a run: its name, its settings and what it needs.
+
+    source: where the settings are from, in words. dated_requests: whether they say a date. warnings: what to know
+    before the first update.
+    """
 
     method: str
     settings: Any
@@ -30,11 +34,17 @@ class Planned:
     resources: Resources
     sites: Sites | None
     dated_requests: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
-        """For people, and for the folder of its results."""
+        """As a user writes it, and for the folder of its results."""
         return label_of(self.method, self.dated_requests)
+
+    @property
+    def printed_name(self) -> str:
+        """What reports call it: ``r-ROME`` for ``ROME`` with averaged keys."""
+        return label_of(printed_name(self.method, asdict(self.settings)), self.dated_requests)
 
     def identity(self) -> Json:
         """What must match for its results to be resumed."""
@@ -104,9 +114,13 @@ def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, Sec
     if not modules:
         return planned
     covariance = None if collected is None else {name: collected[name] for name in modules}
+    method = method_named(planned.method)
     for moment in (covariance or {}).values():
-        method_named(planned.method).factorise(moment)
-    return replace(planned, resources=replace(planned.resources, covariance=covariance))
+        method.factorise(moment)
+    use = method.covariance_use(planned.settings, modules, covariance)
+    source = f"{planned.source}; {use.summary}" if use.summary else planned.source
+    resources = replace(planned.resources, covariance=covariance)
+    return replace(planned, source=source, resources=resources, warnings=use.warnings)
 
 
 def _planned(

@@ -1,7 +1,7 @@
 """Edit requests, and the token positions that editing needs in their texts."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ TARGETS = Format(score_separator=True)  # how edits count the tokens of their ta
 class EditRequest:
     """Make the model continue ``prompt`` by ``target``: the prompt is a text with the slot ``{}`` for its subject.
 
-    remove: make it stop continuing by ``target`` instead, with nothing put in its place; few methods can.
-    Raises `DataError` for a prompt without exactly one slot, and for an empty subject or target.
+    A prompt that does not name its subject has no slot; methods that work at the subject's last token cannot make that
+    request (`located`). remove: make the model stop continuing by ``target`` instead, with nothing put in its place;
+    few methods can. Raises `DataError` for a prompt with several slots, and for an empty subject or target.
     """
 
     prompt: str
@@ -28,8 +29,8 @@ class EditRequest:
     remove: bool = False
 
     def __post_init__(self) -> None:
-        if self.prompt.count(SLOT) != 1:
-            raise DataError(f"prompt {self.prompt!r} must hold the slot {SLOT} for its subject exactly once")
+        if self.prompt.count(SLOT) > 1:
+            raise DataError(f"prompt {self.prompt!r} holds the slot {SLOT} for its subject more than once; keep one")
         if not self.subject or self.subject != self.subject.strip():
             raise DataError(f"subject {self.subject!r} is empty or has white space around it")
         check_pair(self.text, self.target)
@@ -38,19 +39,29 @@ class EditRequest:
     def of(cls, prompt: str, subject: str, target: str, remove: bool = False) -> "EditRequest":
         """From a prompt with a slot, or one that names its subject: its last mention as a whole word is the slot.
 
-        Raises `DataError` where the prompt holds neither.
+        A prompt that does neither has no slot.
         """
-        if SLOT in prompt:
+        if SLOT in prompt or not subject:
             return cls(prompt, subject, target, remove)
-        mentions = list(re.finditer(f"(?={re.escape(subject)})", prompt)) if subject else []
-        whole = [m.start() for m in mentions if _is_whole(prompt, m.start(), m.start() + len(subject))]
+        mentions = [mention.start() for mention in re.finditer(f"(?={re.escape(subject)})", prompt)]
+        whole = [start for start in mentions if _is_whole(prompt, start, start + len(subject))]
         if not whole:
-            raise DataError(
-                f"the subject {subject!r} is not in the prompt {prompt!r}; an edit works at the subject's last token, "
-                "so the prompt must name it as it is written in the update"
-            )
+            return cls(prompt, subject, target, remove)
         start = whole[-1]
         return cls(prompt[:start] + SLOT + prompt[start + len(subject) :], subject, target, remove)
+
+    @property
+    def located(self) -> bool:
+        """Whether it is known where the prompt names its subject."""
+        return SLOT in self.prompt
+
+    def check_located(self) -> None:
+        """Raise `DataError` where the prompt does not name its subject."""
+        if not self.located:
+            raise DataError(
+                f"the subject {self.subject!r} is not in the prompt {self.prompt!r}; the edit works at the subject's "
+                "last token, so the prompt must name it as it is written in the update"
+            )
 
     @property
     def text(self) -> str:
@@ -69,11 +80,17 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
-    """A text's tokens: what is fed, the positions of the target's tokens, and of the subject's last token.
+class MarkedTarget:
+    """A text's tokens: what is fed, and the positions of the target's tokens. remove: as the request has it."""
 
-    remove: as the request has it.
-    """
+    ids: tuple[int, ...]
+    targets: tuple[int, ...]
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text's tokens as of `MarkedTarget`, and the position of the subject's last one."""
 
     ids: tuple[int, ...]
     targets: tuple[int, ...]
@@ -81,26 +98,46 @@ class Marked:
     remove: bool = False
 
 
+def mark_targets(tokenizer: Any, requests: Sequence[EditRequest]) -> list[MarkedTarget]:
+    """Each request's prompt and target, tokenised as one text. One `MarkedTarget` a request.
+
+    Raises `DataError` where a target has no token of its own.
+    """
+    return [
+        MarkedTarget(kept.ids, kept.targets, request.remove)
+        for request, (_, _, kept) in zip(requests, _tokenised(tokenizer, requests, ""), strict=True)
+    ]
+
+
 def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "") -> list[Marked]:
     """Each request's prompt and target behind a context, tokenised as one text. One `Marked` a request.
 
-    The subject's last token is the one that holds its last character. Raises `DataError` where a target has no token of
-    its own or the subject ends inside the target's first token.
+    The subject's last token is the one that holds its last character. Raises `DataError` where a prompt does not name
+    its subject, a target has no token of its own or the subject ends inside the target's first token.
     """
-    texts = [context + request.sentence for request in requests]
+    for request in requests:
+        request.check_located()
     marked = []
-    for request, text, (ids, offsets) in zip(
-        requests, texts, tokenise(tokenizer, texts, add_special_tokens=True), strict=True
-    ):
-        separator = len(separator_for(request.text))
-        located = Located(text, ((len(text) - len(request.target), len(text)),), separator)
-        kept: Encoded = cut(located, ids, offsets)
+    for request, (text, offsets, kept) in zip(requests, _tokenised(tokenizer, requests, context), strict=True):
         start = len(context) + request.prompt.index(SLOT)
         last = _last_token(text, offsets, start, start + len(request.subject))
         if last >= kept.targets[0]:
             raise DataError(f"the subject {request.subject!r} ends in the same token as the target begins in {text!r}")
         marked.append(Marked(kept.ids, kept.targets, last, request.remove))
     return marked
+
+
+def _tokenised(
+    tokenizer: Any, requests: Sequence[EditRequest], context: str
+) -> Iterator[tuple[str, Sequence[tuple[int, int]], Encoded]]:
+    """Each request's text behind a context, the characters (first, end) of all its tokens, and those that are fed."""
+    texts = [context + request.sentence for request in requests]
+    for request, text, (ids, offsets) in zip(
+        requests, texts, tokenise(tokenizer, texts, add_special_tokens=True), strict=True
+    ):
+        separator = len(separator_for(request.text))
+        located = Located(text, ((len(text) - len(request.target), len(text)),), separator)
+        yield text, offsets, cut(located, ids, offsets)
 
 
 def mark_prompts(tokenizer: Any, prompts: Sequence[tuple[str, str]]) -> list[Marked]:

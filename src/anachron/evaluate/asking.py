@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from anachron.data.case_records import EditCase
-from anachron.edit.methods import why_unsupported
+from anachron.edit.methods import method_named, why_unsupported
 from anachron.edit.requests import EditRequest
 from anachron.errors import DataError
 from anachron.evaluate.case_results import CaseResult, failed
@@ -15,7 +15,8 @@ def requests_of(case: EditCase, method: str, *, dated_requests: bool = False) ->
     """What an update asks of a method: its new objects to be put in, or, of Archive, its obsolete ones to be taken out.
 
     dated_requests: behind its date. Raises `DataError` where it cannot be asked for: there is no such object, one has
-    no label, the prompt does not name the subject, the method does not support the scenario, or the date is not known.
+    no label, the prompt does not name the subject that the method needs, the method does not support the scenario, or
+    the date is not known.
     """
     if (unable := why_unsupported(method, case.scenario)) is not None:
         raise DataError(f"update {case.case_id}: {unable}")
@@ -28,6 +29,9 @@ def requests_of(case: EditCase, method: str, *, dated_requests: bool = False) ->
         which = f"{wanted} object" if not any(labels) else f"label for one of its {wanted} objects"
         raise DataError(f"update {case.case_id} has no {which}, so there is nothing to {aim}")
     asked = [EditRequest.of(case.prompt, case.subject, label, remove=archived) for label in dict.fromkeys(labels)]
+    if method_named(method).needs_subject:
+        for request in asked:
+            request.check_located()
     return requests_of(with_date(case), method) if dated_requests else asked  # what no date would mend fails first
 
 

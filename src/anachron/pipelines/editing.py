@@ -100,15 +100,18 @@ def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callb
         with callbacks.bar("covariance") as told:
             return collect(
                 lm, modules, corpus, tokens=choice.tokens or TOKENS, cache=choice.cache or cache_folder(),
-                regularise=choice.regularise, callbacks=Callbacks(progress=told.progress) if short else told,
+                regularise=choice.regularise, callbacks=replace(told, warn=Callbacks().warn) if short else told,
             )  # fmt: skip
 
-    return plan(
+    planned = plan(
         lm, choice.methods, changes=choice.changes, identity_covariance=choice.identity_covariance,
         collect=None if corpus is None else collected,
         network=None if choice.mend is None else MendNetwork.load(choice.mend, lm),
         sites=find_sites(lm.model, **choice.sites) if choice.sites else None,
     )  # fmt: skip
+    for warning in dict.fromkeys(warning for one in planned for warning in one.warnings):
+        callbacks.warn(warning)
+    return planned
 
 
 @dataclass(frozen=True)

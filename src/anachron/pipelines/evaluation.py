@@ -1,12 +1,13 @@
 """Updates made in a model by several methods, measured and reported (``evaluate``)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from anachron.data.cases import CaseSet
+from anachron.edit.methods import printed_name
 from anachron.edit.plan import Planned
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -52,13 +53,24 @@ def evaluate_updates(
     out = Path(out)
     if isinstance(settings, LifelongSettings):
         run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
-        summary, notes = write_lifelong(run.tables, out / REPORT)
+        summary, notes = write_lifelong(_with_printed_names(run.tables, run.record), out / REPORT)
         return EvaluatedUpdates(run.record, {"summary": (summary, LIFELONG)}, notes)
     run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
-    summary, notes = write_evaluation(run.tables, out / REPORT)
+    tables = _with_printed_names(run.tables, run.record)
+    summary, notes = write_evaluation(tables, out / REPORT)
     summaries, tests = {"summary": (summary, EDITS)}, {"summary": read_table(out / REPORT / f"{TESTS}.parquet")}
-    if "dated" in run.tables:
-        dated, more = write_dated(run.tables, out / REPORT)
+    if "dated" in tables:
+        dated, more = write_dated(tables, out / REPORT)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
         tests["dated"] = read_table(out / REPORT / f"{DATED_TESTS}.parquet")
     return EvaluatedUpdates(run.record, summaries, notes, tests)
+
+
+def _with_printed_names(tables: Mapping[str, pl.DataFrame], record: Json) -> dict[str, pl.DataFrame]:
+    """The tables of a run with its methods as reports call them; the run's own files keep the names users write."""
+    identities = [known["identity"] for known in record["methods"].values()]
+    names = {one["method"]: printed_name(one["method"], one["settings"]) for one in identities}
+    return {
+        what: table.with_columns(pl.col("method").replace(names)) if "method" in table.columns else table
+        for what, table in tables.items()
+    }

@@ -2,11 +2,13 @@
 
 `EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
-as small models are edited in less than a tenth of one). The clean model comes first in each mode and scenario.
+as small models are edited in less than a tenth of one). Of shares of updates the interval is not symmetric, so its
+bounds are printed: ``97.1 [93.0, 98.9]``. The clean model comes first in each mode and scenario.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +17,8 @@ from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
+from anachron.evaluate.dated_metrics import DATED_SHARES
+from anachron.evaluate.metrics import SHARES
 from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
 from anachron.report.outputs import latex_table, write_data, write_printed
 from anachron.text.markdown import markdown_table
@@ -25,8 +29,8 @@ Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What a table shows. notes: units and intervals, of a summary. wide: letters that a terminal needs for one line a
-    row. more: columns of what a run has only where its updates or its options ask for it. of_model: metrics that are no
-    mean over updates."""
+    row. more: columns of what a run has only where its updates or its options ask for it. shares: metrics that are
+    shares of updates, with Wilson's interval. of_model: metrics that are no mean over updates."""
 
     name: str
     title: str
@@ -35,6 +39,7 @@ class Layout:
     notes: Callable[[pl.DataFrame], list[str]]
     wide: int
     more: Columns = field(default_factory=dict)
+    shares: tuple[str, ...] = SHARES
     of_model: tuple[str, ...] = ()
 
     def measured(self, summary: pl.DataFrame) -> Columns:
@@ -56,7 +61,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
         *["Output"] * generated,
     ]
     notes = [
-        f"mean ± half of the 95 % interval over updates (normal; {', '.join(shares)}: Wilson)",
+        f"mean ± half of the 95 % interval over updates (normal); {', '.join(shares)}: [its bounds] (Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
     if "S ↑" in more:
@@ -77,7 +82,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean ± half of the 95 % interval over updates (normal; R: Wilson), × 100",
+        "mean ± half of the 95 % interval over updates (normal); R: [its bounds] (Wilson); × 100",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
         "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
         "mean of year, month and day",
@@ -101,7 +106,7 @@ EDITS = Layout(
         "Seconds ↓": ("seconds", 1, 2),
     },
     notes=_notes_on_edits,
-    wide=120,
+    wide=128,
     more={
         "Neighb.-D ↑": ("neighbourhood_difference", 100, 1),
         "Neighb.-S ↑": ("neighbourhood_success", 100, 1),
@@ -135,7 +140,8 @@ DATED = Layout(
         "R past ↑": ("robustness_global", 100, 1),
     },
     notes=_notes_on_dated,
-    wide=132,
+    wide=140,
+    shares=DATED_SHARES,
     more={
         **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
         "Both ↑": ("both_right_global", 100, 1),
@@ -179,7 +185,7 @@ def edits_table(
     """
     cells = printed(summary, layout, layout.columns if columns is None else columns)
     if narrow:
-        cells = cells.with_columns(pl.all().str.replace(" ±", "\n±", literal=True))
+        cells = cells.with_columns(pl.all().str.replace(r" (±|\[)", "\n$1").str.replace(r"(\[[^ ]*), ", "$1,\n"))
     table = Table(
         padding=(0, 0 if narrow else 1),
         title=escape(_titled(summary, layout)),
@@ -211,8 +217,8 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
     labelled = summary.with_columns(method_label())
     cells = {"updates" if c == "done" else c: list(map(_text, labelled[c])) for c in _leading(summary)}
     for heading, (metric, factor, decimals) in wanted.items():
-        ends = summary.select(metric, f"{metric}_low", f"{metric}_high")
-        cells[heading] = [_cell(mean, low, high, factor, decimals) for mean, low, high in ends.iter_rows()]
+        cell = partial(_cell, factor=factor, decimals=decimals, bounds=metric in layout.shares)
+        cells[heading] = [cell(*ends) for ends in summary.select(metric, f"{metric}_low", f"{metric}_high").iter_rows()]
     if summary["failed"].sum():
         cells["failed"] = list(map(_text, summary["failed"]))
     return pl.DataFrame(cells)
@@ -304,11 +310,18 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _cell(mean: float | None, low: float | None, high: float | None, factor: int, decimals: int) -> str:
+def _cell(
+    mean: float | None, low: float | None, high: float | None, *, factor: int, decimals: int, bounds: bool
+) -> str:  # fmt: skip
+    """A mean with its interval: as bounds, or as half its width."""
     if mean is None:
         return "-"
     text = f"{factor * mean:z.{decimals}f}"  # z: no minus before a zero
-    return text if low is None or high is None else f"{text} ± {factor * (high - low) / 2:.{decimals}f}"
+    if low is None or high is None:
+        return text
+    if bounds:
+        return f"{text} [{factor * low:z.{decimals}f}, {factor * high:z.{decimals}f}]"
+    return f"{text} ± {factor * (high - low) / 2:.{decimals}f}"
 
 
 def _check(summary: pl.DataFrame, layout: Layout) -> None:

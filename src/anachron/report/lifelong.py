@@ -15,8 +15,8 @@ from anachron.report.figures.lifelong import lifelong
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     notes = [
-        "mean ± half of the 95 % interval (normal; Efficacy-S: Wilson) over the updates made so far, × 100 but for "
-        "perplexity, fluency (bits) and seconds an update",
+        "mean ± half of the 95 % interval (normal; Efficacy-S, Output: [its bounds], Wilson) over the updates made so "
+        "far, × 100 but for perplexity, fluency (bits) and seconds an update",
         "Locality loss: of p of neighbour facts of all updates, made or not; Perplexity, Fluency: the whole model's",
     ]
     if "Undone old p ↑" in LIFELONG.measured(summary):
@@ -53,7 +53,7 @@ LIFELONG = Layout(
         **{name: EDITS.columns[name] for name in ("Fluency ↑", "Seconds ↓")},
     },
     notes=_notes,
-    wide=120,
+    wide=128,
     more={
         **{name: EDITS.more[name] for name in ("Neighb.-D ↑", "Neighb.-S ↑", "S ↑", "Token acc. ↑", "Exact ↑")},
         "Undone old p ↑": ("undone_old", 100, 1),

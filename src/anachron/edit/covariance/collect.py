@@ -78,7 +78,8 @@ def collect(
     precision: of the sums and the matrix. C^-1 amplifies the very directions that float32 loses; ``float32`` is for
         devices that are slow at float64, and halves memory and files.
     cache: the folder that matrices, factorisations and the state of an interrupted pass are kept in, for instance
-        `cache_folder`; ``None`` keeps nothing.
+        `cache_folder`; ``None`` keeps nothing. While another process collects the same there, this one waits, and
+        then reads what that has kept or goes on where it was killed.
     regularise: adds this share of the mean diagonal to the diagonal. Only on request, and recorded; files keep C as
         it is.
     checkpoint_seconds: how often an unfinished pass is saved. A pass that is resumed gives the same bytes.
@@ -104,7 +105,7 @@ def collect(
     else:
         corpus_key = rows_fingerprint([text.identity])[:16]
         folder = Path(cache).expanduser() / lm.fingerprint(identity["weights"])[:16] / f"{corpus_key}-{tokens}"
-        with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE):
+        with locked(folder / ".lock", folder, elsewhere=_ELSEWHERE, waiting=callbacks.notice):
             remove_leftovers(folder)
             moments = work.finish(folder)
     if regularise is not None:

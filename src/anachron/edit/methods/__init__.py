@@ -7,6 +7,7 @@ it is a `anachron.edit.method.Method`.
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
 from anachron.edit.method import Method
 from anachron.edit.methods.alphaedit import ALPHAEDIT
@@ -57,6 +58,12 @@ def method_named(name: str) -> Method:
     if method is None:
         raise ConfigError(f"method {name!r}: choose one of {', '.join(methods())}")
     return method
+
+
+def printed_name(method: str, settings: Mapping[str, Any]) -> str:
+    """What reports call a method, by the fields of its settings: r-ROME for ROME with averaged keys."""
+    known = method_named(method)
+    return known.name if known.printed_name is None else known.printed_name(settings)
 
 
 def why_unsupported(method: str, scenario: str) -> str | None:

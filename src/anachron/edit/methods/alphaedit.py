@@ -1,31 +1,73 @@
 """AlphaEdit: changes only in the null space of C, up to a threshold (Fang and others, ICLR 2025).
 
-P projects on the eigenvectors of C whose eigenvalue is small. A layer's output for keys that P takes to zero (P k = 0)
-stays exactly as it was; other keys are protected as far as P k is small.
+P projects on the null space: the eigenvectors of C whose eigenvalue counts as 0. A layer's output for keys that P takes
+to zero (P k = 0) stays exactly as it was; other keys are protected as far as P k is small. How small it is on the text
+that C was taken over, the null space's share of C's trace says: the mean of |P k|^2 over that of |k|^2.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from anachron.edit.base import Edit, LowRank
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
-from anachron.edit.methods.memit import MemitSettings
-from anachron.edit.passes.spread import Insert, spread
+from anachron.edit.method import NOTHING, CovarianceUse, Method, Resources, of_several_layers
+from anachron.edit.passes.spread import Insert, SpreadSettings, spread
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
+from anachron.io import Json
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites
 
+LARGEST_TRACE_SHARE = 0.01  # of C's trace in a null space, beyond which "empty" is no word for it
+
+Covariances = Mapping[str, SecondMoment] | None
+
 
 @dataclass(frozen=True, kw_only=True)
-class AlphaEditSettings(MemitSettings):
-    """threshold: largest eigenvalue of C that counts as 0. ridge: weight of |dW|^2."""
+class AlphaEditSettings(SpreadSettings):
+    """layers: edited blocks, rising. threshold: eigenvalues of C below it count as 0. ridge: weight of |dW|^2.
 
+    relative_threshold: in place of the threshold, as many of the least eigenvalues count as 0 as hold together at most
+    this share of C's trace, whatever the scale of C.
+    """
+
+    layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
     threshold: float = 2e-2
+    relative_threshold: float | None = None
     ridge: float = 10.0
+
+
+@dataclass(frozen=True)
+class NullSpace:
+    """The directions of an input that count as empty: orthonormal basis (inputs, m), and share of C's trace."""
+
+    basis: torch.Tensor
+    trace_share: float
+
+    @classmethod
+    def of(cls, moment: SecondMoment, settings: AlphaEditSettings) -> "NullSpace":
+        """By the settings' threshold. Raises `DataError` where no direction counts as empty."""
+        values, vectors = moment.eigen()  # ascending
+        running = values.clamp(min=0).cumsum(0)  # rounding may leave tiny ones below 0
+        shares = running / running[-1] if running[-1] > 0 else running  # of the trace: (inputs,)
+        if settings.relative_threshold is None:
+            dimension, least = int((values < settings.threshold).sum()), float(values[0])
+            rule, fix = f"is below {settings.threshold}", "threshold"
+        else:
+            dimension, least = int((shares <= settings.relative_threshold).sum()), float(shares[0])
+            rule, fix = f"holds at most {settings.relative_threshold} of the trace", "relative_threshold"
+        if not dimension:
+            raise DataError(
+                f"{moment.module}: no eigenvalue of the covariance {rule} (the least is {least:.3g}); raise the {fix}"
+            )
+        return cls(vectors[:, :dimension], float(shares[dimension - 1]))
+
+    def described(self) -> Json:
+        """For the record of an edit."""
+        inputs, dimension = self.basis.shape
+        return {"dimension": dimension, "inputs": inputs, "trace_share": self.trace_share}
 
 
 def alphaedit(
@@ -34,32 +76,49 @@ def alphaedit(
 ) -> list[Edit]:  # fmt: skip
     """dW' = (P (K K' + Kp Kp') + ridge I)^-1 P K R' of all requests at once, or of each one apart.
 
-    Kp: keys of the edits made before. Raises `ConfigError` without a covariance, `DataError` where no
-    eigenvalue is below the threshold.
+    Kp: keys of the edits made before. An edit is about its ``null_space``, a record of each module. Raises
+    `ConfigError` without a covariance, `DataError` where no direction of it counts as empty.
     """
-    modules = [sites.mlp_out(layer) for layer in settings.layers]
-    null_space = {module: _null_space(module, resources.covariance, settings.threshold) for module in modules}
+    null_spaces = _null_spaces(of_several_layers(settings, sites), settings, resources.covariance)
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
         before = None if resources.earlier is None else resources.earlier.keys.get(module)
-        basis = null_space[module].to(keys)
+        basis = null_spaces[module].basis.to(keys)
         return lambda chosen, residual: null_space_change(keys[:, chosen], residual, basis, settings.ridge, before)
 
-    return spread(lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=True)
+    edits = spread(
+        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=True
+    )
+    about = {"null_space": {module: null_space.described() for module, null_space in null_spaces.items()}}
+    return [replace(edit, about=about) for edit in edits]
 
 
-def _null_space(module: str, covariance: Mapping[str, SecondMoment] | None, threshold: float) -> torch.Tensor:
-    """Eigenvectors of C whose eigenvalue is below the threshold, in columns, (inputs, m)."""
-    if covariance is None or module not in covariance:
-        raise ConfigError(f"AlphaEdit needs the covariance of {module}; collect it with anachron covariance")
-    values, vectors = covariance[module].eigen()
-    basis = vectors[:, values < threshold]
-    if not basis.shape[1]:
-        raise DataError(
-            f"{module}: no eigenvalue of the covariance is below {threshold} (the least is {float(values[0]):.3g}); "
-            "raise the threshold"
+def null_space_use(settings: AlphaEditSettings, modules: Sequence[str], covariance: Covariances) -> CovarianceUse:
+    """Size and share of the trace of the modules' null spaces; warns of those that are not empty.
+
+    Raises as `alphaedit`.
+    """
+    null_spaces = _null_spaces(modules, settings, covariance)
+    shares = {module: null_space.trace_share for module, null_space in null_spaces.items()}
+    sizes = ", ".join(
+        f"{null_space.basis.shape[1]:,} of {len(null_space.basis):,} directions with {100 * share:.2g} %"
+        for null_space, share in zip(null_spaces.values(), shares.values(), strict=True)
+    )
+    warnings = []
+    if full := [module for module, share in shares.items() if share > LARGEST_TRACE_SHARE]:
+        warnings.append(
+            f"AlphaEdit: the null space of {', '.join(full)} holds up to {100 * max(shares.values()):.2g} % of the "
+            f"covariance's trace, more than {100 * LARGEST_TRACE_SHARE:g} %, so edits change what the model usually "
+            f"reads; lower the threshold or set AlphaEdit.relative_threshold={LARGEST_TRACE_SHARE:g}"
         )
-    return basis
+    return CovarianceUse(f"null space: {sizes} of the trace", tuple(warnings))
+
+
+def _null_spaces(modules: Sequence[str], settings: AlphaEditSettings, covariance: Covariances) -> dict[str, NullSpace]:
+    known = covariance or {}
+    if missing := [module for module in modules if module not in known]:
+        raise ConfigError(f"AlphaEdit needs the covariance of {missing[0]}; collect it with anachron covariance")
+    return {module: NullSpace.of(known[module], settings) for module in modules}
 
 
 def null_space_change(
@@ -80,11 +139,12 @@ def null_space_change(
 
 
 ALPHAEDIT = Method(
-    "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers, factorise=SecondMoment.eigen,
+    "AlphaEdit", AlphaEditSettings, alphaedit, modules=of_several_layers, factorise=SecondMoment.eigen,
+    covariance_use=null_space_use,
     presets={
         "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
         "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20},
         "Llama-7B": {"layers": (4, 5, 6, 7, 8)},
-        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": 3.0, "ridge": 1.0},
+        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "relative_threshold": 0.01, "ridge": 1.0},
     },
 )  # fmt: skip

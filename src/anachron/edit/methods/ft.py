@@ -13,7 +13,7 @@ from anachron.edit.base import Dense, Edit, fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.requests import EditRequest, mark
+from anachron.edit.requests import EditRequest, mark_targets
 from anachron.errors import ConfigError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
@@ -54,7 +54,7 @@ def ft(
     start = [at_least_float32(t.detach()) for t in (weight, owner.bias) if t is not None]
     copies = len(requests) if apart else 1
     trained = [t.repeat(copies, *[1] * t.ndim).requires_grad_(True) for t in start]  # (copies, outputs, ...)
-    marked = mark(lm.tokenizer, requests)
+    marked = mark_targets(lm.tokenizer, requests)
 
     def into_the_box() -> None:
         if settings.eps is not None:
@@ -105,13 +105,13 @@ def _size(lm: LanguageModel, settings: FtSettings, sites: Sites) -> int:
 
 
 FT = Method(
-    "FT", FtSettings, ft, scenarios=REMOVING, size=_size,
+    "FT", FtSettings, ft, needs_subject=False, scenarios=REMOVING, size=_size,
     presets={
         "GPT-J": {"layer": 21}, "GPT-2-XL": {"layer": 1}, "Llama-7B": {"layer": 21}, "demo": {"layer": 4, "rate": 5e-3},
     },
 )  # fmt: skip
 FT_L = Method(
-    "FT+L", FtSettings, ft_inside_a_box, scenarios=REMOVING, size=_size,
+    "FT+L", FtSettings, ft_inside_a_box, needs_subject=False, scenarios=REMOVING, size=_size,
     presets={
         "GPT-J": {"layer": 0, "eps": 5e-5},
         "GPT-2-XL": {"layer": 0, "eps": 5e-4},

@@ -15,7 +15,7 @@ from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.passes.batched_adapters import ModuleAdapters, adding_output, device_of
 from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.requests import EditRequest, mark
+from anachron.edit.requests import EditRequest, mark_targets
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
 from anachron.lm.sites import Sites, features
@@ -68,7 +68,7 @@ def lora(
 
     trained = [half for halves in adapters.values() for half in halves]
     with frozen(lm.model):
-        fit(lm.model, mark(lm.tokenizer, requests), trained, settings, "LoRA", apart=apart, during=adapters_of)
+        fit(lm.model, mark_targets(lm.tokenizer, requests), trained, settings, "LoRA", apart=apart, during=adapters_of)
     learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
     return [
         Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},
@@ -99,4 +99,4 @@ def _start(shape: tuple[int, int], rank: int, chance: torch.Generator) -> tuple[
     return torch.zeros(outputs, rank), right
 
 
-LORA = Method("LoRA", LoraSettings, lora, readable_weights=False, scenarios=REMOVING, size=_size)
+LORA = Method("LoRA", LoraSettings, lora, readable_weights=False, needs_subject=False, scenarios=REMOVING, size=_size)

@@ -281,7 +281,7 @@ def _compact(edit: Edit) -> Edit:
 
 
 MEND = Method(
-    "MEND", MendSettings, mend, needs_network=True,
+    "MEND", MendSettings, mend, needs_network=True, needs_subject=False,
     presets={
         "GPT-J": {"layers": (25, 26, 27)},
         "GPT-2-XL": {"layers": (45, 46, 47)},

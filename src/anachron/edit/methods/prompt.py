@@ -30,6 +30,6 @@ def prompt(
 
 
 PROMPT = Method(
-    "PROMPT", PromptSettings, prompt, needs_sites=False, readable_weights=False, scenarios=REMOVING,
-    changes_weights=False,
+    "PROMPT", PromptSettings, prompt, needs_sites=False, needs_subject=False, readable_weights=False,
+    scenarios=REMOVING, changes_weights=False,
 )  # fmt: skip

@@ -6,12 +6,12 @@ padding.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from anachron.edit.passes.activation_replay import stopped_after
-from anachron.edit.requests import Marked
+from anachron.edit.requests import Marked, MarkedTarget
 from anachron.errors import DataError
 from anachron.lm.numerics import at_least_float32, wide_dtype
 from anachron.lm.scoring import (
@@ -27,6 +27,8 @@ from anachron.lm.scoring import (
 )
 from anachron.lm.soundness import check_token
 from anachron.lm.temporary import Temporary, together, unchanged
+
+T = TypeVar("T", bound=Scored)
 
 
 class FitSettings(Protocol):
@@ -68,7 +70,7 @@ def batch_ids(model: Any, texts: Sequence[Scored]) -> torch.Tensor:
 TOKENS, TRAINED_TOKENS = 16384, 4096  # most that pass a model at a time, padding included; fewer with gradients
 
 
-def parts(marked: Sequence[Marked], most: int) -> Iterator[Sequence[Marked]]:
+def parts(marked: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     """Texts in their order, a batch that fits into ``most`` tokens at a time (one text at least)."""
     first, width = 0, 0
     for i, m in enumerate(marked):
@@ -254,7 +256,7 @@ def means(lengths: Sequence[int]) -> torch.Tensor:
 
 
 def fit(
-    model: Any, marked: Sequence[Marked], trained: Sequence[torch.Tensor], settings: FitSettings, name: str, *,
+    model: Any, marked: Sequence[MarkedTarget], trained: Sequence[torch.Tensor], settings: FitSettings, name: str, *,
     last_position: bool = False, after_step: Callable[[], None] = lambda: None, apart: bool = False,
     during: During = unchanged,
 ) -> None:  # fmt: skip
@@ -300,7 +302,7 @@ def fit(
 
 
 def _losses_and_gradients(
-    model: Any, marked: Sequence[Marked], active: Sequence[int], trained: Sequence[torch.Tensor], *, share: int,
+    model: Any, marked: Sequence[MarkedTarget], active: Sequence[int], trained: Sequence[torch.Tensor], *, share: int,
     last_position: bool, during: During,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:  # fmt: skip
     """The losses of the active texts divided by ``share``, (active,), and the gradients of their sum; so many at a time
