@@ -16,7 +16,7 @@ from anachron.edit.make import edits_at_once, make_edit, make_edits, settings_fo
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS, rome
 from anachron.edit.methods.mend import MendSettings, untrained_network
-from anachron.edit.requests import EditRequest, mark
+from anachron.edit.requests import EditRequest, mark_targets
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import find_sites
@@ -228,7 +228,8 @@ def test_large_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.Monkey
     assert edits_at_once(lm, "LoRA", adapters, None, 16) == 3
     parts: list[int] = []
     monkeypatch.setattr(
-        "anachron.edit.methods.lora.mark", lambda tokens, asked: parts.append(len(asked)) or mark(tokens, asked)
+        "anachron.edit.methods.lora.mark_targets",
+        lambda tokens, asked: parts.append(len(asked)) or mark_targets(tokens, asked),
     )
     assert len(made(make_edits(lm, "LoRA", REQUESTS, adapters))) == 4 and parts == [3, 1]
 
