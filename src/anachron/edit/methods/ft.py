@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.method import NOTHING, REMOVING, Method, Resources
+from anachron.edit.method import NOTHING, REMOVING, Method, Preset, Resources
 from anachron.edit.passes.forward import fit
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark
@@ -104,18 +104,27 @@ def _size(lm: LanguageModel, settings: FtSettings, sites: Sites) -> int:
     return weight_of(lm.model, sites.mlp_out(settings.layer)).numel()
 
 
+_OUR_LOSS = "but for its loss: FT.last_position_loss"
+
 FT = Method(
     "FT", FtSettings, ft, scenarios=REMOVING, size=_size,
     presets={
-        "GPT-J": {"layer": 21}, "GPT-2-XL": {"layer": 1}, "Llama-7B": {"layer": 21}, "demo": {"layer": 4, "rate": 5e-3},
+        "GPT-J": Preset({"layer": 21}, "kmeng01/rome hparams/FT/EleutherAI_gpt-j-6B_unconstr.json", _OUR_LOSS),
+        "GPT-2-XL": Preset({"layer": 1}, "kmeng01/rome hparams/FT/gpt2-xl_unconstr.json", _OUR_LOSS),
+        "Llama-7B": Preset({"layer": 21}, "zjunlp/EasyEdit hparams/FT/llama-7b.yaml", _OUR_LOSS),
+        "Llama-3-8B": Preset({"layer": 21}, "jianghoucheng/AlphaEdit hparams/FT/Llama3-8B.json", _OUR_LOSS),
+        "Qwen2.5-7B": Preset({"layer": 27}, "zjunlp/EasyEdit hparams/FT/qwen2.5-7b.yaml", _OUR_LOSS),
+        "demo": Preset({"layer": 4, "rate": 5e-3}),
     },
 )  # fmt: skip
 FT_L = Method(
     "FT+L", FtSettings, ft_inside_a_box, scenarios=REMOVING, size=_size,
     presets={
-        "GPT-J": {"layer": 0, "eps": 5e-5},
-        "GPT-2-XL": {"layer": 0, "eps": 5e-4},
-        "Llama-7B": {"layer": 0, "eps": 5e-5},
-        "demo": {"layer": 0, "rate": 3e-3, "eps": 7e-3},
+        "GPT-J": Preset(
+            {"layer": 0, "eps": 5e-5}, "kmeng01/rome hparams/FT/EleutherAI_gpt-j-6B_constr.json", _OUR_LOSS
+        ),
+        "GPT-2-XL": Preset({"layer": 0, "eps": 5e-4}, "kmeng01/rome hparams/FT/gpt2-xl_constr.json", _OUR_LOSS),
+        "Llama-7B": Preset({"layer": 0, "eps": 5e-5}, note="as GPT-J"),
+        "demo": Preset({"layer": 0, "rate": 3e-3, "eps": 7e-3}),
     },
 )  # fmt: skip

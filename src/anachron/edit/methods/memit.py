@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit
-from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
+from anachron.edit.method import NOTHING, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -36,10 +36,22 @@ def memit(
 MEMIT = Method(
     "MEMIT", MemitSettings, memit, of_several_layers,
     presets={
-        "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
-        "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0},
-        "Llama-7B": {"layers": (4, 5, 6, 7, 8)},
-        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0},
+        "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, "kmeng01/memit hparams/MEMIT/EleutherAI_gpt-j-6B.json"),
+        "GPT-2-XL": Preset(
+            {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0}, "kmeng01/memit hparams/MEMIT/gpt2-xl.json"
+        ),
+        "Llama-7B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)},
+            "zjunlp/EasyEdit hparams/MEMIT/llama-7b.yaml",
+        ),
+        "Llama-3-8B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)},
+            "jianghoucheng/AlphaEdit hparams/MEMIT/Llama3-8B.json",
+        ),
+        "Qwen2.5-7B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3}, "zjunlp/EasyEdit hparams/MEMIT/qwen2.5-7b.yaml"
+        ),
+        "demo": Preset({"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}),
     },
     width_scaled=("weight",),
 )  # fmt: skip

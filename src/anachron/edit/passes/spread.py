@@ -16,6 +16,7 @@ import torch
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.passes.batched_adapters import BatchedAdapters
+from anachron.edit.passes.context_sampling import STARTS
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs, mean_keys
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
@@ -32,6 +33,7 @@ class SpreadSettings(ValueSettings):
     steps: int = 25
     clamp: float = 0.75
     context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
+    context_starts: tuple[str, ...] = STARTS
 
 
 # (requests, their residuals R (outputs, these requests)) -> a layer's change
