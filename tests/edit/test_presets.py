@@ -52,7 +52,13 @@ ROME_LATER = VALUE | {"layer": 5, "steps": 25, "decay": 1e-3, "clamp": 4.0, "con
 SPREAD = VALUE | {"steps": 25, "decay": 0.5, "clamp": 0.75, "context_lengths": ((10, 5),), "context_starts": STARTS}
 LATER = {"decay": 1e-3, "clamp": 4.0}
 LLAMA_CONTEXTS = {"context_lengths": ((9, 5),)}
-FREE = {"steps": 25, "rate": 5e-4, "stop_below": 1e-2, "eps": None}
+FREE = {
+    "steps": 25,
+    "rate": 5e-4,
+    "stop_below": 1e-2,
+    "eps": None,
+    "batch": 64,
+}  # batch_size of baselines/ft/ft_hparams.py
 J_3_TO_8, XL_13_TO_17, L_4_TO_8 = (
     {"layers": (3, 4, 5, 6, 7, 8)},
     {"layers": (13, 14, 15, 16, 17)},
@@ -64,13 +70,13 @@ MEND_2022 = {"rank": 1920, "start": 1e-4, "normalise": True, "edit_weight": 0.1,
 EASY, ALPHA = "zjunlp/EasyEdit hparams/", "jianghoucheng/AlphaEdit hparams/"
 # method, model, what the file says in the names of ours, the file
 PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
-    ("FT", "GPT-J", FREE | {"layer": 21}, "kmeng01/rome hparams/FT/EleutherAI_gpt-j-6B_unconstr.json"),
-    ("FT", "GPT-2-XL", FREE | {"layer": 1}, "kmeng01/rome hparams/FT/gpt2-xl_unconstr.json"),
+    ("FT", "GPT-J", FREE | {"layer": 21}, "kmeng01/memit hparams/FT/EleutherAI_gpt-j-6B_unconstr.json"),
+    ("FT", "GPT-2-XL", FREE | {"layer": 1}, "kmeng01/memit hparams/FT/gpt2-xl_unconstr.json"),
     ("FT", "Llama-7B", FREE | {"layer": 21}, EASY + "FT/llama-7b.yaml"),
     ("FT", "Llama-3-8B", FREE | {"layer": 21}, ALPHA + "FT/Llama3-8B.json"),
     ("FT", "Qwen2.5-7B", FREE | {"layer": 27}, EASY + "FT/qwen2.5-7b.yaml"),
-    ("FT+L", "GPT-J", FREE | {"layer": 0, "eps": 5e-5}, "kmeng01/rome hparams/FT/EleutherAI_gpt-j-6B_constr.json"),
-    ("FT+L", "GPT-2-XL", FREE | {"layer": 0, "eps": 5e-4}, "kmeng01/rome hparams/FT/gpt2-xl_constr.json"),
+    ("FT+L", "GPT-J", FREE | {"layer": 0, "eps": 5e-5}, "kmeng01/memit hparams/FT/EleutherAI_gpt-j-6B_constr.json"),
+    ("FT+L", "GPT-2-XL", FREE | {"layer": 0, "eps": 5e-4}, "kmeng01/memit hparams/FT/gpt2-xl_constr.json"),
     ("ROME", "GPT-J", ROME_2022 | {"layer": 5}, "kmeng01/rome hparams/ROME/EleutherAI_gpt-j-6B.json"),
     ("ROME", "GPT-2-XL", ROME_2022 | {"layer": 17}, "kmeng01/rome hparams/ROME/gpt2-xl.json"),
     ("ROME", "Llama-7B", ROME_LATER | {"context_lengths": AFTER_ONE}, EASY + "R-ROME/llama-7b.yaml"),

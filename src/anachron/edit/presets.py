@@ -18,7 +18,7 @@ from anachron.lm.sites import Sites, features
 
 LAYER_FIELDS = ("layer", "layers")
 NO_PRESET = "ours, the method's defaults"
-POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for
+POSITIVE = ("steps", "rate", "rank", "batch")  # settings that 0 makes no sense for
 
 
 @dataclass(frozen=True, slots=True)

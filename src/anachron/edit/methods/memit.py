@@ -13,10 +13,15 @@ from anachron.lm.sites import Sites
 
 @dataclass(frozen=True, kw_only=True)
 class MemitSettings(SpreadSettings):
-    """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda)."""
+    """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda).
+
+    spare_earlier: in a sequence, let the keys of earlier edits count like new ones whose outputs are to stay (the cache
+    of the authors of AlphaEdit). MEMIT as published knows no earlier edits.
+    """
 
     layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
     weight: float = 15000.0
+    spare_earlier: bool = False
 
 
 def memit(
@@ -25,11 +30,14 @@ def memit(
 ) -> list[Edit]:  # fmt: skip
     """Equation 14: dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`.
 
-    K: keys, R: residuals, of the requests in columns.
+    K: keys, R: residuals, of the requests in columns. With ``spare_earlier`` K K' + Kp Kp' takes the place of K K', Kp
+    the keys of the edits made before.
     """
-    solve = by_ridge(resources.covariance, settings.weight)
+    spare = settings.spare_earlier
+    earlier = resources.earlier.keys if spare and resources.earlier is not None else None
+    solve = by_ridge(resources.covariance, settings.weight, earlier)
     return spread(
-        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=False
+        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=spare
     )
 
 
