@@ -165,7 +165,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     printed, said = capsys.readouterr()
     assert "Edited models, mode independent, 3 updates" in printed and "mean ± half of the 95 % interval" in printed
     assert re.search(r"│ FT +│", printed) and re.search(r"│ PROMPT +│", printed)
-    assert "FT: settings: chosen for the demo model, changed: steps" in said
+    assert "FT: settings: ours, chosen for the demo model, changed: steps" in said
     assert "no figure of bleedover: none of 24 neighbours" in said and "(popularity of none is known)" in said
     assert f"run folder: {out}; tables: {out / 'report'}" in said
     assert {p.name for p in (out / "report").iterdir()} == {
@@ -234,7 +234,7 @@ def test_other_modes(mode: str, updates: Path, tmp_path: Path, capsys: pytest.Ca
     summary = json.loads(capsys.readouterr().out)["summary"]
     assert {(row["mode"], row["done"]) for row in summary} == {(mode, 3)}
     seconds = pl.read_parquet(tmp_path / "run" / "updates.parquet")["seconds"]
-    assert (seconds[0] == seconds[1]) == (mode == "batch")
+    assert seconds[0] == seconds[1] != seconds[2]
 
 
 @pytest.mark.full
@@ -340,7 +340,8 @@ def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tm
     [
         (["--after", "1,x"], "'x' is no number of updates"),
         (["--after", "1,2"], "add up in the modes batch and sequential only"),
-        (["--after", "1,2", "--mode", "batch", "--size", "2"], "give one of them"),
+        (["--after", "2,4", "--mode", "batch", "--size", "2"], "for the mode sequential only"),
+        (["--after", "1,2", "--mode", "sequential", "--size", "2"], "after 1: not a multiple of size 2"),
         (["--after", "2,1", "--mode", "batch"], "give rising numbers"),
         (["--after", "1,9", "--mode", "batch", "--no-covariance"], "holds 3 updates; leave that number out"),
         (["--text", "mini"], "go with --after"),

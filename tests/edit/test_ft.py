@@ -35,23 +35,28 @@ def train(
     adam = torch.optim.Adam(trained, lr=s.rate)
     taken = 0
     for _ in range(s.steps):
-        losses = []
-        for request in requests:
-            ids, targets, _ = read(work, request)
-            table = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0], -1)
-            places = [targets[0] - 1 if s.last_position_loss else t - 1 for t in targets]
-            losses.append(-torch.stack([table[p, ids[t]] for p, t in zip(places, targets, strict=True)]).mean())
-        loss = torch.stack(losses).mean()
-        if loss.item() < s.stop_below:
+        epoch_losses: list[float] = []
+        for first in range(0, len(requests), s.batch):
+            losses = []
+            for request in requests[first : first + s.batch]:
+                ids, targets, _ = read(work, request)
+                table = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0], -1)
+                places = [targets[0] - 1 if s.last_position_loss else t - 1 for t in targets]
+                losses.append(-torch.stack([table[p, ids[t]] for p, t in zip(places, targets, strict=True)]).mean())
+            loss = torch.stack(losses).mean()
+            epoch_losses += [loss.item()] * len(losses)
+            if loss.item() < s.stop_below:
+                continue
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            taken += 1
+            if s.eps is not None:
+                with torch.no_grad():
+                    for tensor, old in zip(trained, start, strict=True):
+                        tensor.copy_(torch.maximum(torch.minimum(tensor, old + s.eps), old - s.eps))
+        if sum(epoch_losses) / len(epoch_losses) < s.stop_below:
             break
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        taken += 1
-        if s.eps is not None:
-            with torch.no_grad():
-                for tensor, old in zip(trained, start, strict=True):
-                    tensor.copy_(torch.maximum(torch.minimum(tensor, old + s.eps), old - s.eps))
     weight, *bias = (new.detach() - old for new, old in zip(trained, start, strict=True))
     return (weight.T if type(owner).__name__ == "Conv1D" else weight), (bias[0] if bias else None), taken
 
@@ -83,6 +88,20 @@ def test_training_is_that_of_plain_autograd(family: str, changes: dict[str, floa
                 # a gradient that is 0 but for rounding has either sign, which is all that Adam's first steps look at
                 assert float(apart.max()) < (1e-8 if exact else 2e-2)
     assert not any(p.grad is not None for p in lm.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"), [({"batch": 2}, 12), ({"batch": 1, "eps": 5e-3}, 18), ({"batch": 2, "stop_below": 6.0}, None)]
+)
+def test_many_requests_are_trained_on_in_epochs_over_minibatches(changes: dict[str, float], taken: int | None):
+    lm = make_edit_lm("gpt2", dtype=torch.float64)
+    settings, sites = replace(SETTINGS, **changes), find_sites(lm.model)
+    delta = ft(lm, REQUESTS, settings, sites)[0].deltas[sites.mlp_out(1)]
+    weight, _, steps = train(lm, REQUESTS, settings)
+    assert 0 < steps < 12 if taken is None else steps == taken
+    assert isinstance(delta, Dense) and float((delta.weight - weight).abs().max()) < 1e-8
+    together = ft(lm, REQUESTS, replace(settings, batch=3), sites)[0].deltas[sites.mlp_out(1)]
+    assert isinstance(together, Dense) and float((delta.weight - together.weight).abs().max()) > 1e-3
 
 
 @pytest.mark.few(2)

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from anachron.edit.base import Edit, edited
-from anachron.edit.passes.context_sampling import TOP_K, sampled_contexts
+from anachron.edit.passes.context_sampling import STARTS, TOP_K, sampled_contexts
 from anachron.errors import ConfigError
 from anachron.lm.generation import continued, greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
@@ -165,6 +165,28 @@ def test_contexts_depend_on_model_and_seed_alone(kind: str):
     assert len(set(one)) > 1
     assert not any(special in text for text in one for special in ("<s>", "</s>", "<unk>"))
     assert sampled_contexts(lm, (), 0) == ()
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_contexts_go_on_from_words_and_count_no_special_token(kind: str, monkeypatch: pytest.MonkeyPatch):
+    lm = make_lm("llama", kind)
+    fed: list[tuple[list[int], int]] = []
+
+    def watched(model: Any, ids: torch.Tensor, new_tokens: int, **how: Any) -> torch.Tensor:
+        fed.extend((row, new_tokens) for row in ids.tolist())
+        return continued(model, ids, new_tokens, **how)
+
+    monkeypatch.setattr("anachron.edit.passes.context_sampling.continued", watched)
+    texts = sampled_contexts(lm, ((10, 7),), 0, STARTS)
+    assert sampled_contexts(lm, ((10, 7),), 0, STARTS) == texts
+    words = [word for word in STARTS for _ in range(2 if word in STARTS[:2] else 1)]  # seven texts over five words
+    assert [text.startswith(word) for word, text in zip(words, texts, strict=True)] == [True] * 7
+    for word, (ids, new_tokens) in zip(words, fed[:7], strict=True):
+        own = lm.tokenizer(word, add_special_tokens=False)["input_ids"]
+        begun = lm.tokenizer(word)["input_ids"][: len(ids)]  # without an end-of-text token
+        assert ids == begun and ids[-len(own) :] == own  # with the start-of-text token where the tokenizer puts one,
+        assert len(own) + new_tokens == 10  # which is not counted
+    assert sampled_contexts(lm, ((1, 1),), 0, ("The",)) == ("The. ",)
 
 
 @pytest.mark.parametrize("own", [{}, {"temperature": 0.01}, {"top_p": 0.01}, {"repetition_penalty": 9.0}])

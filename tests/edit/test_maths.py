@@ -176,7 +176,7 @@ def settings_of(method: str) -> Any:
 
 def direct(method: str, c: torch.Tensor, k: torch.Tensor, r: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
     if method == "MEMIT":
-        return r @ k.T @ torch.linalg.inv(3.0 * c + k @ k.T)
+        return r @ k.T @ torch.linalg.inv(3.0 * c + before.T @ before + k @ k.T)
     if method == "EMMET":
         inverse = torch.linalg.inv(c)
         return r @ torch.linalg.inv(k.T @ inverse @ k + 0.1 * eye(k.shape[1])) @ k.T @ inverse
@@ -236,6 +236,22 @@ def test_alphaedit_spares_the_keys_of_earlier_edits():
         assert torch.allclose(found.deltas[module].dense(), change, atol=1e-7 * float(change.abs().max()))
     with pytest.raises(DataError, match=r"no eigenvalue .* is below 1e-09 \(the least is 0\.01\); raise"):
         make_edit(lm, "AlphaEdit", REQUESTS, replace(settings_of("AlphaEdit"), threshold=1e-9), resources)
+
+
+def test_memit_spares_the_keys_of_earlier_edits_where_it_is_asked_to():
+    lm, sites, resources = of("llama")
+    spares = replace(settings_of("MEMIT"), spare_earlier=True)
+    earlier = make_edit(lm, "MEMIT", REQUESTS[1:], spares, resources)
+    assert {module: len(keys) for module, keys in earlier.keys.items()} == {sites.mlp_out(n): 2 for n in range(3)}
+    after = replace(resources, earlier=earlier)
+    found = make_edit(lm, "MEMIT", REQUESTS, spares, after)
+    for module, change in naive(lm, "MEMIT", sites, resources, earlier).items():
+        assert found.deltas[module].rank == len(REQUESTS)
+        assert torch.allclose(found.deltas[module].dense(), change, atol=1e-7 * float(change.abs().max()))
+    as_published = make_edit(lm, "MEMIT", REQUESTS, settings_of("MEMIT"), after)
+    assert not as_published.keys
+    for module, change in naive(lm, "MEMIT", sites, resources, None).items():
+        assert torch.allclose(as_published.deltas[module].dense(), change, atol=1e-7 * float(change.abs().max()))
 
 
 @pytest.mark.few(2)

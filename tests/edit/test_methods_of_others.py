@@ -18,7 +18,7 @@ MODULE = '''
 from dataclasses import dataclass
 
 from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.method import Method
+from anachron.edit.method import Method, Preset
 from anachron.lm.sites import weight_of
 
 
@@ -34,7 +34,7 @@ def scale(lm, requests, settings, sites, resources, *, apart):
     return [Edit({module: change}, model=fingerprint(lm)) for _ in (requests if apart else [None])]
 
 
-SCALE = Method("Scale", Settings, scale, presets={"demo": {"layer": 2}})
+SCALE = Method("Scale", Settings, scale, presets={"demo": Preset({"layer": 2})})
 ROME = Method("rome", Settings, scale)
 '''
 Install = Callable[..., None]
@@ -68,7 +68,7 @@ def test_it_edits_and_is_judged_beside_the_others(install: Install, tmp_path: Pa
     assert list(made.deltas) == ["model.layers.2.mlp.down_proj"]
     assert made.about["method"] == "Scale"
     assert made.about["settings"] == {"layer": 2, "share": 0.25}
-    assert made.about["settings_from"] == "chosen for the demo model"
+    assert made.about["settings_from"] == "ours, chosen for the demo model"
     capsys.readouterr()
     more = ["--methods", "Scale,Scale dated", "--set", "Scale.share=0.5", "--fluency-tokens", "0", "--json"]
     assert _code(["evaluate", *asked, *more, "--out", str(tmp_path / "run")], True) == 0

@@ -209,6 +209,21 @@ def test_an_update_that_cannot_be_made_is_a_record(lm: LanguageModel, tmp_path: 
         assert result.tables["stages"]["undone"].to_list() == [None, "case 1", "case 4"]
 
 
+def test_a_sequence_of_batches_goes_on_from_one_stage_to_the_next(lm: LanguageModel, tmp_path: Path):
+    settings = replace(SETTINGS, after=(2, 4), size=2, measures=Measures(fluency_tokens=0))
+    result = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)
+    (one,) = planned(lm, "FT")
+    requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in CASES[:4]]
+    total = make_edit(lm, "FT", requests[:2], one.settings)
+    with edited(lm, total):
+        total = total + make_edit(lm, "FT", requests[2:], one.settings)
+    with edited(lm, total):
+        wanted = [p(lm, request.text, request.target) for request in requests]
+    mine = result.tables["targets"].filter(edits=4, kind="update")["new_after"].to_list()[:4]
+    assert mine == pytest.approx(wanted, rel=1e-3)
+    assert result.tables["stages"]["undone"].to_list() == [None, None, None]  # no update has an edit of its own
+
+
 def test_a_prefix_that_outgrows_the_model_ends_no_run(lm: LanguageModel, tmp_path: Path):
     long = tuple(case(number, "France " * 150 + place) for number, place in enumerate(PLACES, 1))
     settings = replace(SETTINGS, after=(1, 5))
@@ -265,6 +280,9 @@ def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path:
         ({"after": (1, 1)}, "give rising numbers"),
         ({"after": (0, 1)}, "give rising numbers"),
         ({"text_tokens": 1}, "text_tokens is 1"),
+        ({"size": 0}, "size 0: a number of updates from 1 on"),
+        ({"size": 2, "after": (2,), "mode": "batch"}, "for the mode sequential only"),
+        ({"size": 2, "after": (2, 3)}, "after 3: not a multiple of size 2"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], said: str):

@@ -12,6 +12,7 @@ import torch
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Dense, Edit, edited
+from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit, settings_for
 from anachron.edit.method import Resources
 from anachron.edit.methods import METHODS, methods
@@ -250,6 +251,43 @@ def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageMod
         wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.targets]
     assert result.tables["targets"]["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
     assert not list((tmp_path / "run").glob("ROME/sequence-*"))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("method", ["AlphaEdit", "FT"])
+def test_a_sequence_of_batches_is_one_batch_on_top_of_the_other(
+    lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+):
+    """The second batch is made under the first, with its keys; also where the run is killed in between."""
+    monkeypatch.setattr(joint_edits, "SAVE_EVERY", 1)
+    settings = replace(SETTINGS, mode="sequential", size=2)
+    module = "model.layers.1.mlp.down_proj"
+    drawn = torch.randn(128, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    moments = {module: SecondMoment.of(drawn.T @ drawn / len(drawn), module)}
+    changes = {"AlphaEdit": {"layers": (1,), "threshold": 3.0, "steps": 3, "contexts": []}, "FT": FAST["FT"]}
+    methods = plan(lm, [method], changes={method: changes[method]}, collect=lambda modules: moments)
+    result = run_evaluation(lm, cases(), methods, tmp_path / "run", settings)
+    seconds = result.tables["updates"]["seconds"].to_list()
+    assert seconds[0] == seconds[1] != seconds[2]
+    requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
+    (one,) = methods
+    first = make_edit(lm, method, requests[:2], one.settings, one.resources)
+    with edited(lm, first):
+        second = make_edit(lm, method, requests[2:], one.settings, replace(one.resources, earlier=first))
+    with edited(lm, first + second):
+        wanted = [t["new"] for v in measure(lm, cases().cases, SETTINGS.measures) for t in v.targets]
+    assert result.tables["targets"]["new_after"].to_list() == pytest.approx(wanted, rel=1e-4)
+
+    def killed_at_the_second_batch(done: int, total: int, note: str = "") -> None:
+        if "making" in note and done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop = Callbacks(progress=killed_at_the_second_batch)
+        run_evaluation(lm, cases(), methods, tmp_path / "cut", settings, callbacks=stop)
+    assert list((tmp_path / "cut").glob(f"{method}/sequence-*"))  # the first batch
+    run_evaluation(lm, cases(), methods, tmp_path / "cut", settings)
+    assert content(tmp_path / "cut") == content(tmp_path / "run")
 
 
 def content(folder: Path) -> Any:

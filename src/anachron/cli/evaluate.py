@@ -94,7 +94,9 @@ class EvaluationOptions:
     """How updates are made and what is measured."""
 
     mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent"
-    size: Annotated[int | None, typer.Option(min=1, help="Updates in a batch or sequence; by default all.")] = None
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Updates made together: all in a batch, one in a sequence by default.")
+    ] = None
     after: Annotated[
         str | None,
         typer.Option(help="Batch or sequential: measure after so many updates, such as 1,10,100; undo one; collapse."),
@@ -143,10 +145,10 @@ class EvaluationOptions:
             if self.text is not None or self.text_tokens is not None:
                 raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
             return EvaluateSettings(self.mode, self.size, measures)
-        if self.size is not None:
-            raise ConfigError(f"--size {self.size} and --after {self.after}: give one of them")
         corpus = None if self.text is None else open_corpus(self.text)
-        return LifelongSettings(_counts(self.after), self.mode, measures, corpus, self.text_tokens or TOKENS)
+        return LifelongSettings(
+            _counts(self.after), self.mode, measures, corpus, self.text_tokens or TOKENS, self.size or 1
+        )
 
 
 def _counts(after: str) -> tuple[int, ...]:

@@ -8,7 +8,9 @@ from anachron.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class MendSettings:
-    """What a network is, and how it is trained; the defaults are the paper's (appendix C) and, of layers, GPT-J's.
+    """What a network is, and how it is trained; the defaults are those of the published code and, of layers, GPT-J's.
+
+    But the number of steps is ours: the published code goes on until a loss of validation falls no more.
 
     layers: blocks whose MLP projections (all of them, into and out of the MLP) are edited, rising; see `last_blocks`.
     rank: of the network's two layers, at most their width. start: learned rate of every module at the start.

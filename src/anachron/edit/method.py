@@ -56,6 +56,22 @@ class CovarianceUse:
 
 
 @dataclass(frozen=True)
+class Preset:
+    """Settings for a model that differ from the method's defaults, and where all its settings are from.
+
+    source: a repository and its file, or a paper and section; "" says that nobody published them. note: where they
+    differ from the source, or what nothing published was made of.
+    """
+
+    values: Mapping[str, Any]
+    source: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.source or "ours", self.note) if part)
+
+
+@dataclass(frozen=True)
 class Method:
     """A way to update facts.
 
@@ -73,8 +89,8 @@ class Method:
     Other, whose groups mix changes that no one request describes. changes_weights: False for a method that changes only
     the text that the model reads. size: how many numbers it trains for an edit, where memory may not hold all at once.
 
-    presets: settings that differ from the defaults, by the name of a model in `anachron.edit.presets`. width_scaled:
-    those of them that are scaled with the width of the MLP for other models.
+    presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
+    the MLP for other models.
     """
 
     name: str
@@ -93,7 +109,7 @@ class Method:
     scenarios: tuple[str, ...] = INSERTING
     changes_weights: bool = True
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
 
 

@@ -1,7 +1,8 @@
 """Settings of the methods for a model: the published ones for the models that papers tuned, scaled ones for others.
 
-Layers are scaled by relative depth. MEMIT's weight of the covariance is scaled with the width n of the MLP, because
-k' C^-1 k is n on average whatever the scale of C, and the weight stands beside it. Everything else stays.
+A preset names the file that it is equal to, or says that it is ours. Layers are scaled by relative depth. MEMIT's
+weight of the covariance is scaled with the width n of the MLP, because k' C^-1 k is n on average whatever the scale of
+C, and the weight stands beside it. Everything else stays.
 """
 
 import json
@@ -16,44 +17,57 @@ from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, features
 
 LAYER_FIELDS = ("layer", "layers")
-POSITIVE = ("steps", "rate", "rank")  # settings that 0 makes no sense for
+NO_PRESET = "ours, the method's defaults"
+POSITIVE = ("steps", "rate", "rank", "batch")  # settings that 0 makes no sense for
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A model that papers give settings for: its name, number of layers and width of its MLP."""
+    """A model that papers give settings for: its name, family, number of layers and width of its MLP."""
 
     name: str
+    family: str  # `model_type` of transformers
     layers: int
     width: int
 
 
-GPT_J = Published("GPT-J", layers=28, width=16384)
-GPT_2_XL = Published("GPT-2-XL", layers=48, width=6400)
-LLAMA = Published("Llama-7B", layers=32, width=11008)
+GPT_J = Published("GPT-J", "gptj", layers=28, width=16384)
+GPT_2_XL = Published("GPT-2-XL", "gpt2", layers=48, width=6400)
+LLAMA = Published("Llama-7B", "llama", layers=32, width=11008)
+LLAMA_3 = Published("Llama-3-8B", "llama", layers=32, width=14336)
+QWEN = Published("Qwen2.5-7B", "qwen2", layers=28, width=18944)
+MODELS = (GPT_J, GPT_2_XL, LLAMA, LLAMA_3, QWEN)
+LIKE = {"gptj": GPT_J, "gpt2": GPT_2_XL, "qwen2": QWEN, "qwen3": QWEN}  # family -> whose settings are scaled
 
 
 def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
     """Settings of a method for a model, and in words where they are from.
 
-    Those of a published model where the shape is its own, else scaled from the one that is most like it.
+    Those of a published model where family and shape are its own, else scaled from the one that is most like it.
     """
     if lm.name in (DEMO, DEMO_UNTRAINED):
-        return method.settings(**method.presets.get(DEMO, {})), "chosen for the demo model"
+        values = method.presets[DEMO].values if DEMO in method.presets else {}
+        return method.settings(**values), "ours, chosen for the demo model"
+    if not method.presets:
+        return method.settings(), NO_PRESET
     family = lm.model.config.get_text_config().model_type
-    model = {"gpt2": GPT_2_XL, "gptj": GPT_J}.get(family, LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J)
-    known = method.presets.get(model.name, {})
-    settings = method.settings(**known)
-    if not known:
-        return settings, "the method's defaults"
     width = features(lm.model.get_submodule(sites.mlp_out(0)), sites.mlp_out(0))[1]
-    if (sites.layers, width) == (model.layers, model.width):
-        return settings, f"published for {model.name}"
-    changes = {name: _scaled(known[name], model.layers, sites.layers) for name in LAYER_FIELDS if name in known}
+    of_its_shape = [m for m in MODELS if (m.family, m.layers, m.width) == (family, sites.layers, width)]
+    plain = LLAMA if "mlp.down_proj" in sites.mlp_output else GPT_J
+    alike = (*of_its_shape, LIKE.get(family, plain), plain)
+    model = next((model for model in alike if model.name in method.presets), None)
+    if model is None:
+        return method.settings(), NO_PRESET
+    known = method.presets[model.name]
+    settings = method.settings(**known.values)
+    if model in of_its_shape:
+        return settings, f"{'published' if known.source else 'chosen'} for {model.name}: {known}"
+    layers = {name: known.values[name] for name in LAYER_FIELDS if name in known.values}
+    changes = {name: _scaled(value, model.layers, sites.layers) for name, value in layers.items()}
     changes |= {name: getattr(settings, name) * width / model.width for name in method.width_scaled}
     return replace(settings, **changes), (
         f"scaled from {model.name} by relative depth: {model.layers} layers to {sites.layers}, MLP width {model.width} "
-        f"to {width}"
+        f"to {width}; those of {model.name}: {known}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Many updates as one edit of a model: made in a batch, or one after the other, each on top of the ones before.
+"""Many updates as one edit of a model: made in a batch, or in a sequence of batches, each on top of the ones before.
 
 A sequence lies in one file of a run's folder, with the seconds of its updates and the reasons of those that could not
 be made, and is saved while it is made; a killed one goes on from there.
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited, fingerprint
-from anachron.edit.failures import each_or_failure, failure_of
+from anachron.edit.failures import each_or_failure
 from anachron.edit.make import make_edit
 from anachron.edit.plan import Planned
 from anachron.edit.requests import EditRequest
 from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
 from anachron.errors import DataError
-from anachron.evaluate.asking import askable, requests_of
+from anachron.evaluate.asking import askable
 from anachron.jobs import RunFolder, Warn
 from anachron.lm.model import LanguageModel
 
@@ -62,35 +62,34 @@ class EditFile:
 
 
 def make_sequence(
-    lm: LanguageModel, planned: Planned, cases: Sequence[EditCase], file: EditFile, *,
+    lm: LanguageModel, planned: Planned, cases: Sequence[EditCase], file: EditFile, *, size: int = 1,
     progress: Callable[[int], None] = lambda done: None,
     each: Callable[[int, Edit], None] = lambda place, edit: None,
 ) -> JointEdit:  # fmt: skip
     """All these updates in their order, on top of those that the file holds; it holds all of them afterwards.
 
-    progress: told how many are done. each: told the place, from 1, of an update that was made and the edit that it is,
+    size: updates made together, on top of all before; one that cannot be asked for is left out of its batch. progress:
+    told how many are done. each: told the place, from 1, of an update that was made by itself and the edit that it is,
     before the sequence with it is saved. Raises `DataError` for a file of another model.
     """
     earlier = load(lm, file)
     total, seconds, failed = earlier.edit, dict(earlier.seconds), dict(earlier.failed)
-    for place, case in enumerate(cases, 1):
-        if case.case_id in seconds or case.case_id in failed:
+    for first in range(0, len(cases), size):
+        batch = cases[first : first + size]
+        if all(case.case_id in seconds or case.case_id in failed for case in batch):
             continue
-        try:
-            with edited(lm, total, check=False):
-                on_top = replace(planned, resources=replace(planned.resources, earlier=total))
-                requests = requests_of(case, planned.method, dated_requests=planned.dated_requests)
-                edit = joint_edit(lm, on_top, requests)
-        except Exception as error:
-            if (failure := failure_of(error)) is None:
-                raise
-            failed[case.case_id] = str(failure)
-        else:
-            seconds[case.case_id] = edit.about["seconds"]
-            total = replace(total + edit, about={})
-            each(place, edit)
-        progress(place)
-        if place % SAVE_EVERY == 0 or place == len(cases):
+        with edited(lm, total, check=False):
+            on_top = replace(planned, resources=replace(planned.resources, earlier=total))
+            made = make_batch(lm, on_top, batch)
+        done = first + len(batch)
+        seconds |= made.seconds
+        failed |= made.failed
+        if made.seconds:
+            total = replace(total + made.edit, about={})
+            if len(batch) == 1:
+                each(done, made.edit)
+        progress(done)
+        if done // SAVE_EVERY > first // SAVE_EVERY or done == len(cases):
             save(JointEdit(total, seconds, failed), file)
     return JointEdit(total, seconds, failed)
 

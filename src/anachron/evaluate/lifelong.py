@@ -10,7 +10,8 @@ spared?
     locality.parquet               facts beside the updates: p of their true objects before and after
     stages.parquet                 the model as a whole, a row a method and number of edits
 
-Modes: ``batch`` makes the first n updates in one edit, ``sequential`` one on top of the other, and stops at each n.
+Modes: ``batch`` makes the first n updates in one edit, ``sequential`` one on top of the other, or batches of them, and
+stops at each n.
 """
 
 from collections.abc import Sequence
@@ -47,13 +48,15 @@ FLUENT = 20  # prompts, evenly spread over the updates, after which the model ge
 class LifelongSettings:
     """after: numbers of updates, rising, after which to measure. mode: one of `MODES`. measures: what is measured; the
     length of free text is that of `FLUENT` prompts. text: running text to take the perplexity of, None for none;
-    text_tokens: how many of its tokens, from the start."""
+    text_tokens: how many of its tokens, from the start. size: updates of a sequence made together; an update of a batch
+    is not taken out again."""
 
     after: tuple[int, ...]
     mode: str = "sequential"
     measures: Measures = field(default_factory=Measures)
     text: Corpus | None = None
     text_tokens: int = TOKENS
+    size: int = 1
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -61,6 +64,14 @@ class LifelongSettings:
         if not self.after or self.after[0] < 1 or list(self.after) != sorted(set(self.after)):
             raise ConfigError(
                 f"after {', '.join(map(str, self.after)) or 'nothing'}: give rising numbers of updates, from 1 on"
+            )
+        if self.size < 1 or (self.size > 1 and self.mode != "sequential"):
+            raise ConfigError(
+                f"size {self.size}: a number of updates from 1 on, with --after for the mode sequential only"
+            )
+        if uneven := [number for number in self.after if number % self.size]:
+            raise ConfigError(
+                f"after {uneven[0]}: not a multiple of size {self.size}, so a batch would be cut; give multiples of it"
             )
         if self.text_tokens < 2:
             raise ConfigError(f"text_tokens is {self.text_tokens}; a perplexity needs 2 tokens at least")
@@ -86,7 +97,7 @@ def run_lifelong(
             f"after {settings.after[-1]}: {cases.name} holds {len(cases.cases)} updates; leave that number out, or "
             "give more updates"
         )
-    more: Json = {"after": list(settings.after), "text": None}
+    more: Json = {"after": list(settings.after), "size": settings.size, "text": None}
     if settings.text is not None:
         more["text"] = {"identity": settings.text.identity, "tokens": settings.text_tokens}
     folder, callbacks = Path(out), callbacks or Callbacks()
@@ -174,7 +185,8 @@ class _Lifelong:
         if self.settings.mode == "sequential":
             note = f"{planned.label}, making"
             return make_sequence(
-                self.lm, planned, cases, file, progress=lambda done: self.callbacks.progress(done, edits, note),
+                self.lm, planned, cases, file, size=self.settings.size,
+                progress=lambda done: self.callbacks.progress(done, edits, note),
                 each=lambda place, edit: self._keep_middle(planned, place, edit),
             )  # fmt: skip
         joint = load(self.lm, file)

@@ -10,8 +10,8 @@
     past_scores.parquet         the past facts as a score table, which ``anachron report`` reads
 
 Modes: ``independent`` edits each start from the clean model, as the papers evaluate, and a part of them is made and
-measured together; ``batch`` makes many updates true in one edit; ``sequential`` makes one after the other, each on top
-of the ones before, and measures all at the end.
+measured together; ``batch`` makes many updates true in one edit; ``sequential`` makes one after the other, or batches
+of them, each on top of the ones before, and measures all at the end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,9 @@ from anachron.lm.model import LanguageModel
 
 @dataclass(frozen=True)
 class EvaluateSettings:
-    """mode: one of `MODES`. size: updates in a batch or sequence; None takes all. measures: what is measured."""
+    """mode: one of `MODES`. size: updates made together; None takes all of them in the mode batch, and one in the mode
+    sequential. measures: what is measured.
+    """
 
     mode: str = "independent"
     size: int | None = None
@@ -81,11 +83,12 @@ def run_evaluation(
         lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more={"size": settings.size}
     ) as (run, measures):
         runner = Runner(lm, cases, settings.mode, measures, run, callbacks)
-        parts = in_parts(cases.cases, None if settings.mode == "independent" else settings.size or len(cases.cases))
+        whole = {"independent": None, "batch": settings.size or len(cases.cases), "sequential": len(cases.cases)}
+        parts = in_parts(cases.cases, whole[settings.mode])
         clean = Stage(CLEAN, parts)
         runner.compute_clean(clean)
         for planned in methods:
-            runner.compute(Stage(planned.label, parts), partial(WORK[settings.mode], runner, planned))
+            runner.compute(Stage(planned.label, parts), partial(WORK[settings.mode], runner, planned, settings.size))
         stages = [Stage(label, parts, runner.columns(label)) for label in run.record["methods"]]
         tables = runner.tables(clean, [stage for stage in stages if runner.is_done(stage)])
         if measures.dated is not None:
@@ -140,9 +143,11 @@ def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None
         known[planned.label] = {"identity": identity, "settings_from": planned.source}
 
 
-def _independent(runner: Runner, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[CaseResult]:
-    size = edits_at_once(runner.lm, planned.method, planned.settings, planned.sites, len(part))
-    for cases in in_parts(part, size):
+def _independent(
+    runner: Runner, planned: Planned, size: int | None, part: Sequence[EditCase], number: int
+) -> Iterator[CaseResult]:
+    at_once = edits_at_once(runner.lm, planned.method, planned.settings, planned.sites, len(part))
+    for cases in in_parts(part, at_once):
         yield from _apart(runner, planned, cases)
 
 
@@ -171,21 +176,26 @@ def _edits(lm: LanguageModel, planned: Planned, asked: Sequence[Sequence[EditReq
             yield from each_or_failure(lambda some: [joint_edit(lm, planned, some[0])], [requests])
 
 
-def _batch(runner: Runner, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[CaseResult]:
+def _batch(
+    runner: Runner, planned: Planned, size: int | None, part: Sequence[EditCase], number: int
+) -> Iterator[CaseResult]:
     runner.callbacks.progress(0, len(part), f"{planned.label}, making {len(part)} together")
     return runner.under(make_batch(runner.lm, planned, part), part)
 
 
-def _sequential(runner: Runner, planned: Planned, part: Sequence[EditCase], number: int) -> Iterator[CaseResult]:
+def _sequential(
+    runner: Runner, planned: Planned, size: int | None, part: Sequence[EditCase], number: int
+) -> Iterator[CaseResult]:
     note = f"{planned.label}, making"
     file = EditFile(runner.run, f"{planned.label}/sequence-{number:05d}.safetensors", runner.callbacks.warn)
     joint = make_sequence(
-        runner.lm, planned, part, file, progress=lambda done: runner.callbacks.progress(done, len(part), note)
-    )
+        runner.lm, planned, part, file, size=size or 1,
+        progress=lambda done: runner.callbacks.progress(done, len(part), note),
+    )  # fmt: skip
     yield from runner.under(joint, part)
     file.remove()
 
 
-Work = Callable[[Runner, Planned, Sequence[EditCase], int], Iterator[CaseResult]]
+Work = Callable[[Runner, Planned, int | None, Sequence[EditCase], int], Iterator[CaseResult]]
 WORK: dict[str, Work] = {"independent": _independent, "batch": _batch, "sequential": _sequential}
 MODES = tuple(WORK)

@@ -12,7 +12,7 @@ import torch
 
 from anachron.edit.base import Edit, LowRank
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.method import NOTHING, CovarianceUse, Method, Resources, of_several_layers
+from anachron.edit.method import NOTHING, CovarianceUse, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import Insert, SpreadSettings, spread
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
@@ -138,13 +138,27 @@ def null_space_change(
     return LowRank(residual, right.T)
 
 
+_AUTHORS = "jianghoucheng/AlphaEdit hparams/AlphaEdit/"
+
 ALPHAEDIT = Method(
     "AlphaEdit", AlphaEditSettings, alphaedit, modules=of_several_layers, factorise=SecondMoment.eigen,
     covariance_use=null_space_use,
     presets={
-        "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
-        "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20},
-        "Llama-7B": {"layers": (4, 5, 6, 7, 8)},
-        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "relative_threshold": 0.01, "ridge": 1.0},
+        "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
+        "GPT-2-XL": Preset({"layers": (13, 14, 15, 16, 17), "steps": 20}, _AUTHORS + "gpt2-xl.json"),
+        "Llama-7B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "context_lengths": ((9, 5),)}, note="with the layers of MEMIT and else as GPT-J"
+        ),
+        "Llama-3-8B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)}, _AUTHORS + "Llama3-8B.json"
+        ),
+        "Qwen2.5-7B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "ridge": 1.0},
+            "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml",
+        ),
+        "demo": Preset(
+            {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "relative_threshold": 0.01, "ridge": 1.0,
+             "context_starts": ()}
+        ),
     },
 )  # fmt: skip

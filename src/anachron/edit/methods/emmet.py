@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit
-from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
+from anachron.edit.method import NOTHING, Method, Preset, Resources, of_one_layer
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -13,7 +13,10 @@ from anachron.lm.sites import Sites
 
 @dataclass(frozen=True, kw_only=True)
 class EmmetSettings(SpreadSettings):
-    """layer: the edited block. ridge: added to K' C^-1 K so that keys alike can be solved for."""
+    """layer: the edited block. ridge: added to K' C^-1 K so that keys alike can be solved for.
+
+    The published code weighs C by w (mom2_update_weight) and adds l (emmet_lambda): the same as a ridge of w l.
+    """
 
     layer: int = 5
     ridge: float = 0.1
@@ -30,12 +33,16 @@ def emmet(
     )
 
 
+_AUTHORS = "scalable-model-editing/unified-model-editing hparams/EMMET/"
+
 EMMET = Method(
     "EMMET", EmmetSettings, emmet, modules=of_one_layer,
     presets={
-        "GPT-J": {"layer": 5},
-        "GPT-2-XL": {"layer": 17, "steps": 20},
-        "Llama-7B": {"layer": 5},
-        "demo": {"layer": 1, "rate": 2.0, "clamp": 10.0},
+        "GPT-J": Preset({"layer": 5}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
+        "GPT-2-XL": Preset({"layer": 17, "steps": 20, "ridge": 100.0}, _AUTHORS + "gpt2-xl.json"),
+        "Llama-7B": Preset(
+            {"layer": 5, "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)}, _AUTHORS + "llama2-7b.json"
+        ),
+        "demo": Preset({"layer": 1, "rate": 2.0, "clamp": 10.0, "context_starts": ()}),
     },
 )  # fmt: skip

@@ -5,13 +5,14 @@ FT+L is the constrained fine-tuning of Zhu and others (2020): after each step ev
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
-from anachron.edit.method import NOTHING, REMOVING, Method, Resources
-from anachron.edit.passes.forward import fit
+from anachron.edit.method import NOTHING, REMOVING, Method, Preset, Resources
+from anachron.edit.passes.forward import fit, fit_by_epochs
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark_targets
 from anachron.errors import ConfigError
@@ -25,14 +26,16 @@ from anachron.lm.temporary import Temporary
 class FtSettings:
     """layer: whose MLP projection (weights and bias) is trained. steps, rate: of Adam. stop_below: loss in nats.
 
-    eps: half the width of the box of FT+L; None for FT. last_position_loss: as the published code, read every target
-    token's probability off the last position of the prompt, instead of after the tokens before it.
+    batch: requests of one step, where more are made in one edit; ``steps`` is then of epochs, through all of them in
+    their order. eps: half the width of the box of FT+L; None for FT. last_position_loss: as the published code, read
+    every target token's probability off the last position of the prompt, instead of after the tokens before it.
     """
 
     layer: int = 21
     steps: int = 25
     rate: float = 5e-4
     stop_below: float = 1e-2
+    batch: int = 64
     eps: float | None = None
     last_position_loss: bool = False
 
@@ -41,7 +44,8 @@ def ft(
     lm: LanguageModel, requests: Sequence[EditRequest], settings: FtSettings, sites: Sites,
     resources: Resources = NOTHING, *, apart: bool = False,
 ) -> list[Edit]:  # fmt: skip
-    """Train on all requests together: the mean over requests of the mean over their target tokens.
+    """Train on all requests together: the mean over requests of the mean over their target tokens, ``batch`` requests
+    at a step.
 
     With ``apart`` each request has a weight of its own, in the same passes, and so an edit of its own. The trained copy
     is float32 or finer whatever the model's dtype: in bfloat16 nearly half of the weights cannot move by 5e-5. The
@@ -66,10 +70,11 @@ def ft(
         """Each text's own weight, or the one that all share."""
         return _weights_of(owner, [t[list(texts)] for t in trained] if apart else trained)
 
+    train = partial(fit, apart=True) if apart else partial(fit_by_epochs, minibatch=settings.batch)
     with frozen(lm.model):
-        fit(
+        train(
             lm.model, marked, trained, settings, "FT",
-            last_position=settings.last_position_loss, after_step=into_the_box, apart=apart, during=weights,
+            last_position=settings.last_position_loss, after_step=into_the_box, during=weights,
         )  # fmt: skip
     changes = [[(one - old).detach() for one in new] for new, old in zip(trained, start, strict=True)]
     return [Edit({module: Dense(*change)}, model=fingerprint(lm)) for change in zip(*changes, strict=True)]
@@ -104,18 +109,28 @@ def _size(lm: LanguageModel, settings: FtSettings, sites: Sites) -> int:
     return weight_of(lm.model, sites.mlp_out(settings.layer)).numel()
 
 
+_OUR_LOSS = "but for its loss: FT.last_position_loss"
+_EASY_EDIT = f"{_OUR_LOSS}, and its batches of one: FT.batch"
+
 FT = Method(
     "FT", FtSettings, ft, needs_subject=False, scenarios=REMOVING, size=_size,
     presets={
-        "GPT-J": {"layer": 21}, "GPT-2-XL": {"layer": 1}, "Llama-7B": {"layer": 21}, "demo": {"layer": 4, "rate": 5e-3},
+        "GPT-J": Preset({"layer": 21}, "kmeng01/memit hparams/FT/EleutherAI_gpt-j-6B_unconstr.json", _OUR_LOSS),
+        "GPT-2-XL": Preset({"layer": 1}, "kmeng01/memit hparams/FT/gpt2-xl_unconstr.json", _OUR_LOSS),
+        "Llama-7B": Preset({"layer": 21}, "zjunlp/EasyEdit hparams/FT/llama-7b.yaml", _EASY_EDIT),
+        "Llama-3-8B": Preset({"layer": 21}, "jianghoucheng/AlphaEdit hparams/FT/Llama3-8B.json", _OUR_LOSS),
+        "Qwen2.5-7B": Preset({"layer": 27}, "zjunlp/EasyEdit hparams/FT/qwen2.5-7b.yaml", _EASY_EDIT),
+        "demo": Preset({"layer": 4, "rate": 5e-3}),
     },
 )  # fmt: skip
 FT_L = Method(
     "FT+L", FtSettings, ft_inside_a_box, needs_subject=False, scenarios=REMOVING, size=_size,
     presets={
-        "GPT-J": {"layer": 0, "eps": 5e-5},
-        "GPT-2-XL": {"layer": 0, "eps": 5e-4},
-        "Llama-7B": {"layer": 0, "eps": 5e-5},
-        "demo": {"layer": 0, "rate": 3e-3, "eps": 7e-3},
+        "GPT-J": Preset(
+            {"layer": 0, "eps": 5e-5}, "kmeng01/memit hparams/FT/EleutherAI_gpt-j-6B_constr.json", _OUR_LOSS
+        ),
+        "GPT-2-XL": Preset({"layer": 0, "eps": 5e-4}, "kmeng01/memit hparams/FT/gpt2-xl_constr.json", _OUR_LOSS),
+        "Llama-7B": Preset({"layer": 0, "eps": 5e-5}, note="as GPT-J"),
+        "demo": Preset({"layer": 0, "rate": 3e-3, "eps": 7e-3}),
     },
 )  # fmt: skip

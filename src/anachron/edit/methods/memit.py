@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anachron.edit.base import Edit
-from anachron.edit.method import NOTHING, Method, Resources, of_several_layers
+from anachron.edit.method import NOTHING, Method, Preset, Resources, of_several_layers
 from anachron.edit.passes.spread import SpreadSettings, by_ridge, spread
 from anachron.edit.requests import EditRequest
 from anachron.lm.model import LanguageModel
@@ -13,10 +13,15 @@ from anachron.lm.sites import Sites
 
 @dataclass(frozen=True, kw_only=True)
 class MemitSettings(SpreadSettings):
-    """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda)."""
+    """layers: edited blocks, rising. weight: of the covariance against the new keys (lambda).
+
+    spare_earlier: in a sequence, let the keys of earlier edits count like new ones whose outputs are to stay (the cache
+    of the authors of AlphaEdit). MEMIT as published knows no earlier edits.
+    """
 
     layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
     weight: float = 15000.0
+    spare_earlier: bool = False
 
 
 def memit(
@@ -25,21 +30,36 @@ def memit(
 ) -> list[Edit]:  # fmt: skip
     """Equation 14: dW = R K' (lambda C + K K')^-1 a layer, all requests at once, or each one apart; see `spread`.
 
-    K: keys, R: residuals, of the requests in columns.
+    K: keys, R: residuals, of the requests in columns. With ``spare_earlier`` K K' + Kp Kp' takes the place of K K', Kp
+    the keys of the edits made before.
     """
-    solve = by_ridge(resources.covariance, settings.weight)
+    spare = settings.spare_earlier
+    earlier = resources.earlier.keys if spare and resources.earlier is not None else None
+    solve = by_ridge(resources.covariance, settings.weight, earlier)
     return spread(
-        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=False
+        lm, requests, settings, layers=settings.layers, sites=sites, solve=solve, apart=apart, keep_keys=spare
     )
 
 
 MEMIT = Method(
     "MEMIT", MemitSettings, memit, modules=of_several_layers,
     presets={
-        "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
-        "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0},
-        "Llama-7B": {"layers": (4, 5, 6, 7, 8)},
-        "demo": {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0},
+        "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, "kmeng01/memit hparams/MEMIT/EleutherAI_gpt-j-6B.json"),
+        "GPT-2-XL": Preset(
+            {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0}, "kmeng01/memit hparams/MEMIT/gpt2-xl.json"
+        ),
+        "Llama-7B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3, "context_lengths": ((9, 5),)},
+            "zjunlp/EasyEdit hparams/MEMIT/llama-7b.yaml",
+        ),
+        "Llama-3-8B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "rate": 0.1, "context_lengths": ((9, 5),)},
+            "jianghoucheng/AlphaEdit hparams/MEMIT/Llama3-8B.json",
+        ),
+        "Qwen2.5-7B": Preset(
+            {"layers": (4, 5, 6, 7, 8), "clamp": 4.0, "decay": 1e-3}, "zjunlp/EasyEdit hparams/MEMIT/qwen2.5-7b.yaml"
+        ),
+        "demo": Preset({"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "weight": 15.0, "context_starts": ()}),
     },
     width_scaled=("weight",),
 )  # fmt: skip

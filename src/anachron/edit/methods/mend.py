@@ -17,7 +17,7 @@ import torch
 
 from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
 from anachron.edit.mend_settings import MendSettings
-from anachron.edit.method import NOTHING, Method, Resources
+from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.edit.tensors import read_tensors, write_tensors
@@ -280,12 +280,15 @@ def _compact(edit: Edit) -> Edit:
     return Edit({**edit.deltas, **large}, model=edit.model)
 
 
+_AUTHORS = "eric-mitchell/mend config/alg/mend.yaml and config/model/"
+_TRAINING = "but for a number of steps, without validation"
+
 MEND = Method(
     "MEND", MendSettings, mend, needs_network=True, needs_subject=False,
     presets={
-        "GPT-J": {"layers": (25, 26, 27)},
-        "GPT-2-XL": {"layers": (45, 46, 47)},
-        "Llama-7B": {"layers": (29, 30, 31)},
-        "demo": {"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000},
+        "GPT-J": Preset({"layers": (25, 26, 27)}, _AUTHORS + "gptj.yaml", _TRAINING),
+        "GPT-2-XL": Preset({"layers": (45, 46, 47)}, _AUTHORS + "gpt2xl.yaml", _TRAINING),
+        "Llama-7B": Preset({"layers": (29, 30, 31)}, note="the last three layers, as for GPT-J"),
+        "demo": Preset({"layers": (3, 4, 5), "rate": 1e-4, "lr_rate": 1e-3, "steps": 1000}),
     },
 )  # fmt: skip

@@ -11,7 +11,8 @@ from functools import partial
 
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
-from anachron.edit.method import NOTHING, Method, Resources, of_one_layer
+from anachron.edit.method import NOTHING, Method, Preset, Resources, of_one_layer
+from anachron.edit.passes.context_sampling import STARTS
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
@@ -68,13 +69,21 @@ def _changes(
     return [LowRank(one[:, None], direction[None, :]) for one, direction in zip(left, u, strict=True)]
 
 
+# what EasyEdit and the authors of AlphaEdit set alike for Llama and Qwen2.5
+_LATER = {"layer": 5, "steps": 25, "decay": 1e-3, "clamp": 4.0, "context_starts": STARTS}
+_WITH_C = "but with C (mom2_adjustment is false there: --no-covariance)"
+
 ROME = Method(
     "ROME", RomeSettings, rome,
     printed_name=lambda settings: "r-ROME" if settings["averaged_key"] else "ROME", modules=of_one_layer,
     presets={
-        "GPT-J": {"layer": 5},
-        "GPT-2-XL": {"layer": 17},
-        "Llama-7B": {"layer": 5},
-        "demo": {"layer": 1, "rate": 2.0, "clamp": 10.0},
+        "GPT-J": Preset({"layer": 5}, "kmeng01/rome hparams/ROME/EleutherAI_gpt-j-6B.json"),
+        "GPT-2-XL": Preset({"layer": 17}, "kmeng01/rome hparams/ROME/gpt2-xl.json"),
+        "Llama-7B": Preset(_LATER, "zjunlp/EasyEdit hparams/R-ROME/llama-7b.yaml", _WITH_C),
+        "Llama-3-8B": Preset(_LATER, "jianghoucheng/AlphaEdit hparams/ROME/Llama3-8B.json", _WITH_C),
+        "Qwen2.5-7B": Preset(
+            _LATER | {"context_lengths": ((5, 10), (10, 10))}, "zjunlp/EasyEdit hparams/R-ROME/qwen2.5-7b.yaml", _WITH_C
+        ),
+        "demo": Preset({"layer": 1, "rate": 2.0, "clamp": 10.0, "context_lengths": ((5, 10), (10, 10))}),
     },
 )  # fmt: skip

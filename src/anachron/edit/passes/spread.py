@@ -16,6 +16,7 @@ import torch
 from anachron.edit.base import Edit, LowRank, edited, fingerprint
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.passes.batched_adapters import BatchedAdapters
+from anachron.edit.passes.context_sampling import STARTS
 from anachron.edit.passes.keys import inverse_times, keys_and_outputs, mean_keys
 from anachron.edit.passes.value import ValueSettings, contexts_of, optimise_values
 from anachron.edit.requests import EditRequest
@@ -32,6 +33,7 @@ class SpreadSettings(ValueSettings):
     steps: int = 25
     clamp: float = 0.75
     context_lengths: tuple[tuple[int, int], ...] = ((10, 5),)
+    context_starts: tuple[str, ...] = STARTS
 
 
 # (requests, their residuals R (outputs, these requests)) -> a layer's change
@@ -39,24 +41,38 @@ Insert = Callable[[slice, torch.Tensor], LowRank]
 Solve = Callable[[str, torch.Tensor], Insert]  # (module, keys K (inputs, all requests)) -> what makes changes of it
 
 
-def by_ridge(covariance: Mapping[str, SecondMoment] | None, weight: float) -> Solve:
-    """Changes by `ridge`, with C of each module (None for the identity) and the weight w."""
+def by_ridge(
+    covariance: Mapping[str, SecondMoment] | None, weight: float, earlier: Mapping[str, torch.Tensor] | None = None
+) -> Solve:
+    """Changes by `ridge`, with C of each module (None for the identity) and the weight w.
+
+    earlier: module -> keys (n', inputs) of the edits made before, whose outputs are to change little.
+    """
 
     def solve(module: str, keys: torch.Tensor) -> Insert:
-        solved = inverse_times(covariance, module, keys)
-        return lambda chosen, residual: ridge(keys[:, chosen], residual, solved[:, chosen], weight)
+        before = keys[:, :0] if earlier is None or module not in earlier else earlier[module].to(keys).T
+        all_keys = torch.cat([keys, before], 1)  # (inputs, requests + n')
+        solved = inverse_times(covariance, module, all_keys)
+        places = torch.arange(all_keys.shape[1], device=keys.device)
+
+        def insert(chosen: slice, residual: torch.Tensor) -> LowRank:
+            used = torch.cat([places[: keys.shape[1]][chosen], places[keys.shape[1] :]])
+            return ridge(all_keys[:, used], residual, solved[:, used], weight)
+
+        return insert
 
     return solve
 
 
 def ridge(keys: torch.Tensor, residual: torch.Tensor, solved: torch.Tensor, weight: float) -> LowRank:
-    """R K' (w C + K K')^-1 as a low-rank change: keys (inputs, n), residual (outputs, n), solved = C^-1 keys.
+    """R K' (w C + M M')^-1 as a low-rank change: keys M (inputs, m), residual R (outputs, n), solved = C^-1 M.
 
-    By Woodbury's identity the inverse is of n x n: K' (w C + K K')^-1 = (w I + K' C^-1 K)^-1 K' C^-1.
+    K: the first n of the keys; others are to be spared. By Woodbury's identity the inverse is of m x m:
+    M' (w C + M M')^-1 = (w I + M' C^-1 M)^-1 M' C^-1, and K' takes its first n rows.
     """
-    small = keys.T @ solved  # K' C^-1 K, (n, n)
+    small = keys.T @ solved  # M' C^-1 M, (m, m)
     small = (small + small.T) / 2 + weight * torch.eye(len(small), dtype=keys.dtype, device=keys.device)
-    return LowRank(residual, torch.linalg.solve(small, solved.T))
+    return LowRank(residual, torch.linalg.solve(small, solved.T)[: residual.shape[1]])
 
 
 def spread(

@@ -38,8 +38,9 @@ class ValueSettings:
     steps: of Adam, the last of which only measures the loss (as published: n steps move delta n - 1 times). rate: of
     Adam. stop_below: loss (nats) at which an update is finished. decay: weight of |delta| / |h0|^2. kl: weight of the
     KL divergence at "{subject} is a". clamp: largest |delta| as a multiple of |h0|. contexts: texts put before the
-    prompt; None samples them from the model by ``context_lengths`` ((tokens, texts) pairs) and ``seed``; the prompt
-    without a context is always among the inputs.
+    prompt; None samples them from the model by ``context_lengths`` ((tokens, texts) pairs), ``context_starts`` and
+    ``seed``, see `sampled_contexts`; the prompt without a context is always among the inputs. The published code counts
+    the start-of-text token, so that its lengths of 5 and 10 are 4 and 9 here.
     """
 
     steps: int = 20
@@ -49,7 +50,8 @@ class ValueSettings:
     kl: float = 0.0625
     clamp: float = 4.0
     contexts: tuple[str, ...] | None = None
-    context_lengths: tuple[tuple[int, int], ...] = ((5, 10), (10, 10))
+    context_lengths: tuple[tuple[int, int], ...] = ((4, 10), (9, 10))
+    context_starts: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -57,7 +59,7 @@ def contexts_of(lm: LanguageModel, settings: ValueSettings) -> tuple[str, ...]:
     """The contexts given, or sampled from the model."""
     if settings.contexts is not None:
         return settings.contexts
-    return sampled_contexts(lm, settings.context_lengths, settings.seed)
+    return sampled_contexts(lm, settings.context_lengths, settings.seed, settings.context_starts)
 
 
 @dataclass(frozen=True)
