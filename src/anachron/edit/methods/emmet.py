@@ -31,7 +31,7 @@ def emmet(
 
 
 EMMET = Method(
-    "EMMET", EmmetSettings, emmet, modules=of_one_layer,
+    "EMMET", EmmetSettings, emmet, of_one_layer,
     presets={
         "GPT-J": {"layer": 5},
         "GPT-2-XL": {"layer": 17, "steps": 20},

@@ -34,7 +34,7 @@ def memit(
 
 
 MEMIT = Method(
-    "MEMIT", MemitSettings, memit, modules=of_several_layers,
+    "MEMIT", MemitSettings, memit, of_several_layers,
     presets={
         "GPT-J": {"layers": (3, 4, 5, 6, 7, 8)},
         "GPT-2-XL": {"layers": (13, 14, 15, 16, 17), "steps": 20, "weight": 20000.0},

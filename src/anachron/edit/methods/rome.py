@@ -69,8 +69,8 @@ def _changes(
 
 
 ROME = Method(
-    "ROME", RomeSettings, rome,
-    printed_name=lambda settings: "r-ROME" if settings["averaged_key"] else "ROME", modules=of_one_layer,
+    "ROME", RomeSettings, rome, of_one_layer,
+    printed_name=lambda settings: "r-ROME" if settings["averaged_key"] else "ROME",
     presets={
         "GPT-J": {"layer": 5},
         "GPT-2-XL": {"layer": 17},
