@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from anachron.edit.base import Edit
+from anachron.edit.covariance.collect import collect
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
@@ -14,6 +15,7 @@ from anachron.edit.methods.alphaedit import AlphaEditSettings, NullSpace, null_s
 from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
+from anachron.lm.loading import load_model
 from anachron.lm.sites import find_sites
 from edit_models import make_edit_lm
 
@@ -24,7 +26,7 @@ SETTINGS = AlphaEditSettings(layers=(1, 2), steps=4, clamp=0.5, ridge=0.1, thres
                              context_lengths=((3, 2),), stop_below=0.0)  # fmt: skip
 OTHER: dict[str, Any] = {
     "steps": 3, "rate": 0.1, "stop_below": 100.0, "decay": 5.0, "kl": 50.0, "clamp": 0.1, "contexts": (),
-    "context_lengths": ((5, 2),), "seed": 2, "layers": (1,), "threshold": 0.3, "relative_threshold": 0.01, "ridge": 5.0,
+    "context_lengths": ((5, 2),), "seed": 2, "layers": (1,), "threshold": 0.3, "relative_threshold": 1e-3, "ridge": 5.0,
 }  # fmt: skip
 
 
@@ -51,9 +53,10 @@ def covariances(lm: Any, modules: tuple[str, ...]) -> dict[str, SecondMoment]:
         ({"threshold": 1.5e-3}, 1, 0.001),
         ({"threshold": 0.02}, 3, 0.01),
         ({"threshold": 2.0}, 5, 1.0),
-        ({"relative_threshold": 0.0099}, 2, 0.003),
-        ({"relative_threshold": 0.0101}, 3, 0.01),
-        ({"relative_threshold": 0.0101, "threshold": 2.0}, 3, 0.01),
+        ({"threshold": None, "relative_threshold": 0.0099}, 2, 0.003),
+        ({"threshold": None, "relative_threshold": 0.0101}, 3, 0.01),
+        ({"threshold": 2.0, "relative_threshold": 0.0101}, 3, 0.01),
+        ({"threshold": 1.5e-3, "relative_threshold": 0.0101}, 1, 0.001),
     ],
 )
 def test_size_and_share_of_the_trace(change: dict[str, float], dimension: int, share: float):
@@ -67,17 +70,25 @@ def test_size_and_share_of_the_trace(change: dict[str, float], dimension: int, s
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_the_relative_threshold_is_blind_to_the_scale_of_c(scale: float):
-    assert NullSpace.of(moment(scale), replace(SETTINGS, relative_threshold=0.0101)).basis.shape == (5, 3)
+    assert NullSpace.of(moment(scale), replace(SETTINGS, threshold=None, relative_threshold=0.0101)).basis.shape == (
+        5,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"threshold": 1e-9}, r"mlp: no eigenvalue .* is below 1e-09 \(the least is 0\.001\); raise the threshold"),
-        ({"relative_threshold": 1e-4}, r"holds at most 0\.0001 of the trace .* raise the relative_threshold"),
+        (
+            {"relative_threshold": 1e-4},
+            r"holds at most 0\.0001 of its trace \(the least holds 0\.001\); raise the relative_",
+        ),
     ],
 )
 def test_no_empty_direction_is_said_before_any_update(change: dict[str, float], says: str):
+    with pytest.raises(ConfigError, match="AlphaEdit has neither threshold nor relative_threshold; give one"):
+        null_space_use(replace(SETTINGS, threshold=None), ["mlp"], {"mlp": moment()})
     with pytest.raises(DataError, match=says):
         null_space_use(replace(SETTINGS, **change), ["mlp"], {"mlp": moment()})
 
@@ -94,7 +105,7 @@ def test_a_null_space_that_is_not_empty_is_warned_of():
 
 def test_a_plan_says_it_and_edits_record_it():
     lm = make_edit_lm("llama")
-    changes = {"layers": [1, 2], "relative_threshold": 0.05, "contexts": [], "steps": 2}
+    changes = {"layers": [1, 2], "threshold": None, "relative_threshold": 0.05, "contexts": [], "steps": 2}
     (planned,) = plan(lm, ["AlphaEdit"], changes={"AlphaEdit": changes}, collect=lambda m: covariances(lm, tuple(m)))
     modules = tuple(find_sites(lm.model).mlp_out(layer) for layer in (1, 2))
     known = {module: NullSpace.of(c, planned.settings) for module, c in covariances(lm, modules).items()}
@@ -120,3 +131,14 @@ def test_every_setting_changes_the_edit(name: str):
         for settings in (SETTINGS, replace(SETTINGS, **{name: OTHER[name]}))
     )
     assert before.shape != after.shape or (before - after).abs().max() > 1e-3 * before.abs().max()
+
+
+@pytest.mark.slow
+def test_the_demo_models_preset_keeps_to_empty_directions():
+    lm = load_model("demo")
+    (planned,) = plan(lm, ["AlphaEdit"], collect=lambda modules: collect(lm, modules, "mini"))
+    assert "; null space: " in planned.source and not planned.warnings
+    changes = {"AlphaEdit": {"threshold": 3.0, "relative_threshold": None}}
+    (planned,) = plan(lm, ["AlphaEdit"], changes=changes, collect=lambda modules: collect(lm, modules, "mini"))
+    (warning,) = planned.warnings
+    assert "holds up to 24 % of the covariance's trace" in warning

@@ -96,7 +96,6 @@ class Method:
     name: str
     settings: type
     make: Make
-    printed_name: Callable[[Mapping[str, Any]], str] | None = None
     modules: Callable[[Any, Sites], tuple[str, ...]] = lambda settings, sites: ()
     factorise: Callable[[SecondMoment], object] = SecondMoment.factorise
     covariance_use: Callable[[Any, Sequence[str], Mapping[str, SecondMoment] | None], CovarianceUse] = (
@@ -111,6 +110,7 @@ class Method:
     size: Callable[[LanguageModel, Any, Sites], int] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict)
     width_scaled: tuple[str, ...] = ()
+    printed_name: Callable[[Mapping[str, Any]], str] | None = None
 
 
 def of_one_layer(settings: Any, sites: Sites) -> tuple[str, ...]:

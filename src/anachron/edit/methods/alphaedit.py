@@ -27,14 +27,14 @@ Covariances = Mapping[str, SecondMoment] | None
 
 @dataclass(frozen=True, kw_only=True)
 class AlphaEditSettings(SpreadSettings):
-    """layers: edited blocks, rising. threshold: eigenvalues of C below it count as 0. ridge: weight of |dW|^2.
+    """layers: edited blocks, rising. ridge: weight of |dW|^2.
 
-    relative_threshold: in place of the threshold, as many of the least eigenvalues count as 0 as hold together at most
-    this share of C's trace, whatever the scale of C.
+    threshold: eigenvalues of C below it count as 0. relative_threshold: as many of the least as hold together at most
+    this share of C's trace, whatever the scale of C. Of both, what is below both; of None, no bound.
     """
 
     layers: tuple[int, ...] = (3, 4, 5, 6, 7, 8)
-    threshold: float = 2e-2
+    threshold: float | None = 2e-2
     relative_threshold: float | None = None
     ridge: float = 10.0
 
@@ -48,20 +48,32 @@ class NullSpace:
 
     @classmethod
     def of(cls, moment: SecondMoment, settings: AlphaEditSettings) -> "NullSpace":
-        """By the settings' threshold. Raises `DataError` where no direction counts as empty."""
+        """By the settings' thresholds.
+
+        Raises `ConfigError` where there is none, `DataError` where no direction counts as empty.
+        """
+        if settings.threshold is None and settings.relative_threshold is None:
+            raise ConfigError(
+                "AlphaEdit has neither threshold nor relative_threshold; give one, such as relative_threshold 0.01"
+            )
         values, vectors = moment.eigen()  # ascending
         running = values.clamp(min=0).cumsum(0)  # rounding may leave tiny ones below 0
         shares = running / running[-1] if running[-1] > 0 else running  # of the trace: (inputs,)
-        if settings.relative_threshold is None:
-            dimension, least = int((values < settings.threshold).sum()), float(values[0])
-            rule, fix = f"is below {settings.threshold}", "threshold"
-        else:
-            dimension, least = int((shares <= settings.relative_threshold).sum()), float(shares[0])
-            rule, fix = f"holds at most {settings.relative_threshold} of the trace", "relative_threshold"
-        if not dimension:
-            raise DataError(
-                f"{moment.module}: no eigenvalue of the covariance {rule} (the least is {least:.3g}); raise the {fix}"
-            )
+        dimension = len(values)
+        if settings.threshold is not None:
+            dimension = int((values < settings.threshold).sum())
+            if not dimension:
+                raise DataError(
+                    f"{moment.module}: no eigenvalue of the covariance is below {settings.threshold} (the least is "
+                    f"{float(values[0]):.3g}); raise the threshold"
+                )
+        if settings.relative_threshold is not None:
+            dimension = min(dimension, int((shares <= settings.relative_threshold).sum()))
+            if not dimension:
+                raise DataError(
+                    f"{moment.module}: no eigenvalue of the covariance holds at most {settings.relative_threshold} of "
+                    f"its trace (the least holds {float(shares[0]):.3g}); raise the relative_threshold"
+                )
         return cls(vectors[:, :dimension], float(shares[dimension - 1]))
 
     def described(self) -> Json:
@@ -141,7 +153,7 @@ def null_space_change(
 _AUTHORS = "jianghoucheng/AlphaEdit hparams/AlphaEdit/"
 
 ALPHAEDIT = Method(
-    "AlphaEdit", AlphaEditSettings, alphaedit, modules=of_several_layers, factorise=SecondMoment.eigen,
+    "AlphaEdit", AlphaEditSettings, alphaedit, of_several_layers, factorise=SecondMoment.eigen,
     covariance_use=null_space_use,
     presets={
         "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
@@ -157,8 +169,8 @@ ALPHAEDIT = Method(
             "zjunlp/EasyEdit hparams/AlphaEdit/qwen2.5-7b.yaml",
         ),
         "demo": Preset(
-            {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "relative_threshold": 0.01, "ridge": 1.0,
-             "context_starts": ()}
+            {"layers": (1, 2, 3), "rate": 2.0, "clamp": 4.0, "threshold": None, "relative_threshold": 0.01,
+             "ridge": 1.0, "context_starts": ()}
         ),
     },
 )  # fmt: skip

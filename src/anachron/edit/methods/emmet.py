@@ -36,7 +36,7 @@ def emmet(
 _AUTHORS = "scalable-model-editing/unified-model-editing hparams/EMMET/"
 
 EMMET = Method(
-    "EMMET", EmmetSettings, emmet, modules=of_one_layer,
+    "EMMET", EmmetSettings, emmet, of_one_layer,
     presets={
         "GPT-J": Preset({"layer": 5}, _AUTHORS + "EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset({"layer": 17, "steps": 20, "ridge": 100.0}, _AUTHORS + "gpt2-xl.json"),

@@ -42,7 +42,7 @@ def memit(
 
 
 MEMIT = Method(
-    "MEMIT", MemitSettings, memit, modules=of_several_layers,
+    "MEMIT", MemitSettings, memit, of_several_layers,
     presets={
         "GPT-J": Preset({"layers": (3, 4, 5, 6, 7, 8)}, "kmeng01/memit hparams/MEMIT/EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset(

@@ -74,8 +74,8 @@ _LATER = {"layer": 5, "steps": 25, "decay": 1e-3, "clamp": 4.0, "context_starts"
 _WITH_C = "but with C (mom2_adjustment is false there: --no-covariance)"
 
 ROME = Method(
-    "ROME", RomeSettings, rome,
-    printed_name=lambda settings: "r-ROME" if settings["averaged_key"] else "ROME", modules=of_one_layer,
+    "ROME", RomeSettings, rome, of_one_layer,
+    printed_name=lambda settings: "r-ROME" if settings["averaged_key"] else "ROME",
     presets={
         "GPT-J": Preset({"layer": 5}, "kmeng01/rome hparams/ROME/EleutherAI_gpt-j-6B.json"),
         "GPT-2-XL": Preset({"layer": 17}, "kmeng01/rome hparams/ROME/gpt2-xl.json"),
