@@ -1,10 +1,13 @@
 """Intervals against closed formulas, scipy and simulation."""
 
+from itertools import product
 from math import comb, isnan, sqrt
 
 import numpy as np
 import pytest
 import scipy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anachron import statistics as statistics_module
 from anachron.statistics import (
@@ -14,6 +17,7 @@ from anachron.statistics import (
     normal_mean,
     paired_bootstrap,
     pearson,
+    sign_flips,
     wilson,
     wilson_finite,
 )
@@ -254,3 +258,26 @@ def test_repeating_pairs_fools_p_but_not_the_clustered_p():
 def test_pearson_of_what_does_not_vary(x, y):
     found = pearson(x, y, np.arange(len(x)))
     assert found.n == len(x) and all(map(isnan, (found.r, found.p, found.p_clustered)))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), max_size=8))
+def test_sign_flips_against_all_ways(pairs):
+    gaps = [after - before for before, after in pairs]
+    sums = [abs(sum(s * g for s, g in zip(signs, gaps, strict=True))) for signs in product((1, -1), repeat=len(gaps))]
+    expected = sum(one >= sums[0] - 1e-9 for one in sums) / len(sums)
+    assert sign_flips([b for b, _ in pairs], [a for _, a in pairs]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(6, 0), (9, 1), (20, 8), (3, 3), (0, 0)])
+def test_sign_flips_of_yes_and_no_are_mcnemars_test(gained, lost):
+    before, after = [0] * gained + [1] * lost + [1, 0], [1] * gained + [0] * lost + [1, 0]
+    assert sign_flips(before, after) == pytest.approx(mcnemar(gained, lost), abs=0.01)
+
+
+def test_drawn_sign_flips_are_near_all_of_them():
+    draw = np.random.default_rng(1)
+    before = draw.random(12)
+    after = before + draw.normal(0.2, 0.4, 12)
+    exact = sign_flips(before, after)
+    assert sign_flips(before, after, resamples=4000) == pytest.approx(exact, abs=0.02)
+    assert sign_flips(np.zeros(40), np.ones(40)) == 1 / 10_000

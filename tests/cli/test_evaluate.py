@@ -169,8 +169,10 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert "no figure of bleedover: none of 24 neighbours" in said and "(popularity of none is known)" in said
     assert f"run folder: {out}; tables: {out / 'report'}" in said
     assert {p.name for p in (out / "report").iterdir()} == {
-        "edits.csv", "edits.parquet", "markdown", "latex", "metrics.parquet",
+        "edits.csv", "edits.parquet", "paired_tests.csv", "paired_tests.parquet", "markdown", "latex",
+        "metrics.parquet",
     }  # fmt: skip
+    assert "Neighb.-S ↑" in printed and "Against the unedited model" in printed
     summary = pl.read_csv(out / "report" / "edits.csv")
     assert summary["fluency"].min() > 0 and summary["fluency_n"].to_list() == [3, 3, 3]
     before = {path: path.stat().st_mtime_ns for path in out.rglob("part-*.parquet")}

@@ -1,5 +1,8 @@
 """Paired tests of edited models against the unedited one: against scipy, and by hand."""
 
+from itertools import product
+from statistics import mean
+
 import polars as pl
 import pytest
 from scipy.stats import binomtest
@@ -31,14 +34,17 @@ def test_a_metric_of_yes_and_no_is_tested_by_the_updates_that_change():
     assert row["difference"] == pytest.approx(8 / 12) and row["low"] < 8 / 12 < row["high"]
 
 
-def test_a_share_is_tested_by_the_bootstrap_of_the_differences():
+def test_a_share_is_tested_by_flipping_the_signs_of_the_differences():
     before, after = [0.1, 0.4, 0.5, 0.2, 0.9], [0.6, 0.5, 0.4, 0.8, 1.0]
     table = metrics([(None, b) for b in before], [(None, a) for a in after])
     (row,) = paired_tests(table, ["share", "efficacy_success"]).to_dicts()  # nobody has the second
     expected = paired_bootstrap(before, after)
-    assert row["test"] == "paired bootstrap"
+    ways = [abs(sum(s * (a - b) for s, b, a in zip(signs, before, after, strict=True)))
+            for signs in product((1, -1), repeat=5)]  # fmt: skip
+    p = mean([way >= ways[0] - 1e-12 for way in ways])
+    assert row["test"] == "sign flips"
     assert [row[name] for name in ("updates", "difference", "low", "high", "p")] == [
-        5, expected.difference, expected.low, expected.high, expected.p,
+        5, expected.difference, expected.low, expected.high, pytest.approx(p),
     ]  # fmt: skip
 
 
@@ -54,7 +60,8 @@ def test_each_method_and_its_variant_with_a_date_has_its_own_row():
     dated = plain.filter(pl.col("method") == "ROME").with_columns(dated_requests=pl.lit(True), share=pl.lit(0.0))
     found = paired_tests(pl.concat([plain, dated]), ["share"])
     assert found.select("method", "dated_requests", "difference").rows() == [("ROME", False, 1.0), ("ROME", True, 0.0)]
-    assert found["p"].to_list() == [2 / 1001, 1.0] and found.schema == pl.Schema(TESTS)
+    assert found.select("low", "high").null_count().row(0) == (2, 2)  # three that differ alike tell no spread
+    assert found["p"].to_list() == [2 / 2**3, 1.0] and found.schema == pl.Schema(TESTS)
 
 
 def test_without_any_method_there_is_an_empty_table():

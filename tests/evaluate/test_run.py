@@ -62,7 +62,7 @@ def planned(lm: LanguageModel, *methods: str) -> list[Planned]:
     return plan_fast(lm, FAST, *methods)
 
 
-SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=16))
+SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=16, token_accuracy=True))
 
 
 def test_independent_edits_against_a_plain_loop(lm: LanguageModel, tmp_path: Path):

@@ -13,7 +13,9 @@ ROWS = [
     ("independent", "ReplaceObject", "FT", False, "efficacy_success", 1200, 0.25, 0.995, 0.745, 0.72, 0.77, 1e-9,
      "exact McNemar"),
     ("independent", "ReplaceObject", "ROME", True, "neighbourhood_success", 7, 0.5, 0.4996, -0.0004, -0.02, 0.0, 0.8,
-     "paired bootstrap"),
+     "sign flips"),
+    ("independent", "ReplaceObject", "PROMPT", False, "efficacy_success", 3, 0.0, 1.0, 1.0, None, None, 0.25,
+     "exact McNemar"),
 ]  # fmt: skip
 TABLE = pl.DataFrame(ROWS, schema=TESTS, orient="row")
 
@@ -22,6 +24,7 @@ def test_cells():
     assert printed_tests(TABLE).rows() == [
         ("FT", "efficacy_success", "1,200", "25.0", "99.5", "+74.5 [72.0, 77.0]", "< 0.001"),
         ("ROME dated", "neighbourhood_success", "7", "50.0", "50.0", "+0.0 [-2.0, 0.0]", "0.800"),
+        ("PROMPT", "efficacy_success", "3", "0.0", "100.0", "+100.0", "0.250"),
     ]
     two_modes = pl.concat([TABLE, TABLE.with_columns(mode=pl.lit("batch"))])
     assert printed_tests(two_modes).columns[:3] == ["mode", "method", "metric"]

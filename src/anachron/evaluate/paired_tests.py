@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from anachron.evaluate.metrics import SHARES, SUCCESSES
 from anachron.evaluate.results import METHOD, UNEDITED
 from anachron.metrics import GLOBAL
-from anachron.statistics import mcnemar, paired_bootstrap
+from anachron.statistics import mcnemar, paired_bootstrap, sign_flips
 
 OF_EDITS = SUCCESSES
 OF_DATED = tuple(f"{name}_{GLOBAL}" for name in ("present_updated", "past_kept", "both_right"))
-BOOTSTRAP, MCNEMAR = "paired bootstrap", "exact McNemar"
+SIGN_FLIPS, MCNEMAR = "sign flips", "exact McNemar"
 TESTS: dict[str, Any] = {
     "mode": pl.String(), "scenario": pl.String(), **METHOD, "metric": pl.String(), "updates": pl.Int64(),
     **dict.fromkeys(["unedited", "edited", "difference", "low", "high", "p"], pl.Float64()), "test": pl.String(),
@@ -26,10 +27,10 @@ def paired_tests(metrics: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     `anachron.evaluate.dated_metrics.dated_metrics`, with the unedited model's. names: of the metrics to be tested.
 
     Only updates that have the metric under both models count (``updates``), so ``unedited`` and ``edited``, the two
-    means, are over the same ones, and ``difference`` is edited - unedited with its paired bootstrap interval of 95 %.
-    p is two-sided: by McNemar's exact test for a metric that is 0 or 1 of an update (`SHARES`), else by the bootstrap,
-    which cannot go below 2 / 1001. It is not corrected for the number of methods and metrics. A metric that no update
-    has under both models has no row.
+    means, are over the same ones, and ``difference`` is edited - unedited with its paired bootstrap interval of 95 %,
+    null where all updates differ alike, which says nothing about the spread. p is two-sided: by McNemar's exact test
+    for a metric that is 0 or 1 of an update (`SHARES`), else by `anachron.statistics.sign_flips`. It is not corrected
+    for the number of methods and metrics. A metric that no update has under both models has no row.
     """
     key = ["mode", "scenario", "case_id"]
     clean = metrics.filter(pl.col("method") == UNEDITED)
@@ -49,9 +50,11 @@ def _tested(pairs: pl.DataFrame, *, share: bool) -> dict[str, Any]:
     """The numbers of one row. pairs: a row an update, with ``unedited`` and ``edited``."""
     before, after = pairs["unedited"].to_numpy(), pairs["edited"].to_numpy()
     paired = paired_bootstrap(before, after)
-    p = mcnemar(int((after > before).sum()), int((after < before).sum())) if share else paired.p
+    p = mcnemar(int((after > before).sum()), int((after < before).sum())) if share else sign_flips(before, after)
+    spread = np.ptp(after - before) > 0
     return {
         "updates": paired.facts, "unedited": float(before.mean()), "edited": float(after.mean()),
-        "difference": paired.difference, "low": paired.low, "high": paired.high, "p": p,
-        "test": MCNEMAR if share else BOOTSTRAP,
+        "difference": paired.difference, "low": paired.low if spread else None, "high": paired.high if spread else None,
+        "p": p,
+        "test": MCNEMAR if share else SIGN_FLIPS,
     }  # fmt: skip

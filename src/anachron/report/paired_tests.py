@@ -13,7 +13,7 @@ from anachron.text.markdown import markdown_table
 TITLE = "Against the unedited model"
 NOTE = (
     "means × 100 over updates that both models have, difference with its paired 95 % bootstrap interval, two-sided p "
-    "(exact McNemar of yes and no, else the bootstrap), not corrected for the number of tests"
+    "(exact McNemar of yes and no, else sign flips), not corrected for the number of tests"
 )
 SAME = ("mode", "scenario")  # columns that are shown only where rows differ
 
@@ -27,9 +27,14 @@ def printed_tests(tests: pl.DataFrame) -> pl.DataFrame:
     for name in ("unedited", "edited"):
         cells[name] = [f"{100 * mean:.1f}" for mean in rows[name]]
     ends = rows.select("difference", "low", "high").iter_rows()
-    cells["difference"] = [f"{100 * d:+z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]" for d, low, high in ends]
+    cells["difference"] = [_difference(*row) for row in ends]
     cells["p"] = ["< 0.001" if p < 0.001 else f"{p:.3f}" for p in rows["p"]]
     return pl.DataFrame(cells)
+
+
+def _difference(mean: float, low: float | None, high: float | None) -> str:
+    bounds = "" if low is None or high is None else f" [{100 * low:z.1f}, {100 * high:z.1f}]"
+    return f"{100 * mean:+z.1f}{bounds}"
 
 
 def paired_tests_table(tests: pl.DataFrame) -> Table:
