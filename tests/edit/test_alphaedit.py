@@ -23,10 +23,11 @@ EIGENVALUES = [1e-3, 2e-3, 7e-3, 0.05, 0.94]  # of trace 1: the least three hold
 VECTORS = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
 REQUEST = EditRequest("The president of {} is", "France", "Berlin")
 SETTINGS = AlphaEditSettings(layers=(1, 2), steps=4, clamp=0.5, ridge=0.1, threshold=0.1, seed=1,
-                             context_lengths=((3, 2),), stop_below=0.0)  # fmt: skip
+                             context_lengths=((8, 2),), stop_below=0.0)  # fmt: skip
 OTHER: dict[str, Any] = {
     "steps": 3, "rate": 0.1, "stop_below": 100.0, "decay": 5.0, "kl": 50.0, "clamp": 0.1, "contexts": (),
-    "context_lengths": ((5, 2),), "seed": 2, "layers": (1,), "threshold": 0.3, "relative_threshold": 1e-3, "ridge": 5.0,
+    "context_lengths": ((10, 2),), "context_starts": (), "seed": 2,
+    "layers": (1,), "threshold": 0.3, "relative_threshold": 1e-3, "ridge": 5.0,
 }  # fmt: skip
 
 
