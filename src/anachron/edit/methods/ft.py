@@ -12,7 +12,7 @@ import torch
 
 from anachron.edit.base import Dense, Edit, fingerprint
 from anachron.edit.method import NOTHING, REMOVING, Method, Preset, Resources
-from anachron.edit.passes.forward import fit, fit_by_epochs
+from anachron.edit.passes.forward import fit_apart, fit_together
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark_targets
 from anachron.errors import ConfigError
@@ -70,7 +70,7 @@ def ft(
         """Each text's own weight, or the one that all share."""
         return _weights_of(owner, [t[list(texts)] for t in trained] if apart else trained)
 
-    train = partial(fit, apart=True) if apart else partial(fit_by_epochs, minibatch=settings.batch)
+    train = fit_apart if apart else partial(fit_together, minibatch=settings.batch)
     with frozen(lm.model):
         train(
             lm.model, marked, trained, settings, "FT",

@@ -13,7 +13,7 @@ import torch
 from anachron.edit.base import Edit, LowRank, fingerprint, owner_of
 from anachron.edit.method import NOTHING, REMOVING, Method, Resources
 from anachron.edit.passes.batched_adapters import ModuleAdapters, adding_output, device_of
-from anachron.edit.passes.forward import fit
+from anachron.edit.passes.forward import fit_apart, fit_together
 from anachron.edit.passes.frozen import frozen
 from anachron.edit.requests import EditRequest, mark_targets
 from anachron.lm.model import LanguageModel
@@ -68,7 +68,8 @@ def lora(
 
     trained = [half for halves in adapters.values() for half in halves]
     with frozen(lm.model):
-        fit(lm.model, mark_targets(lm.tokenizer, requests), trained, settings, "LoRA", apart=apart, during=adapters_of)
+        train = fit_apart if apart else fit_together
+        train(lm.model, mark_targets(lm.tokenizer, requests), trained, settings, "LoRA", during=adapters_of)
     learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
     return [
         Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},

@@ -256,42 +256,32 @@ def means(lengths: Sequence[int]) -> torch.Tensor:
     return torch.nn.functional.one_hot(runs, len(lengths)).T * share[:, None]
 
 
-def fit(
+def fit_apart(
     model: Any, marked: Sequence[MarkedTarget], trained: Sequence[torch.Tensor], settings: FitSettings, name: str, *,
-    last_position: bool = False, after_step: Callable[[], None] = lambda: None, apart: bool = False,
-    during: During = unchanged,
+    last_position: bool = False, after_step: Callable[[], None] = lambda: None, during: During = unchanged,
 ) -> None:  # fmt: skip
-    """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
+    """Train by Adam on the mean loss of each text's target tokens, each text apart: with a loss and an end of its own.
 
-    The loss of a target to be removed is its unlikelihood. A removal takes one step at least, however low its loss: it
-    asks for less probability than there is, and some is always there.
-
-    settings: ``steps, rate, stop_below`` (nats). last_position: read every target token's probability off the last
-    position before the target. after_step: called after each step of Adam. apart: the first dimension of each tensor is
-    the texts', and each text has a loss and an end of its own; a finished one is computed no more. during: the change
-    of the model in force for some texts, given their numbers. name: the method's, for errors. Raises `DataError` for a
-    loss that is not a number.
+    trained: tensors whose first dimension is the texts'. A finished text is computed no more. The rest is as in
+    `fit_together`.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
-    share, removed = 1 if apart else len(marked), torch.tensor([m.remove for m in marked])  # removed: (texts,)
+    removed = torch.tensor([m.remove for m in marked])  # (texts,)
     active, finished = list(range(len(marked))), list[int]()
     with torch.enable_grad():
         for step in range(settings.steps):
             losses, gradients = _losses_and_gradients(
-                model, marked, active, trained, share=share, last_position=last_position, during=during
-            )
-            losses = losses if apart else losses.sum()[None]  # (active,) or (1,)
+                model, marked, active, trained, share=1, last_position=last_position, during=during
+            )  # losses: (active,)
             if not losses.isfinite().all():
-                bad = losses[~losses.isfinite()][0].item()
-                raise DataError(f"the loss of {name} is {bad}; use a lower rate or dtype float32")
+                raise _not_a_number(name, losses[~losses.isfinite()][0].item())
             done = losses < settings.stop_below
             if step == 0:
-                done &= ~(removed if apart else removed.any()).to(done.device)
+                done &= ~removed.to(done.device)
             if done.all():
                 return
-            if apart:
-                finished += [i for i, end in zip(active, done.tolist(), strict=True) if end]
-                active = [i for i in active if i not in finished]
+            finished += [i for i, end in zip(active, done.tolist(), strict=True) if end]
+            active = [i for i in active if i not in finished]
             before = [tensor.detach()[finished] for tensor in trained]  # Adam's momentum would go on moving them
             for tensor, gradient in zip(trained, gradients, strict=True):
                 tensor.grad = gradient
@@ -302,18 +292,26 @@ def fit(
                     tensor[finished] = old
 
 
-def fit_by_epochs(
+def fit_together(
     model: Any, marked: Sequence[MarkedTarget], trained: Sequence[torch.Tensor], settings: FitSettings, name: str, *,
-    minibatch: int, last_position: bool = False, after_step: Callable[[], None] = lambda: None,
+    minibatch: int | None = None, last_position: bool = False, after_step: Callable[[], None] = lambda: None,
     during: During = unchanged,
 ) -> None:  # fmt: skip
-    """Train as `fit` does, with a step of Adam for every so many texts, in their order: ``steps`` times all texts.
+    """Train some tensors by Adam on the mean over texts of the mean loss of their target tokens.
 
-    A minibatch whose loss is below ``stop_below`` takes no step, and an epoch whose mean loss is below it is the last.
-    With no more texts than a minibatch holds it is `fit`.
+    The loss of a target to be removed is its unlikelihood. A removal takes one step at least, however low its loss: it
+    asks for less probability than there is, and some is always there.
+
+    settings: ``steps, rate, stop_below`` (nats). minibatch: texts a step of Adam, in their order, by default all; then
+    ``steps`` counts the times that all texts are gone through. A minibatch whose loss is below ``stop_below`` takes no
+    step, and an epoch whose mean loss is below it is the last. last_position: read every target token's probability off
+    the last position before the target. after_step: called after each step of Adam. during: the change of the model in
+    force for some texts, given their numbers. name: the method's, for errors. Raises `DataError` for a loss that is not
+    a number.
     """
     optimiser = torch.optim.Adam(list(trained), lr=settings.rate, weight_decay=0)
-    minibatches = [range(i, min(i + minibatch, len(marked))) for i in range(0, len(marked), minibatch)]
+    size = minibatch or len(marked)
+    minibatches = [range(i, min(i + size, len(marked))) for i in range(0, len(marked), size)]
     with torch.enable_grad():
         for epoch in range(settings.steps):
             mean_loss, removes = 0.0, [epoch == 0 and m.remove for m in marked]
@@ -323,7 +321,7 @@ def fit_by_epochs(
                 )
                 loss = float(losses.sum())
                 if not math.isfinite(loss):
-                    raise DataError(f"the loss of {name} is {loss}; use a lower rate or dtype float32")
+                    raise _not_a_number(name, loss)
                 mean_loss += loss * len(texts) / len(marked)
                 if loss >= settings.stop_below or any(removes[i] for i in texts):
                     for tensor, gradient in zip(trained, gradients, strict=True):
@@ -332,6 +330,10 @@ def fit_by_epochs(
                     after_step()
             if mean_loss < settings.stop_below and not any(removes):
                 return
+
+
+def _not_a_number(name: str, loss: float) -> DataError:
+    return DataError(f"the loss of {name} is {loss}; use a lower rate or dtype float32")
 
 
 def _losses_and_gradients(
