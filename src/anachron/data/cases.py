@@ -163,13 +163,14 @@ class _Reading:
             )
         id = self._id(number, record)
         record = Part(row, f"record {number} (case_id {id})")
-        self._date(form.start(record))
         scenario = update_scenario(record) if form is _WIKIFACTDIFF else "ReplaceObject"
         if scenario not in self.scenarios:
             self.others[scenario] += 1
+            self._date(form.start(record))
             return
         self._agree(record)
         self.cases.append(form.case(record, id))
+        self._date(self.cases[-1].start)
 
     def _id(self, number: int, record: Part) -> str:
         """As given; else the place counted from 0, as the published code counts."""
