@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Updates = Annotated[
     str,
     typer.Option(
-        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json, .jsonl, .parquet)."
+        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE; .json, "
+        ".jsonl, .parquet)."
     ),
 ]
 

@@ -203,6 +203,8 @@ def evaluate(
         print_json({
             "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
             "tests": {name: tests.to_dicts() for name, tests in evaluated.tests.items()},
+            **({} if evaluated.portability is None else {"portability": evaluated.portability.to_dicts()}),
+            "tests_not_asked": evaluated.record["tests_not_asked"],
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
         })  # fmt: skip
@@ -215,6 +217,7 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
     from anachron.pipelines.evaluation import REPORT
     from anachron.report.edits import edits_tables
     from anachron.report.paired_tests import paired_tests_table
+    from anachron.report.portability import portability_table
 
     console = stdout()
     for name, (summary, layout) in evaluated.summaries.items():
@@ -222,6 +225,10 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
             console.print(table)
         if name in evaluated.tests and evaluated.tests[name].height:
             console.print(paired_tests_table(evaluated.tests[name]))
+    if evaluated.portability is not None:
+        console.print(portability_table(evaluated.portability))
+    for reason, count in evaluated.record["tests_not_asked"].items():
+        say(f"tests not asked: {count:,} of {reason}")
     for reason, count in evaluated.record["not_asked"].items():
         say(f"{reason}: {_updates(count)}")
     if count := evaluated.record["old_ends_unknown"]:

@@ -28,6 +28,49 @@ class NeighbourFact:
 
 
 @dataclass(frozen=True, slots=True)
+class PortabilityQuestion:
+    """A text to be completed, and what counts as right.
+
+    answers: the names of each answer, its label first; a text that must give several answers has them all here.
+    old: names of the answer that was right before the update, where the format says it.
+    """
+
+    prompt: str
+    answers: tuple[tuple[str, ...], ...]
+    old: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PortabilityTest:
+    """What must follow from an update, or stay beside it; a format's smallest unit that is right or wrong.
+
+    kind: as its format calls it (``subject aliasing``, ``multi-hop``, ...).
+    needed: whether ``any`` of the questions must be right, or ``all``.
+    conditions: questions that the model must answer before the update; else the test does not count.
+    rule: how generated text is judged, one of `RULES`. unusable: why it cannot be asked; else None.
+    """
+
+    kind: str
+    questions: tuple[PortabilityQuestion, ...]
+    needed: str = "all"
+    conditions: tuple[PortabilityQuestion, ...] = ()
+    rule: str = "begins"
+    unusable: str | None = None
+
+
+RULES = ("begins", "contains")  # with an answer, by the rules of `anachron.evaluate.generations`; each answer, anywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A further thing that an update makes true together with its first; the fields are those of `EditCase`."""
+
+    subject: str
+    prompt: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class EditCase:
     """One update: what to make true of a subject, and what to ask afterwards. Every format is read into this.
 
@@ -46,6 +89,8 @@ class EditCase:
         Dates as in `anachron.core.dates.Date`.
     aliases: (label, other name) of objects that have other names.
     question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
+    tests: what must follow from the update, of formats that ask (RippleEdits, MQuAKE).
+    rewrites: what one edit makes true beside ``new``, of formats whose updates are several (MQuAKE).
     """
 
     case_id: str
@@ -68,6 +113,8 @@ class EditCase:
     question_templates: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     relation_label: str | None = None
+    tests: tuple[PortabilityTest, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
 
     @property
     def text(self) -> str:

@@ -11,9 +11,22 @@ Natural Questions without its question mark.
 
 Flat (EasyEdit): ``prompt, subject, target_new`` and maybe ``ground_truth, rephrase_prompt, locality_prompt,
 locality_ground_truth``, each a text or a list of texts.
+
+Both may bring ``portability``: ``{New Question, New Answer}`` (one hop) in EasyEdit's zsRE, ``{KIND: [{prompt,
+ground_truth}]}`` in KnowEdit's flat records, where ``ground_truth`` is a text, a list of the names of one answer, or a
+list of such lists, one an answer.
 """
 
-from anachron.data.case_records import SLOT, EditCase, NeighbourFact, Part, granularity_of, whole_prompt
+from anachron.data.case_records import (
+    SLOT,
+    EditCase,
+    NeighbourFact,
+    Part,
+    PortabilityQuestion,
+    PortabilityTest,
+    granularity_of,
+    whole_prompt,
+)
 
 NQ = "nq question:"  # what MEND puts before a question of Natural Questions
 
@@ -72,7 +85,27 @@ def _case(
         new=target, old=before, generalization=record.get(other).prompts(),
         nearest=_located(record.get(located[0]), record.get(located[1])), objects=_objects(target, before),
         aliases=tuple((names[0], name) for name in dict.fromkeys(names[1:]) if name != names[0]),
+        tests=_tests(record.get("portability")),
     )  # fmt: skip
+
+
+def _tests(portability: Part) -> tuple[PortabilityTest, ...]:
+    if portability.value is None:
+        return ()
+    if portability.get("New Question").value is not None:
+        return (_test("one hop", portability.get("New Question"), portability.get("New Answer")),)
+    return tuple(
+        _test(str(kind).replace("_", " ").lower(), one.get("prompt"), one.get("ground_truth"))
+        for kind in portability.record()
+        for one in portability.get(kind).items()
+    )
+
+
+def _test(kind: str, prompt: Part, truth: Part) -> PortabilityTest:
+    several = isinstance(truth.value, list) and any(isinstance(one, list) for one in truth.value)
+    answers = tuple(one.labels() for one in (truth.items() if several else [truth]))
+    unusable = None if answers and all(answers) else "it has no answer"
+    return PortabilityTest(kind, (PortabilityQuestion(prompt.prompt(), answers),), unusable=unusable)
 
 
 def _located(prompts: Part, answers: Part) -> tuple[NeighbourFact, ...]:

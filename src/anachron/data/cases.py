@@ -1,4 +1,6 @@
-"""Update data sets, read into plain records: WikiFactDiff, CounterFact and zsRE, from files, the hub or the package.
+"""Update data sets, read into plain records, from files, the hub or the package.
+
+They are of WikiFactDiff, CounterFact, zsRE, RippleEdits and MQuAKE.
 
 The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
 is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
@@ -8,7 +10,7 @@ empty) is kept, and an evaluation says so.
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -16,8 +18,10 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.core.scenarios import SCENARIOS
+from anachron.data.case_mquake import MQUAKE_REQUIRED, mquake_case
 from anachron.data.case_records import EditCase, NeighbourFact, Part
 from anachron.data.case_requests import counterfact_case, counterfact_start, flat_case, is_nq, zsre_case
+from anachron.data.case_ripple import RIPPLE_REQUIRED, ripple_case
 from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario, update_start
 from anachron.data.loaders import read_hub
 from anachron.errors import ConfigError, DataError
@@ -39,7 +43,7 @@ class CaseSet:
     """
 
     name: str
-    format: str  # wikifactdiff, counterfact or zsre
+    format: str  # wikifactdiff, counterfact, zsre, rippleedits or mquake
     cases: tuple[EditCase, ...]
     left_out: dict[str, int] = field(default_factory=dict)
     latest_change: str | None = None
@@ -72,7 +76,9 @@ _COUNTERFACT = _Format(
 )  # fmt: skip
 _ZSRE = _Format("zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case)
 _FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
-_FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT)
+_RIPPLE = _Format("rippleedits", "RippleEdits", "edit", RIPPLE_REQUIRED, ripple_case)
+_MQUAKE = _Format("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case)
+_FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE)
 
 
 def load_cases(
@@ -81,11 +87,12 @@ def load_cases(
 ) -> CaseSet:  # fmt: skip
     """Load and check the updates of a data set.
 
-    name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact or zsRE; the
-        bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
+    name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact, zsRE,
+        RippleEdits or MQuAKE; the bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs
+        ``anachron[hub]``.
     split, revision: of a hub data set.
-    scenario: keep the updates of this one, or these (`anachron.core.scenarios.SCENARIOS`); None keeps all. CounterFact
-        and zsRE know replacements only.
+    scenario: keep the updates of this one, or these (`anachron.core.scenarios.SCENARIOS`); None keeps all. Only
+        WikiFactDiff knows others than replacements.
     limit: keep the first so many of these.
     seed: of the random facts, for WikiFactDiff files without ``random_neighborhood``, as the published ones are: up to
         `DRAWN` a case, uniformly from the distinct nearest facts of all updates of the scenario, whatever the limit,
@@ -231,6 +238,8 @@ def _recognised(record: Part) -> _Format:
     """The one format that a record has the mark of and all fields of."""
     row = record.record()
     forms = [form for form in _FORMATS if row.get(form.mark) is not None]
+    if _MQUAKE in forms:  # which has CounterFact's mark besides its own
+        forms = [form for form in forms if form is not _COUNTERFACT]
     if len(forms) > 1:
         raise DataError(
             f"{record.where} has fields of {' and of '.join(f'{form.about} ({form.mark})' for form in forms)}; keep one"
@@ -300,11 +309,15 @@ def _row(case: EditCase) -> list[object]:
     row: list[object] = []
     for name in (item.name for item in fields(case)):
         value = getattr(case, name)
-        if name == "aliases" and not value:  # sets that have none keep the fingerprint of before there were any
+        if (
+            name in ("aliases", "tests", "rewrites") and not value
+        ):  # sets that have none keep the fingerprint of before there were any
             continue
         if name == "relation_label":  # what people call a relation changes nothing that is asked
             continue
         if name in ("nearest", "random"):
             value = [[fact.prompt, fact.objects, fact.dist, fact.popularity, fact.subject] for fact in value]
+        if name in ("tests", "rewrites"):
+            value = [astuple(one) for one in value]
         row.append(value)
     return row

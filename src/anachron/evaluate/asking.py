@@ -14,6 +14,8 @@ from anachron.evaluate.results import REPLACEMENT
 def requests_of(case: EditCase, method: str, *, dated_requests: bool = False) -> list[EditRequest]:
     """What an update asks of a method: its new objects to be put in, or, of Archive, its obsolete ones to be taken out.
 
+    An update of several rewrites asks for all of them.
+
     dated_requests: behind its date. Raises `DataError` where it cannot be asked for: there is no such object, one has
     no label, the prompt does not name the subject that the method needs, the method does not support the scenario, or
     the date is not known.
@@ -29,6 +31,7 @@ def requests_of(case: EditCase, method: str, *, dated_requests: bool = False) ->
         which = f"{wanted} object" if not any(labels) else f"label for one of its {wanted} objects"
         raise DataError(f"update {case.case_id} has no {which}, so there is nothing to {aim}")
     asked = [EditRequest.of(case.prompt, case.subject, label, remove=archived) for label in dict.fromkeys(labels)]
+    asked += [EditRequest.of(more.prompt, more.subject, more.new) for more in case.rewrites]
     if method_named(method).needs_subject:
         for request in asked:
             request.check_located()

@@ -20,13 +20,16 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64(), "new": pl.Float64()} | ACCURACY,
     "objects": PROMPT | {"role": pl.String(), "object": pl.String(), "p": pl.Float64()},
     "generations": PROMPT | {"text": pl.String()} | PROBABILITIES,
+    "portability": {"kind": pl.String(), "number": pl.Int64(), "prompt_number": pl.Int64(), "needed": pl.String()}
+    | {"p": pl.Float64(), "old": pl.Float64(), "text": pl.String()}
+    | {"right": pl.Float64(), "begins": pl.Float64(), "known": pl.Float64()},
     "dated": DATE | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
 }
-ENTRY_KEYS = ("kind", "prompt_number", "number", "role", "object", "time")  # of an entry within its update
-ENTRY_VALUES = ("text", "new", "old", "p", "accuracy")
+ENTRY_KEYS = ("kind", "number", "prompt_number", "needed", "role", "object", "time")  # of an entry within its update
+ENTRY_VALUES = ("text", "new", "old", "p", "accuracy", "right", "begins", "known")
 OF_DATES = ("dated", "dated_neighbours")
-OPTIONAL = ("objects", "generations")  # tables that are not written where they have no rows
+OPTIONAL = ("objects", "generations", "portability")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
     "status": pl.String(),
@@ -50,6 +53,7 @@ class CaseResult:
     neighbours: list[Json] = field(default_factory=list)
     objects: list[Json] = field(default_factory=list)
     generations: list[Json] = field(default_factory=list)
+    portability: list[Json] = field(default_factory=list)
     dated: list[Json] = field(default_factory=list)
     dated_neighbours: list[Json] = field(default_factory=list)
     fluency: float | None = None
@@ -100,6 +104,7 @@ def tables_of(
     tables["neighbours"] = tables["neighbours"].join(
         about_facts, on=["case_id", "kind", "number"], how="left", maintain_order="left"
     )
+    tables["portability"] = tables["portability"].drop("known_after")  # conditions are asked before alone
     tables["updates"] = (
         after.drop(*ENTRIES, "texts")
         .join(clean.select("case_id", fluency_before="fluency"), on="case_id", how="left", maintain_order="left")

@@ -101,7 +101,8 @@ def run_lifelong(
     if settings.text is not None:
         more["text"] = {"identity": settings.text.identity, "tokens": settings.text_tokens}
     folder, callbacks = Path(out), callbacks or Callbacks()
-    with opened(lm, cases, methods, folder, mode=settings.mode, measures=settings.measures, more=more) as (
+    asked = replace(settings.measures, portability=False)  # tests of updates are of runs that judge each update
+    with opened(lm, cases, methods, folder, mode=settings.mode, measures=asked, more=more) as (
         run,
         measures,
     ):

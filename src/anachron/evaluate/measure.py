@@ -16,6 +16,7 @@ from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
 from anachron.evaluate.generations import SPARE, generation_rows, names_of
 from anachron.evaluate.metrics import geometric_mean
+from anachron.evaluate.portability import TOKENS, judged, portability_pairs, portability_prompts, portability_rows
 from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of, wrong_object
 from anachron.evaluate.scenarios import object_pairs, object_rows
 from anachron.lm.generation import greedy_continuations, greedy_texts
@@ -31,18 +32,20 @@ class Measures:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
     default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
     object. dated: which dates to ask about, None for no dated questions. token_accuracy: also count the tokens of
-    objects that are the model's first choice, as zsRE is evaluated."""
+    objects that are the model's first choice, as zsRE is evaluated. portability: ask the tests that updates bring.
+    conditions: also what must be known for a test to count, which is asked of the unedited model alone."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
     generate: bool = False
     dated: Dating | None = None
     token_accuracy: bool = False
+    portability: bool = True
+    conditions: bool = False
 
-    @property
-    def generates_text(self) -> bool:
+    def generates_text(self, case: EditCase) -> bool:
         """Whether the model is to generate text, for which an edit must be on."""
-        return self.generate or self.fluency_tokens > 0
+        return self.generate or self.fluency_tokens > 0 or (self.portability and bool(case.tests))
 
 
 Pair = tuple[str, str]
@@ -58,6 +61,8 @@ def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
     pairs += object_pairs(case)
     if measures.dated is not None:
         pairs += dated_pairs(case, measures.dated)
+    if measures.portability:
+        pairs += portability_pairs(case)
     return list(dict.fromkeys(pairs))
 
 
@@ -137,7 +142,7 @@ def measure_apart(
         edited_cases, pairs, encoded, scores, accuracies, strict=True
     ):
         scored = _scored(case, measures, _means(asked, texts, logps), of_tokens, edit.about["seconds"])
-        with edited(lm, edit, check=False) if measures.generates_text else unchanged():
+        with edited(lm, edit, check=False) if measures.generates_text(case) else unchanged():
             results.append(_with_texts(lm, case, measures, scored))
     return results
 
@@ -175,6 +180,8 @@ def _scored(
     result.objects = object_rows(case, p)
     if measures.dated is not None:
         result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)
+    if measures.portability:
+        result.portability = portability_rows(case, p)
     return result
 
 
@@ -182,6 +189,10 @@ def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: C
     """With what the model, as it is now, generates after the prompts, where that is asked for."""
     if measures.generate:
         result = replace(result, generations=generation_rows(case, continuations(lm, case)))
+    if measures.portability and case.tests:
+        prompts = portability_prompts(case, conditions=measures.conditions)
+        answers = dict(zip(prompts, greedy_continuations(lm, prompts, TOKENS), strict=True))
+        result = replace(result, portability=judged(case, result.portability, answers))
     if measures.fluency_tokens and case.generalization:
         texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)
         result = replace(result, texts=texts, fluency=fluency(texts))

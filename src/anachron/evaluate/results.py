@@ -60,12 +60,22 @@ UPDATES: Schema = {
 OBJECTS: Schema = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 # One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
 GENERATIONS: Schema = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
+# One row per question of a test that an update brings (`anachron.evaluate.portability`): p of an accepted answer and of
+# the old one, the text generated, whether it is right by its format's rule, whether it begins with an answer (0, 1).
+# needed: any or all of a test's questions. known_before: whether the unedited model has the test's conditions right.
+PORTABILITY: Schema = {
+    **FACT, "prompt_number": COUNT, "needed": TEXT, **P,
+    **{f"{value}_{side}": TEXT if value == "text" else NUMBER
+       for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
+}  # fmt: skip
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
 DATED: Schema = {**UPDATE, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
 DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
-REQUIRED = {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATE}
+REQUIRED = {
+    "mode", "method", "case_id", "kind", "prompt_number", "number", "needed", "status", "role", "object", *DATE,
+}  # fmt: skip
 PROBABILITIES = {*PAIR, *P, *ACCURACY}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
@@ -100,6 +110,15 @@ def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.Da
     """The table of what models generated, checked in the same way."""
     table = _check("generations", generations, GENERATIONS, TARGET_KINDS, ["prompt_number"])
     _check_owners("generations", table, updates, ["new_after", "old_after"])
+    return table
+
+
+def check_portability(portability: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of questions of tests that updates bring, checked in the same way."""
+    table = _typed("portability", portability, PORTABILITY)
+    twice = pl.struct(*KEYS, "kind", "number", "prompt_number").is_duplicated()
+    _refuse("portability", table, "prompt_number", twice, "is there twice for one test; keep one")
+    _check_owners("portability", table, updates, ["after", "right_after"])
     return table
 
 

@@ -6,6 +6,7 @@
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
     objects, generations .parquet            the same of updates that are no replacements, and of what the model
                                 generates, where asked
+    portability.parquet         the same of the tests that updates bring (RippleEdits, MQuAKE)
     dated, dated_neighbours .parquet         the same of dated questions, where they are asked
     past_scores.parquet         the past facts as a score table, which ``anachron report`` reads
 
@@ -35,6 +36,7 @@ from anachron.evaluate.dated import ends_unknown, not_asked, settled
 from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
 from anachron.evaluate.measure import Measures, measure_apart, or_failed
+from anachron.evaluate.portability import tests_not_asked
 from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io import Json, versions
@@ -127,6 +129,7 @@ def opened(
         record |= {"status": "running", "model": lm.about(), "left_out": dict(cases.left_out)}
         record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
         record["old_ends_unknown"] = 0 if dating is None else ends_unknown(cases.cases, dating)
+        record["tests_not_asked"] = tests_not_asked(cases.cases, asked=measures.portability)
         record["sessions"].append({"started": now(), "versions": versions(), "hardware": lm.hardware()})
         run.save()
         yield run, measures

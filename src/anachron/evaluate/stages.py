@@ -6,7 +6,7 @@ parts, ``FOLDER/part-00000.parquet``; what is there is not made again.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -58,9 +58,11 @@ class Evaluation:
     """A finished run: its folder, its record (``run.json``) and its tables (`anachron.evaluate.results`) by name.
 
     These are ``targets``, ``neighbours`` and ``updates``; ``objects``, empty where all updates are replacements;
-    ``generations``, empty where none are asked for; and where dated questions are asked, ``dated`` and
-    ``dated_neighbours``. Those of lifelong editing have the column ``edits``, and beside them are ``locality``, facts
-    that no update changes, and ``stages``, the model as a whole (`anachron.evaluate.lifelong_metrics`).
+    ``generations``, empty where none are asked for; ``portability``, empty where updates bring no tests; and where
+    dated questions are asked, ``dated`` and ``dated_neighbours``.
+
+    Those of lifelong editing have the column ``edits``, and beside them are ``locality``, facts that no update
+    changes, and ``stages``, the model as a whole (`anachron.evaluate.lifelong_metrics`).
     """
 
     folder: Path
@@ -90,7 +92,8 @@ class Runner:
             done += len(part)
 
     def compute_clean(self, stage: Stage) -> None:
-        self.compute(stage, lambda part, number: in_pieces(self.lm, part, self.measures))
+        measures = replace(self.measures, conditions=True)
+        self.compute(stage, lambda part, number: in_pieces(self.lm, part, measures))
 
     def under(
         self, joint: JointEdit, cases: Sequence[EditCase], measures: Measures | None = None

@@ -17,6 +17,7 @@ from anachron.lm.model import LanguageModel
 from anachron.report.edits import DATED, EDITS, Layout
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
+from anachron.report.portability import write_portability
 
 REPORT = "report"  # folder in the run folder
 
@@ -27,13 +28,15 @@ class EvaluatedUpdates:
 
     record: of the run. summaries: a row a method, with how it is printed; ``summary``, and ``dated`` where dates were
     asked about. notes: what the report lacks, and why. tests: of the methods against the unedited model
-    (`anachron.evaluate.paired_tests`), by the same names; none of lifelong editing.
+    (`anachron.evaluate.paired_tests`), by the same names; none of lifelong editing. portability: a row a method and
+    kind of test (`anachron.evaluate.portability.portability_summary`), where updates bring tests.
     """
 
     record: Json
     summaries: dict[str, tuple[pl.DataFrame, Layout]]
     notes: list[str]
     tests: dict[str, pl.DataFrame] = field(default_factory=dict)
+    portability: pl.DataFrame | None = None
 
 
 def evaluate_updates(
@@ -63,7 +66,8 @@ def evaluate_updates(
         dated, more = write_dated(tables, out / REPORT)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
         tests["dated"] = read_table(out / REPORT / f"{DATED_TESTS}.parquet")
-    return EvaluatedUpdates(run.record, summaries, notes, tests)
+    portability = write_portability(tables, out / REPORT) if tables["portability"].height else None
+    return EvaluatedUpdates(run.record, summaries, notes, tests, portability)
 
 
 def _with_printed_names(tables: Mapping[str, pl.DataFrame], record: Json) -> dict[str, pl.DataFrame]:
