@@ -18,7 +18,7 @@ NOTES = (
     "means × 100 over updates, several tests of one update as their mean, with 95 % intervals (Wilson's of yes and no, "
     "else normal)",
     "Right: what the model generates, by the rule of the format (RippleEdits: contains every answer; MQuAKE: begins "
-    "with one); Begins: begins with one; p: of the likeliest name of an answer",
+    "with one); Begins: begins with one; p: of the likeliest name of an answer; p > old: where the old answer is known",
     "If edited: Right, over updates whose own object the model generates",
     "not counted: tests with a condition that the unedited model does not know",
 )
@@ -27,7 +27,7 @@ COLUMNS = {
     "Right ↑": "right",
     "If edited ↑": "right_if_edited",
     "Begins ↑": "begins",
-    "p(new) > p(old) ↑": "success",
+    "p > old ↑": "success",
     "p ↑": "p",
 }
 
