@@ -25,6 +25,7 @@ from anachron.evaluate import stages as stages_module
 from anachron.jobs import RunFolder
 from anachron.lm.loading import load_model
 from anachron.pipelines import editing
+from portability_rows import ripple
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]
 FT = ["--set", "FT.steps=2"]
@@ -449,6 +450,20 @@ def test_models_are_let_to_go_on_where_asked(updates: Path, tmp_path: Path, caps
     assert "| Output new ↑ | Output old ↓ |" in (out / "report" / "markdown" / "edits.md").read_text("utf-8")
     assert run(*command) == 2
     assert "generate: True -> False" in said_by(capsys)
+
+
+def test_what_follows_from_an_update_is_judged_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file, out = write(tmp_path / "ripple.json", [ripple()]), tmp_path / "run"
+    command = ["evaluate", "demo", "--updates", file, "--methods", "FT", *FT, *QUICK, "--out", out]
+    assert run(*command) == 0
+    told = capsys.readouterr()
+    assert "Portability: what follows" in told.out and "subject aliasing" in told.out
+    assert "tests not asked: 1 of forgetfulness: it has no question" in told.out + told.err
+    assert run(*command, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    kinds = {row["kind"]: row for row in said["portability"] if row["method"] == "FT"}
+    assert kinds["relation specificity"]["not_counted"] == 2 and sum(said["tests_not_asked"].values()) == 2
+    assert pl.read_csv(out / "report" / "portability.csv")["kind"].n_unique() == len(kinds) == 5
 
 
 # train-mend

@@ -155,6 +155,18 @@ def test_damaged_records(tmp_path, make, change, words):
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
+def test_formats_are_told_apart_and_not_mixed(tmp_path):
+    """MQuAKE has CounterFact's mark as well, and its own."""
+    counterfact = {
+        "requested_rewrite": mquake()["requested_rewrite"][0], "paraphrase_prompts": [], "neighborhood_prompts": [],
+    }  # fmt: skip
+    assert load(tmp_path, counterfact).format == "counterfact"
+    with pytest.raises(DataError, match=r"record 2 is MQuAKE \(new_answer\), the first record CounterFact"):
+        load(tmp_path, counterfact, mquake())
+    with pytest.raises(DataError, match="fields of RippleEdits .* and of MQuAKE"):
+        load(tmp_path, ripple() | mquake())
+
+
 @given(
     st.lists(
         st.tuples(

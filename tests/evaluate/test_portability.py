@@ -145,6 +145,7 @@ def test_a_rewrite_that_cannot_be_made_fails_its_case(lm, tmp_path):
     assert len(requests_of(case, "FT")) == 2
 
 
+@pytest.mark.full
 def test_lifelong_editing_says_that_it_asks_no_tests(lm, tmp_path):
     cases = cases_about(lm, tmp_path)
     settings = LifelongSettings((1,), "batch", QUIET)
