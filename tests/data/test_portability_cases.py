@@ -163,7 +163,7 @@ def test_formats_are_told_apart_and_not_mixed(tmp_path):
     assert load(tmp_path, counterfact).format == "counterfact"
     with pytest.raises(DataError, match=r"record 2 is MQuAKE \(new_answer\), the first record CounterFact"):
         load(tmp_path, counterfact, mquake())
-    with pytest.raises(DataError, match="fields of RippleEdits .* and of MQuAKE"):
+    with pytest.raises(DataError, match=r"fields of RippleEdits .* and of MQuAKE"):
         load(tmp_path, ripple() | mquake())
 
 
