@@ -62,12 +62,12 @@ class ModelOptions:
     tokenizer: Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")] = None
     trust_remote_code: Trust = False
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, chat_template: str | None = None) -> Any:
         from anachron.cli.output import quiet_loading
         from anachron.lm.loading import load_model
 
         quiet_loading()
-        return load_model(name, **asdict(self))
+        return load_model(name, chat_template=chat_template, **asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ STAGES = {
     **dict.fromkeys(["undone_new", "undone_old"], pl.Float64()),
     "undone_others": pl.List(pl.Float64()),
 }
-OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations")
+OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations", "audit")
 DATED = ("present_updated_global", "past_kept_global")
 OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is the model's as a whole
 OF_MODEL = (

@@ -60,13 +60,20 @@ UPDATES: Schema = {
 OBJECTS: Schema = {**PROMPT, "role": TEXT, "object": TEXT, **P}
 # One row per prompt that a model was to go on from: its text, and whether that begins with a new or old object (0, 1).
 GENERATIONS: Schema = {**PROMPT, "text_before": TEXT, "text_after": TEXT, **PAIR}
+# One row per prompt that a model was to answer (`anachron.evaluate.audit`): prompt, names of new and old objects, the
+# answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
+NAMES: Schema = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
+AUDIT: Schema = {
+    **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
+    **PAIR,
+}  # fmt: skip
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
 DATED: Schema = {**UPDATE, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
 DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
 REQUIRED = {"mode", "method", "case_id", "kind", "prompt_number", "number", "status", "role", "object", *DATE}
-PROBABILITIES = {*PAIR, *P, *ACCURACY}
+PROBABILITIES = {*PAIR, *P, *ACCURACY, "stopped_before", "stopped_after"}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
@@ -100,6 +107,13 @@ def check_generations(generations: pl.DataFrame, updates: pl.DataFrame) -> pl.Da
     """The table of what models generated, checked in the same way."""
     table = _check("generations", generations, GENERATIONS, TARGET_KINDS, ["prompt_number"])
     _check_owners("generations", table, updates, ["new_after", "old_after"])
+    return table
+
+
+def check_audit(audit: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models answered, checked in the same way."""
+    table = _check("audit", audit, AUDIT, TARGET_KINDS, ["prompt_number"])
+    _check_owners("audit", table, updates, ["new_after", "old_after", "stopped_after"])
     return table
 
 
