@@ -1,5 +1,6 @@
 """Edits and evaluations in a chat: what is rendered, which tokens are the target's, where the subject is."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from anachron.data.cases import CaseSet, load_cases
 from anachron.edit.base import edited
 from anachron.edit.make import make_edit
 from anachron.edit.mend_settings import MendSettings
+from anachron.edit.methods import METHODS
 from anachron.edit.methods.mend import untrained_network
 from anachron.edit.plan import plan
 from anachron.edit.requests import EditRequest, mark, mark_targets
@@ -68,7 +70,9 @@ def chat_lm(template: str = SPACED, family: str = "llama", kind: str = "mistral"
 
 
 def generation_prompt(tokenizer: Any, user: str) -> str:
-    return tokenizer.apply_chat_template([{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True)
+    return tokenizer.apply_chat_template(
+        [{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True
+    )
 
 
 # What is rendered
@@ -149,8 +153,8 @@ def test_text_goes_on_where_the_assistant_begins():
 
 # What methods do
 
-METHODS = {"FT": {"steps": 25, "layer": 2, "rate": 3e-2}, "ROME": {"layer": 1, "contexts": ["Berlin. "], "rate": 1.0},
-           "LoRA": {"rate": 0.02, "steps": 30}, "PROMPT": {}}  # fmt: skip
+SETTINGS = {"FT": {"steps": 25, "layer": 2, "rate": 3e-2}, "ROME": {"layer": 1, "contexts": ["Berlin. "], "rate": 1.0},
+            "LoRA": {"rate": 0.02, "steps": 30}, "PROMPT": {}}  # fmt: skip
 
 
 def p_in_chat(lm: LanguageModel, user: str, answer: str) -> float:
@@ -163,11 +167,11 @@ def p_in_chat(lm: LanguageModel, user: str, answer: str) -> float:
     return sum(float(table[place - 1, ids[place]]) for place in range(first, len(ids)))
 
 
-@pytest.mark.parametrize("method", [*METHODS])
+@pytest.mark.parametrize("method", [*SETTINGS])
 def test_an_edit_in_a_chat_holds_in_the_chat(method: str, tmp_path: Path):
     lm = chat_lm()
     request = EditRequest("The president of {} is", "France", "Angela Merkel")
-    (planned,) = plan(lm, [method], changes={method: METHODS[method]}, identity_covariance=True)
+    (planned,) = plan(lm, [method], changes={method: SETTINGS[method]}, identity_covariance=True)
     edit = make_edit(lm, method, [request], planned.settings, planned.resources)
     save_edit(edit, tmp_path / "edit.safetensors")
     again = load_edit(tmp_path / "edit.safetensors")
@@ -177,7 +181,9 @@ def test_an_edit_in_a_chat_holds_in_the_chat(method: str, tmp_path: Path):
         user = lm.prefix + request.text  # PROMPT's sentence opens the user's turn
         after = p_in_chat(lm, user, request.target)
         (encoded,) = lm.encode([(request.text, request.target, None)], lm.style)
-        assert float(lm.log_probs([(request.text, request.target)], style=lm.style)[0]) == pytest.approx(after, abs=1e-3)
+        assert float(lm.log_probs([(request.text, request.target)], style=lm.style)[0]) == pytest.approx(
+            after, abs=1e-3
+        )
         assert lm.tokenizer.decode(encoded.ids).count("[user]") == 1
     if method == "PROMPT":
         assert edit.prefix == "The president of France is Angela Merkel. " and not edit.deltas
@@ -189,6 +195,31 @@ def test_an_edit_in_a_chat_holds_in_the_chat(method: str, tmp_path: Path):
     if method in ("FT", "ROME"):
         name = next(iter(edit.deltas))
         assert not torch.allclose(raw.deltas[name].dense(), edit.deltas[name].dense())
+
+
+# without AlphaEdit, which needs a covariance and reads its texts as MEMIT does
+READING = [name for name, one in METHODS.items() if not one.needs_network and name != "AlphaEdit"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("method", READING)
+def test_every_method_reads_its_targets_in_the_chat(method: str, monkeypatch: pytest.MonkeyPatch):
+    lm = chat_lm()
+    fields = {field.name for field in dataclasses.fields(METHODS[method].settings)}
+    quick = {name: value for name, value in {"steps": 2, "contexts": []}.items() if name in fields}
+    (planned,) = plan(lm, [method], changes={method: quick}, identity_covariance=True)
+    request, read = EditRequest("The president of {} is", "France", "Angela Merkel"), []
+    tokenise = type(lm.tokenizer).__call__
+
+    def spy(tokenizer: Any, texts: Any, *given: Any, **how: Any) -> Any:
+        read.extend([texts] if isinstance(texts, str) else texts)
+        return tokenise(tokenizer, texts, *given, **how)
+
+    monkeypatch.setattr(type(lm.tokenizer), "__call__", spy)
+    make_edit(lm, method, [request], planned.settings, planned.resources)
+    asked = [text for text in read if request.target in text]
+    assert bool(asked) == METHODS[method].changes_weights
+    assert all(text.startswith("[user] ") and f"</s>[assistant] {request.target}" in text for text in asked)
 
 
 def test_a_network_that_learned_from_raw_text_edits_no_chat():

@@ -124,7 +124,9 @@ def loud(lm: LanguageModel, tokens: dict[int, float]) -> LanguageModel:
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize(("family", "kind"), [("gpt2", "gpt2"), ("llama", "mistral"), ("neox", "pythia"), ("llama", "eos")])
+@pytest.mark.parametrize(
+    ("family", "kind"), [("gpt2", "gpt2"), ("llama", "mistral"), ("neox", "pythia"), ("llama", "eos")]
+)
 def test_answers_are_those_of_one_at_a_time(family: str, kind: str, chat: bool):
     lm = make_lm(family, kind)
     (line,) = lm.tokenizer("a\n", add_special_tokens=False)["input_ids"][-1:]
@@ -255,5 +257,9 @@ def test_a_run_that_is_audited(cases: CaseSet, tmp_path: Path):
     assert audit_metrics(table).height == 2
     with pytest.raises(ConfigError, match=r"audit.*most_tokens.*6 -> 7|audit\.most_tokens: 6 -> 7"):
         run_evaluation(
-            lm, cases, [planned], tmp_path / "run", EvaluateSettings(measures=Measures(fluency_tokens=0, audit=Audit(7)))
+            lm,
+            cases,
+            [planned],
+            tmp_path / "run",
+            EvaluateSettings(measures=Measures(fluency_tokens=0, audit=Audit(7))),
         )

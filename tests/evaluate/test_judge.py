@@ -177,9 +177,15 @@ def test_labels_cannot_pass_for_instructions():
 
 @pytest.mark.parametrize(
     ("text", "correct"),
-    [('{"correct": true}', True), ('```json\n{"correct": false}\n```', False), ('<think>{"correct": true}</think> no', None),
-     ('{"correct": "yes"}', None), ('{"right": true}', None), ('{"correct": true} {"correct": false}', None)],
-)  # fmt: skip
+    [
+        ('{"correct": true}', True),
+        ('```json\n{"correct": false}\n```', False),
+        ('<think>{"correct": true}</think> no', None),
+        ('{"correct": "yes"}', None),
+        ('{"right": true}', None),
+        ('{"correct": true} {"correct": false}', None),
+    ],
+)
 def test_verdicts_are_read(text: str, correct: bool | None):
     verdict = read_verdict(Answer(text, "stop", None, 1, 1, None))
     assert verdict.correct is correct
@@ -198,4 +204,3 @@ def test_answers_of_the_clean_model_are_judged_once_and_those_of_each_number_of_
     assert found["edits"].to_list() == [0] * 4 + [1] * 8 + [5] * 8
     table = agreement(found.with_columns(judge=pl.col("rule")))
     assert table.height == 2 + 4 + 4 and table["disagreement"].sum() == 0
-
