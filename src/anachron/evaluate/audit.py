@@ -8,7 +8,6 @@ compared as in `anachron.evaluate.generations`.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -18,9 +17,6 @@ from anachron.evaluate.generations import ARTICLES, names_of, plain_words
 from anachron.evaluate.questions import numbered_prompts
 from anachron.evaluate.results import KEYS
 from anachron.io import Json
-
-if TYPE_CHECKING:
-    from anachron.lm.answers import WrittenAnswer
 
 ANSWERS = ("answer_new", "answer_old", "answer_neither", "answer_unstopped")
 AUDIT_METRICS = (*ANSWERS, *(f"generalization_{name}" for name in ANSWERS))
@@ -68,20 +64,21 @@ def _signs(text: str) -> str:
     return "".join(text.split()) or text
 
 
-def audit_rows(case: EditCase, answers: Sequence["WrittenAnswer"]) -> list[Json]:
+def audit_rows(case: EditCase, answers: Sequence[tuple[str, bool]]) -> list[Json]:
     """A row a prompt that was answered: the answer, whether it stopped, and whether it is a new or an old object.
 
-    One new object is enough of several. None where an update has no such object. The names are kept for a judge.
+    answers: (text, whether it stopped), as `anachron.lm.answers.natural_answers` gives them, of all prompts or of
+    none. One new object is enough of several. None where an update has no such object. The names are kept for a judge.
     """
     new, old = names_of(case, "new"), names_of(case, "obsolete")
     return [
         {
             "kind": kind, "prompt_number": number, "prompt": prompt, "new_names": list(new), "old_names": list(old),
-            "text": answer.text, "stopped": float(answer.stopped),
-            "new": float(says_exactly(answer.text, new)) if new else None,
-            "old": float(says_exactly(answer.text, old)) if old else None,
+            "text": text, "stopped": float(stopped),
+            "new": float(says_exactly(text, new)) if new else None,
+            "old": float(says_exactly(text, old)) if old else None,
         }
-        for (kind, number, prompt), answer in zip(numbered_prompts(case), answers, strict=False)
+        for (kind, number, prompt), (text, stopped) in zip(numbered_prompts(case), answers, strict=False)
     ]  # fmt: skip
 
 

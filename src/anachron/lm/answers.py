@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from anachron.lm.chat import ends_of
 from anachron.lm.generation import opened, written
@@ -11,8 +10,7 @@ from anachron.lm.generation import opened, written
 LINE = re.compile(r"[\n\r]")
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenAnswer:
+class WrittenAnswer(NamedTuple):
     """What a model wrote, without special tokens and the space around it. stopped: whether it ended by itself."""
 
     text: str
