@@ -167,6 +167,7 @@ def p_in_chat(lm: LanguageModel, user: str, answer: str) -> float:
     return sum(float(table[place - 1, ids[place]]) for place in range(first, len(ids)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", [*SETTINGS])
 def test_an_edit_in_a_chat_holds_in_the_chat(method: str, tmp_path: Path):
     lm = chat_lm()

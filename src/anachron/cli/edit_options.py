@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.options import FormatOption, ModelOptions
+from anachron.cli.options import FormatOption, ModelOptions, TemplateOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class StyleOptions:
     """How requests and prompts are put to the model."""
 
     format: FormatOption = "raw"
-    chat_template: Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")] = None
+    chat_template: TemplateOption = None
 
     def load(self, name: str, loading: ModelOptions) -> Any:
         """The model, asked in this format. Raises `ConfigError` for options that do not go together."""
