@@ -229,7 +229,7 @@ def test_large_edits_are_held_as_far_as_there_is_room(monkeypatch: pytest.Monkey
     parts: list[int] = []
     monkeypatch.setattr(
         "anachron.edit.methods.lora.mark_targets",
-        lambda tokens, asked: parts.append(len(asked)) or mark_targets(tokens, asked),
+        lambda tokens, asked, style: parts.append(len(asked)) or mark_targets(tokens, asked, style),
     )
     assert len(made(make_edits(lm, "LoRA", REQUESTS, adapters))) == 4 and parts == [3, 1]
 

@@ -64,10 +64,10 @@ def test_a_space_of_its_own_is_scored_in_edits_and_not_in_probing(kind: str):
     assert len(behind[0].targets) == 5
 
 
-def test_only_raw_texts_have_a_separator():
-    with pytest.raises(ConfigError, match="score_separator needs the raw format"):
-        Format("chat", score_separator=True)
-    with pytest.raises(ConfigError, match="score_separator needs the raw format"):
+def test_only_one_answer_behind_the_prompt_has_a_separator():
+    with pytest.raises(ConfigError, match="score_separator needs one occurrence"):
+        Format("chat", answer_in_user_turn=True, score_separator=True)
+    with pytest.raises(ConfigError, match="score_separator needs one occurrence"):
         Format(all_occurrences=True, score_separator=True)
 
 

@@ -30,6 +30,7 @@ from anachron.evaluate.paired_tests import OF_DATED, paired_tests
 from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.evaluate.stages import Evaluation
+from anachron.lm.formats import TARGETS, Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
@@ -52,6 +53,7 @@ class TableModel:
     prefix: str = ""
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
+    style: Format = TARGETS
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

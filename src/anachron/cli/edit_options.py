@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.options import FormatOption, ModelOptions, TemplateOption
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -59,6 +61,28 @@ class MethodOptions:
             identity_covariance=self.no_covariance, tokens=self.corpus_tokens, regularise=self.regularise,
             cache=self.cache, mend=self.mend,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleOptions:
+    """How requests and prompts are put to the model."""
+
+    format: FormatOption = "raw"
+    chat_template: TemplateOption = None
+
+    def load(self, name: str, loading: ModelOptions) -> Any:
+        """The model, asked in this format. Raises `ConfigError` for options that do not go together."""
+        from anachron.errors import ConfigError
+        from anachron.lm.chat import update_style
+        from anachron.lm.formats import Format
+        from anachron.pipelines.scorers import read_template
+
+        Format(self.format)  # type: ignore[arg-type]  # refused before the model is loaded
+        if self.chat_template is not None and self.format != "chat":
+            raise ConfigError(f"--chat-template {self.chat_template} is for --format chat; add it, or leave this out")
+        lm = loading.load(name, chat_template=read_template(self.chat_template))
+        lm.style = update_style(lm.tokenizer, self.format)
+        return lm
 
 
 def _changes(given: list[str] | None) -> dict[str, dict[str, Any]]:

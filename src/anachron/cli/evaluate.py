@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anachron.cli.edit_options import MethodOptions, Updates
+from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
@@ -40,6 +40,7 @@ def edit(
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be asked for.")] = False,
     selected: UpdatesOptions,
     needs: MethodOptions,
+    asked: StyleOptions,
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -58,7 +59,7 @@ def edit(
     left_out = len(requests.left_out)
     if left_out:
         warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
-    lm = loading.load(model)
+    lm = asked.load(model, loading)
     (planned,) = prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
         say(f"{planned.printed_name}: making {_updates(len(requests.asked))}; settings: {planned.source}")
@@ -111,6 +112,12 @@ class EvaluationOptions:
     generate: Annotated[
         bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
     ] = False
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Also let it answer each prompt to its own end: is all of that the object?")
+    ] = False
+    audit_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of such an answer; by default 50.")] = (
+        None
+    )
     token_accuracy: Annotated[
         bool, typer.Option("--token-accuracy", help="Also count tokens that are the first choice, as zsRE's papers do.")
     ] = False
@@ -129,6 +136,7 @@ class EvaluationOptions:
         """Those of a run of each update, or, with ``after``, of lifelong editing."""
         from anachron.edit.corpus import open_corpus
         from anachron.errors import ConfigError
+        from anachron.evaluate.audit import Audit
         from anachron.evaluate.dated import Dating
         from anachron.evaluate.lifelong import LifelongSettings
         from anachron.evaluate.measure import Measures
@@ -139,8 +147,13 @@ class EvaluationOptions:
             raise ConfigError(
                 f"--until {self.until}: it is the last date of dated questions; add --dated, or leave it out"
             )
+        if self.audit_tokens is not None and not self.audit:
+            raise ConfigError(f"--audit-tokens {self.audit_tokens} is for --audit; add it, or leave this out")
         dating = Dating(self.until) if self.dated else None
-        measures = Measures(self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy)
+        audit = Audit(self.audit_tokens or Audit().most_tokens) if self.audit else None
+        measures = Measures(
+            self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy, audit=audit
+        )
         if self.after is None:
             if self.text is not None or self.text_tokens is not None:
                 raise ConfigError("--text and --text-tokens go with --after; add it, or leave them out")
@@ -176,6 +189,7 @@ def evaluate(
     measured: EvaluationOptions,
     selected: UpdatesOptions,
     needs: MethodOptions,
+    asked: StyleOptions,
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -192,7 +206,7 @@ def evaluate(
     choice = needs.choose(split_commas(methods))
     cases = selected.load(updates)
     choice.check_scenarios(cases)
-    lm = loading.load(model)
+    lm = asked.load(model, loading)
     planned = prepare_methods(lm, choice, callbacks=on_screen())
     if not json_:
         for one in planned:

@@ -19,6 +19,7 @@ from anachron.cli import (
     demo,
     evaluate,
     export,
+    judge,
     measure,
     probe,
     timestress,
@@ -61,7 +62,7 @@ def _options(
     return
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, export):
+for module in (demo, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)

@@ -20,6 +20,7 @@ DumpArgument = Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .js
 Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 FormatOption = Annotated[str, typer.Option(help="raw text, or chat through the tokenizer's chat template.")]
+TemplateOption = Annotated[Path | None, typer.Option("--chat-template", help="Jinja file used as chat template.")]
 PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
@@ -62,12 +63,12 @@ class ModelOptions:
     tokenizer: Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")] = None
     trust_remote_code: Trust = False
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, chat_template: str | None = None) -> Any:
         from anachron.cli.output import quiet_loading
         from anachron.lm.loading import load_model
 
         quiet_loading()
-        return load_model(name, **asdict(self))
+        return load_model(name, chat_template=chat_template, **asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from anachron.cli.options import (
     PrefixOption,
     RayAddress,
     Resamples,
+    TemplateOption,
 )
 from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
 
@@ -76,7 +77,7 @@ class ScorerOptions:
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")
     ] = None
-    chat_template: Annotated[Path | None, typer.Option(help="Jinja file used as chat template.")] = None
+    chat_template: TemplateOption = None
     edit: Annotated[
         Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")
     ] = None

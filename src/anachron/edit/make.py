@@ -132,7 +132,8 @@ class _Making:
         seconds = (_clock(self.lm) - started) / len(edits)
         about = {
             "method": self.method.name, "settings": asdict(self.settings), "settings_from": self.source,
-            "edits": len(requests) // len(edits), "seconds": seconds, MADE_ON: self.lm.described(),
+            "edits": len(requests) // len(edits), "seconds": seconds, "format": self.lm.style.kind,
+            "template_date": self.lm.style.template_date, MADE_ON: self.lm.described(),
         }  # fmt: skip
         for edit, edited in zip(edits, [[r] for r in requests] if apart else [requests], strict=True):
             _check_finite(self.method.name, self.lm, edited, edit)

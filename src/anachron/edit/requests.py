@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anachron.errors import DataError
-from anachron.lm.formats import Format, check_pair, separator_for
+from anachron.lm.formats import TARGETS as TARGETS
+from anachron.lm.formats import Format, check_pair, locate, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
 from anachron.text.whole_words import goes_on
 
 SLOT = "{}"
-TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,46 +98,54 @@ class Marked:
     remove: bool = False
 
 
-def mark_targets(tokenizer: Any, requests: Sequence[EditRequest]) -> list[MarkedTarget]:
+def mark_targets(
+    tokenizer: Any, requests: Sequence[EditRequest], style: Format = TARGETS
+) -> list[MarkedTarget]:  # fmt: skip
     """Each request's prompt and target, tokenised as one text. One `MarkedTarget` a request.
 
+    style: of the text, raw or a chat (`LanguageModel.style`).
     Raises `DataError` where a target has no token of its own.
     """
     return [
         MarkedTarget(kept.ids, kept.targets, request.remove)
-        for request, (_, _, kept) in zip(requests, _tokenised(tokenizer, requests, ""), strict=True)
+        for request, (_, _, kept) in zip(requests, _tokenised(tokenizer, requests, "", style), strict=True)
     ]
 
 
-def mark(tokenizer: Any, requests: Sequence[EditRequest], context: str = "") -> list[Marked]:
+def mark(
+    tokenizer: Any, requests: Sequence[EditRequest], context: str = "", style: Format = TARGETS
+) -> list[Marked]:  # fmt: skip
     """Each request's prompt and target behind a context, tokenised as one text. One `Marked` a request.
 
-    The subject's last token is the one that holds its last character. Raises `DataError` where a prompt does not name
-    its subject, a target has no token of its own or the subject ends inside the target's first token.
+    style: of the text, raw or a chat (`LanguageModel.style`), whose user's turn the context opens. The subject's last
+    token is the one that holds its last character, found by where the prompt is put, not by searching. Raises
+    `DataError` where a prompt does not name its subject, a target has no token of its own or the subject ends inside
+    the target's first token.
     """
     for request in requests:
         request.check_located()
     marked = []
-    for request, (text, offsets, kept) in zip(requests, _tokenised(tokenizer, requests, context), strict=True):
-        start = len(context) + request.prompt.index(SLOT)
-        last = _last_token(text, offsets, start, start + len(request.subject))
+    tokenised = _tokenised(tokenizer, requests, context, style)
+    for request, (located, offsets, kept) in zip(requests, tokenised, strict=True):
+        start = located.prompt + request.prompt.index(SLOT)
+        last = _last_token(located.text, offsets, start, start + len(request.subject))
         if last >= kept.targets[0]:
-            raise DataError(f"the subject {request.subject!r} ends in the same token as the target begins in {text!r}")
+            raise DataError(
+                f"the subject {request.subject!r} ends in the same token as the target begins in {located.text!r}"
+            )
         marked.append(Marked(kept.ids, kept.targets, last, request.remove))
     return marked
 
 
 def _tokenised(
-    tokenizer: Any, requests: Sequence[EditRequest], context: str
-) -> Iterator[tuple[str, Sequence[tuple[int, int]], Encoded]]:
+    tokenizer: Any, requests: Sequence[EditRequest], context: str, style: Format
+) -> Iterator[tuple[Located, Sequence[tuple[int, int]], Encoded]]:
     """Each request's text behind a context, the characters (first, end) of all its tokens, and those that are fed."""
-    texts = [context + request.sentence for request in requests]
-    for request, text, (ids, offsets) in zip(
-        requests, texts, tokenise(tokenizer, texts, add_special_tokens=True), strict=True
-    ):
-        separator = len(separator_for(request.text))
-        located = Located(text, ((len(text) - len(request.target), len(text)),), separator)
-        yield text, offsets, cut(located, ids, offsets)
+    pairs = [(request.text, request.target, None) for request in requests]
+    located, special = locate(tokenizer, pairs, replace(style, prefix=context + style.prefix))
+    tokenised = tokenise(tokenizer, [one.text for one in located], add_special_tokens=special)
+    for one, (ids, offsets) in zip(located, tokenised, strict=True):
+        yield one, offsets, cut(one, ids, offsets)
 
 
 def mark_prompts(tokenizer: Any, prompts: Sequence[tuple[str, str]]) -> list[Marked]:

@@ -14,6 +14,7 @@ from anachron.io import Json
 PROMPT = {"kind": pl.String(), "prompt_number": pl.Int64()}
 PROBABILITIES = {"new": pl.Float64(), "old": pl.Float64()}
 ACCURACY = {"accuracy": pl.Float64()}
+NAMES = {"prompt": pl.String(), "new_names": pl.List(pl.String()), "old_names": pl.List(pl.String())}
 # A list a column, with a struct an entry. It becomes a table of its own, a row an entry.
 ENTRIES: dict[str, dict[str, Any]] = {
     "targets": PROMPT | PROBABILITIES | ACCURACY,
@@ -23,13 +24,14 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "portability": {"kind": pl.String(), "number": pl.Int64(), "prompt_number": pl.Int64(), "needed": pl.String()}
     | {"p": pl.Float64(), "old": pl.Float64(), "text": pl.String()}
     | {"right": pl.Float64(), "begins": pl.Float64(), "known": pl.Float64()},
+    "audit": PROMPT | NAMES | {"text": pl.String(), "stopped": pl.Float64()} | PROBABILITIES,
     "dated": DATE | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
 }
 ENTRY_KEYS = ("kind", "number", "prompt_number", "needed", "role", "object", "time")  # of an entry within its update
-ENTRY_VALUES = ("text", "new", "old", "p", "accuracy", "right", "begins", "known")
+ENTRY_VALUES = ("text", "stopped", "new", "old", "p", "accuracy", "right", "begins", "known")
 OF_DATES = ("dated", "dated_neighbours")
-OPTIONAL = ("objects", "generations", "portability")  # tables that are not written where they have no rows
+OPTIONAL = ("objects", "generations", "portability", "audit")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
     "status": pl.String(),
@@ -54,6 +56,7 @@ class CaseResult:
     objects: list[Json] = field(default_factory=list)
     generations: list[Json] = field(default_factory=list)
     portability: list[Json] = field(default_factory=list)
+    audit: list[Json] = field(default_factory=list)
     dated: list[Json] = field(default_factory=list)
     dated_neighbours: list[Json] = field(default_factory=list)
     fluency: float | None = None

@@ -161,7 +161,7 @@ class _Lifelong:
         if undo.is_there():
             one = undo.load()
             without = replace(joint, edit=joint.edit - one)
-            measures = replace(self.runner.measures, generate=False, dated=None, token_accuracy=False)
+            measures = replace(self.runner.measures, generate=False, dated=None, token_accuracy=False, audit=None)
             self.runner.compute(undone, lambda part, _: self.runner.under(without, part, measures))
             whole["undone"] = one.about["case_id"]
         self.run.write_json(after.whole, whole)

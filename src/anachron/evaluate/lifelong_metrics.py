@@ -30,7 +30,7 @@ STAGES = {
     **dict.fromkeys(["undone_new", "undone_old"], pl.Float64()),
     "undone_others": pl.List(pl.Float64()),
 }
-OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations")
+OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations", "audit")
 DATED = ("present_updated_global", "past_kept_global")
 OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is the model's as a whole
 OF_MODEL = (
@@ -52,7 +52,7 @@ def lifelong_metrics(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     rows = []
     for edits in tables["updates"]["edits"].unique().sort():
         stage = {name: table.filter(pl.col("edits") == edits).drop("edits") for name, table in tables.items()}
-        metrics = update_metrics(*(stage[name] for name in OF_METRICS))
+        metrics = update_metrics(**{name: stage[name] for name in OF_METRICS if name in stage})
         if "dated" in stage:
             dated = dated_metrics(stage["dated"], stage["updates"]).select(*KEYS, *DATED)
             metrics = metrics.join(dated, on=KEYS, how="left", maintain_order="left")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
-from anachron.edit.requests import TARGETS
+from anachron.evaluate.audit import Audit, audit_rows, sentence_end
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
@@ -19,6 +20,7 @@ from anachron.evaluate.metrics import geometric_mean
 from anachron.evaluate.portability import TOKENS, judged, portability_pairs, portability_prompts, portability_rows
 from anachron.evaluate.questions import numbered_neighbours, numbered_prompts, prompts_of, wrong_object
 from anachron.evaluate.scenarios import object_pairs, object_rows
+from anachron.lm.answers import WrittenAnswer, natural_answers
 from anachron.lm.generation import greedy_continuations, greedy_texts
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import Triple, score_texts
@@ -33,7 +35,8 @@ class Measures:
     default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
     object. dated: which dates to ask about, None for no dated questions. token_accuracy: also count the tokens of
     objects that are the model's first choice, as zsRE is evaluated. portability: ask the tests that updates bring.
-    conditions: also what must be known for a test to count, which is asked of the unedited model alone."""
+    conditions: also what must be known for a test to count, which is asked of the unedited model alone. audit: also let
+    the model answer each prompt up to where it stops, None for no such answers."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
@@ -42,10 +45,12 @@ class Measures:
     token_accuracy: bool = False
     portability: bool = True
     conditions: bool = False
+    audit: Audit | None = None
 
     def generates_text(self, case: EditCase) -> bool:
         """Whether the model is to generate text, for which an edit must be on."""
-        return self.generate or self.fluency_tokens > 0 or (self.portability and bool(case.tests))
+        tests = self.portability and bool(case.tests)
+        return self.generate or self.audit is not None or self.fluency_tokens > 0 or tests
 
 
 Pair = tuple[str, str]
@@ -77,7 +82,7 @@ def accuracy_pairs(case: EditCase, measures: Measures) -> list[Pair]:
 
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], measures: Measures) -> dict[Pair, float]:
     """Geometric mean of the probabilities of an object's tokens after a prompt, for each pair."""
-    encoded = lm.encode(_triples(pairs), TARGETS)
+    encoded = lm.encode(_triples(pairs), lm.style)
     return _means(pairs, encoded, score_texts(lm, encoded, batch_tokens=measures.batch_tokens, finite=False))
 
 
@@ -110,7 +115,7 @@ def measure(
         asked = dict.fromkeys(pair for case in some for pair in pairs_of(case, measures))
         p = probabilities(lm, list(asked), measures)
         counted = list(dict.fromkeys(pair for case in some for pair in accuracy_pairs(case, measures)))
-        encoded = lm.encode(_triples(counted), TARGETS) if counted else []
+        encoded = lm.encode(_triples(counted), lm.style) if counted else []
         counts = lm.argmax_counts(encoded, measures.batch_tokens) if counted else np.zeros(0)
         accuracies = _accuracies(counted, encoded, counts)
         scored = [_scored(case, measures, p, accuracies, took.get(case.case_id)) for case in some]
@@ -193,10 +198,20 @@ def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: C
         prompts = portability_prompts(case, conditions=measures.conditions)
         answers = dict(zip(prompts, greedy_continuations(lm, prompts, TOKENS), strict=True))
         result = replace(result, portability=judged(case, result.portability, answers))
+    if measures.audit is not None:
+        result = replace(result, audit=audit_rows(case, answers_to(lm, case, measures.audit)))
     if measures.fluency_tokens and case.generalization:
         texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)
         result = replace(result, texts=texts, fluency=fluency(texts))
     return result
+
+
+def answers_to(lm: LanguageModel, case: EditCase, audit: Audit) -> list[WrittenAnswer]:
+    """What the model answers each prompt of an update; nothing where the update names no object."""
+    names = [*names_of(case, "new"), *names_of(case, "obsolete")]
+    if not names:
+        return []
+    return natural_answers(lm, prompts_of(case), audit.most_tokens, partial(sentence_end, names=names))
 
 
 def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
@@ -207,5 +222,5 @@ def continuations(lm: LanguageModel, case: EditCase) -> list[str]:
     names = [name for decision in DECISIONS for name in names_of(case, decision)]
     if not names:
         return []
-    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], TARGETS))
+    longest = max(len(text.targets) for text in lm.encode([(case.text, name, None) for name in names], lm.style))
     return greedy_continuations(lm, prompts_of(case), longest + SPARE)

@@ -13,14 +13,17 @@ import polars as pl
 
 from anachron.core.scenarios import SCENARIOS
 from anachron.errors import ConfigError, DataError
+from anachron.evaluate.audit import ANSWERS, AUDIT_METRICS, audit_metrics
 from anachron.evaluate.generations import GENERATION_METRICS, generation_metrics
 from anachron.evaluate.results import (
     KEYS,
     METHOD,
+    NAMES,
     REPLACEMENT,
     STATUSES,
     UNEDITED,
     Results,
+    check_audit,
     check_generations,
     check_neighbours,
     check_objects,
@@ -41,9 +44,10 @@ SUCCESSES = ("efficacy_success", "generalization_success", "neighbourhood_succes
 SCORE = "score"  # of a summary: the harmonic mean of its `SUCCESSES`
 OF_GROUP = " of the group"  # behind the name of a metric, while there are two of it
 # Those that are there only where a run has the tables that they are made of.
-MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS)
+MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GENERATION_METRICS, *AUDIT_METRICS)
 # Of yes and no: 1 or 0 of an update.
-SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old")
+SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old",
+          *ANSWERS)  # fmt: skip
 OF_CLEAN = {"method": pl.lit(UNEDITED), "dated_requests": pl.lit(False)}
 ACCURACY = ("accuracy_before",)  # the clean model's: two tokens that all but tie may change places
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
@@ -68,6 +72,7 @@ def update_metrics(
     updates: pl.DataFrame,
     objects: pl.DataFrame | None = None,
     generations: pl.DataFrame | None = None,
+    audit: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """One row per mode, method and update with its `METRICS`; first of each mode the clean model, as ``unedited``.
 
@@ -90,7 +95,8 @@ def update_metrics(
 
     objects: the run's table of them, where it has updates that are no replacements. Their efficacy and generalization,
     and the further columns of `MORE_METRICS`, are those of `scenario_metrics`. generations: the run's table of what the
-    model generated, where it was asked to; its columns are those of `generation_metrics`.
+    model generated, where it was asked to; its columns are those of `generation_metrics`. audit: the run's table of
+    what it answered, with the columns of `audit_metrics`.
 
     Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
     """
@@ -99,7 +105,12 @@ def update_metrics(
     if objects is not None and objects.height:
         rows = _with_groups(rows, check_objects(objects, results[2]))
     if generations is not None and generations.height:
-        rows = _with_generations(rows, check_generations(generations, results[2]))
+        of_texts = generation_metrics(_with_clean(check_generations(generations, results[2]), ("text", "new", "old")))
+        rows = rows.join(of_texts, on=KEYS, how="left", maintain_order="left")
+    if audit is not None and audit.height:
+        table = check_audit(audit, results[2])
+        answered = audit_metrics(_with_clean(table, ("text", "stopped", "new", "old"), list(NAMES)))
+        rows = rows.join(answered, on=KEYS, how="left", maintain_order="left")
     return rows
 
 
@@ -116,15 +127,16 @@ def _with_groups(rows: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
     ).drop([f"{name}{OF_GROUP}" for name in shared])
 
 
-def _with_generations(rows: pl.DataFrame, generations: pl.DataFrame) -> pl.DataFrame:
-    """Metrics, and beside them what the clean and the edited models generated."""
-    before = {"text_before": "text_after", "new_before": "new_after", "old_before": "old_after"}
-    clean = generations.group_by("mode", "case_id", "kind", "prompt_number", maintain_order=True).agg(
-        pl.col(name).drop_nulls().first() for name in before
+def _with_clean(texts: pl.DataFrame, values: Sequence[str], beside: Sequence[str] = ()) -> pl.DataFrame:
+    """A table of what edited models wrote, behind what the clean model did, from ``VALUE_before`` of any row.
+
+    beside: further columns that say nothing of a model.
+    """
+    clean = texts.group_by("mode", "case_id", "kind", "prompt_number", maintain_order=True).agg(
+        *(pl.col(f"{value}_before").drop_nulls().first() for value in values), pl.col(beside).first()
     )
-    clean = clean.with_columns(**OF_CLEAN, **{after: pl.col(name) for name, after in before.items()})
-    of_updates = generation_metrics(pl.concat([clean.select(generations.columns), generations]))
-    return rows.join(of_updates, on=KEYS, how="left", maintain_order="left")
+    clean = clean.with_columns(**OF_CLEAN, **{f"{value}_after": pl.col(f"{value}_before") for value in values})
+    return pl.concat([clean.select(texts.columns), texts])
 
 
 def _metrics(targets: pl.DataFrame, neighbours: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:

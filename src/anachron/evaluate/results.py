@@ -68,6 +68,13 @@ PORTABILITY: Schema = {
     **{f"{value}_{side}": TEXT if value == "text" else NUMBER
        for value in ("old", "text", "right", "begins") for side in ("before", "after")}, "known_before": NUMBER,
 }  # fmt: skip
+# One row per prompt that a model was to answer (`anachron.evaluate.audit`): prompt, names of new and old objects, the
+# answer, whether it ended by itself, and whether it is a new or an old object and nothing else (0, 1).
+NAMES: Schema = {"prompt": TEXT, "new_names": pl.List(TEXT), "old_names": pl.List(TEXT)}
+AUDIT: Schema = {
+    **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
+    **PAIR,
+}  # fmt: skip
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
 DATED: Schema = {**UPDATE, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
@@ -76,7 +83,7 @@ DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 REQUIRED = {
     "mode", "method", "case_id", "kind", "prompt_number", "number", "needed", "status", "role", "object", *DATE,
 }  # fmt: skip
-PROBABILITIES = {*PAIR, *P, *ACCURACY}
+PROBABILITIES = {*PAIR, *P, *ACCURACY, "stopped_before", "stopped_after"}
 
 Results = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]  # targets, neighbours, updates
 
@@ -119,6 +126,13 @@ def check_portability(portability: pl.DataFrame, updates: pl.DataFrame) -> pl.Da
     twice = pl.struct(*KEYS, "kind", "number", "prompt_number").is_duplicated()
     _refuse("portability", table, "prompt_number", twice, "is there twice for one test; keep one")
     _check_owners("portability", table, updates, ["after", "right_after"])
+    return table
+
+
+def check_audit(audit: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of what models answered, checked in the same way."""
+    table = _check("audit", audit, AUDIT, TARGET_KINDS, ["prompt_number"])
+    _check_owners("audit", table, updates, ["new_after", "old_after", "stopped_after"])
     return table
 
 

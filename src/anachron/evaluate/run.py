@@ -4,8 +4,8 @@
     clean/part-*.parquet        the unedited model's scores, computed once and shared by all methods
     METHOD/part-*.parquet       a method's; METHOD/sequence-*.safetensors while a sequence is unfinished
     targets, neighbours, updates .parquet    all of it, once done (columns: `anachron.evaluate.results`)
-    objects, generations .parquet            the same of updates that are no replacements, and of what the model
-                                generates, where asked
+    objects, generations, audit .parquet     the same of updates that are no replacements, and of what the model
+                                generates and answers, where asked
     portability.parquet         the same of the tests that updates bring (RippleEdits, MQuAKE)
     dated, dated_neighbours .parquet         the same of dated questions, where they are asked
     past_scores.parquet         the past facts as a score table, which ``anachron report`` reads
@@ -42,6 +42,7 @@ from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io import Json, versions
 from anachron.jobs import Callbacks, RunFolder, now, open_run, refuse_others
 from anachron.lm.model import LanguageModel
+from anachron.lm.temporary import Temporary
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,11 @@ def opened(
         "edit_prefix": lm.prefix or None,
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": mode, "fluency_tokens": measures.fluency_tokens, "batch_tokens": measures.batch_tokens,
-        "generate": measures.generate, "token_accuracy": measures.token_accuracy,
+        "generate": measures.generate, "token_accuracy": measures.token_accuracy, "format": lm.style.kind,
+        "audit": None if measures.audit is None else asdict(measures.audit),
         "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
-    with identified(lm, weights), open_run(folder, identity) as run:
+    with identified(lm, weights), open_run(folder, identity) as run, _same_day(lm, run):
         record = run.record
         _add_methods(record, methods, folder)
         run.remove_leftovers(CLEAN, *record["methods"])
@@ -133,6 +135,19 @@ def opened(
         record["sessions"].append({"started": now(), "versions": versions(), "hardware": lm.hardware()})
         run.save()
         yield run, measures
+
+
+def _same_day(lm: LanguageModel, run: RunFolder) -> Temporary[None]:
+    """Chats of a run are on one day, that of its first session, where the template says what day is today."""
+    style = lm.style
+    if style.template_date is not None:
+        style = replace(style, template_date=run.record.setdefault("template_date", style.template_date))
+
+    def change() -> Callable[[], None]:
+        before, lm.style = lm.style, style
+        return lambda: setattr(lm, "style", before)
+
+    return Temporary(change)
 
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:

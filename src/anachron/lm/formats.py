@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 from typing import Any, Literal
 
 from anachron.errors import ConfigError, DataError, ModelError
@@ -47,7 +48,8 @@ class Format:
     answer_in_user_turn: the user's turn holds the whole statement, answer included (chat only).
     score_separator: tokens of the space before the answer are scored with it, where the tokenizer makes it tokens of
         their own (Mistral before ``1990``): what a model must write to give the answer, as papers on editing have it,
-        while paper 002 scores the smallest run of tokens that covers the answer (raw only).
+        while paper 002 scores the smallest run of tokens that covers the answer. In a chat it is the space between the
+        generation prompt of the template, which ends where the assistant begins, and the answer.
     """
 
     kind: Literal["raw", "chat"] = "raw"
@@ -62,8 +64,11 @@ class Format:
             raise ConfigError(f"format {self.kind!r}: choose 'raw' or 'chat'")
         if self.answer_in_user_turn and self.kind != "chat":
             raise ConfigError("answer-in-user-turn needs the chat format; add --format chat")
-        if self.score_separator and (self.kind != "raw" or self.all_occurrences):
-            raise ConfigError("score_separator needs the raw format and one occurrence of the answer")
+        if self.score_separator and (self.answer_in_user_turn or self.all_occurrences):
+            raise ConfigError("score_separator needs one occurrence of the answer, behind the prompt")
+
+
+TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
 
 
 def check_pair(prompt: str, answer: str) -> None:
@@ -109,7 +114,7 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], s
 def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
     text = style.prefix + prompt + separator + answer
     spans = _spans(text, len(text) - len(answer), answer, style)
-    return Located(text, spans, len(separator) if style.score_separator else 0)
+    return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix))
 
 
 def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:
@@ -117,7 +122,19 @@ def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | N
     if style.answer_in_user_turn:
         user += separator_for(prompt, separator) + answer
     text, start = template.fill(user.strip(), answer)
-    return Located(text, _spans(text, start, answer, style))
+    space = template.separator if style.score_separator else 0
+    return Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(style.prefix))
+
+
+def openings(tokenizer: Any, prompts: Sequence[str], style: Format) -> tuple[list[str], bool]:
+    """Texts that a model goes on from to answer prompts, and whether the tokenizer is to add its special tokens.
+
+    Of a chat they end where the assistant begins. Raises `ModelError` as `locate`.
+    """
+    if style.kind == "raw":
+        return [style.prefix + prompt for prompt in prompts], True
+    template = ChatTemplate(tokenizer, style.template_date)
+    return [template.opening((style.prefix + prompt).strip()) for prompt in prompts], False
 
 
 def _spans(text: str, start: int, answer: str, style: Format) -> tuple[tuple[int, int], ...]:
@@ -161,6 +178,32 @@ class ChatTemplate:
         another_day = with_date(template, day - timedelta(days=400))
         self.asks_date = self._render(_USER_HOLE, _ASSISTANT_HOLE, another_day) != text
 
+    @cached_property
+    def separator(self) -> int:
+        """Characters of the white space between the generation prompt, where the assistant begins, and the answer.
+
+        0 for a template whose generation prompt holds more than the conversation does, such as an opened thought, or
+        that has none: then the assistant begins where answers stand.
+        """
+        before, prompt = self._head + _USER_HOLE + self._middle, self._render(_USER_HOLE, None)
+        rest = before.removeprefix(prompt)
+        return len(rest) if before.startswith(prompt) and rest.isspace() else 0
+
+    @property
+    def tail(self) -> str:
+        """What stands behind the answer: the mark that ends a turn, and what follows it."""
+        return self._tail
+
+    def place_in(self, user: str) -> int:
+        """Where the first character of a user's turn is in the text; before the turn for white space that is cut."""
+        return len(self._head) - (len(user) - len(user.lstrip()))
+
+    def opening(self, user: str) -> str:
+        """The rendered conversation up to where the assistant begins."""
+        self.fill(user, ".")  # refuses a text that the template rewrites
+        middle = self._middle[: len(self._middle) - self.separator]
+        return self._head + user + middle
+
     def fill(self, user: str, answer: str) -> tuple[str, int]:
         """The rendered conversation and the position of the answer in it."""
         start = len(self._head) + len(user) + len(self._middle)
@@ -169,10 +212,15 @@ class ChatTemplate:
             raise ModelError(f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it")
         return text, start
 
-    def _render(self, user: str, answer: str, template: str | None = None) -> str:
-        turns = [{"role": "user", "content": user}, {"role": "assistant", "content": answer}]
+    def _render(self, user: str, answer: str | None, template: str | None = None) -> str:
+        """The two turns; without an answer the user's, and the generation prompt."""
+        turns = [{"role": "user", "content": user}, {"role": "assistant", "content": answer}][
+            : 1 if answer is None else 2
+        ]
         try:
-            return self._tokenizer.apply_chat_template(turns, chat_template=template or self._template, tokenize=False)
+            return self._tokenizer.apply_chat_template(
+                turns, chat_template=template or self._template, tokenize=False, add_generation_prompt=answer is None
+            )
         except Exception as error:  # a template is foreign code: whatever it raises is reported, never hidden
             raise ModelError(f"the chat template rejects a user turn and an answer: {error}") from error
 

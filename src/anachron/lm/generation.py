@@ -1,19 +1,28 @@
 """Texts that a model writes: exactly as many tokens as asked for, greedily or sampled."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import torch
 import transformers
 
+from anachron.lm.chat import ends_of
+from anachron.lm.formats import openings
 from anachron.lm.temporary import Temporary
 
+Over = Callable[[list[int]], bool]
 ALIKE = 1e-3  # largest change of a logit by padding, as a share of their spread, that is taken for rounding
 
 
-def continued(model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor | None = None, **how: Any) -> Any:
+def continued(
+    model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor | None = None, *, over: Over | None = None,
+    **how: Any,
+) -> Any:  # fmt: skip
     """Token ids (texts, length) continued to (texts, length + new_tokens): an end-of-text token is not the end.
 
+    over: whether the new tokens of a text are enough; where those of all texts have been, fewer are written.
     mask: (texts, length), 0 for padding on the left. Settings of the checkpoint for generation (temperature, penalties)
     are not used; ``how`` goes to transformers, which would fill in from them what is not given: the end-of-text token,
     and a penalty of repetition.
@@ -24,7 +33,17 @@ def continued(model: Any, ids: torch.Tensor, new_tokens: int, mask: torch.Tensor
     )  # fmt: skip
     mask = torch.ones_like(ids) if mask is None else mask
     with torch.inference_mode(), Temporary(lambda: _without_own_settings(model)):
-        return model.generate(ids, attention_mask=mask, generation_config=plain)
+        criteria = None if over is None else [_ends_all(ids.shape[1], over)]
+        return model.generate(ids, attention_mask=mask, generation_config=plain, stopping_criteria=criteria)
+
+
+def _ends_all(start: int, over: Over) -> Callable[..., torch.Tensor]:
+    """A criterion of transformers: which texts are over, by their tokens from ``start`` on, (texts,)."""
+
+    def stop(ids: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
+        return torch.tensor([over(row) for row in ids[:, start:].tolist()], device=ids.device)
+
+    return stop
 
 
 def _without_own_settings(model: Any) -> Callable[[], None]:
@@ -41,25 +60,36 @@ def greedy_texts(lm: Any, prompts: Sequence[str], length: int) -> list[str]:
     that changes the logits of the first new token by more than rounding; then those of equal length are.
     """
     counted = _tokens(lm.tokenizer, prompts)
-    given = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts]) if lm.prefix else counted
-    written = _written(lm, given, [length - len(ids) for ids in counted])
-    return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in written]
+    given = opened(lm, prompts) if lm.prefix or lm.style.kind == "chat" else counted
+    rows = written(lm, given, [length - len(ids) for ids in counted])
+    return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in rows]
 
 
 def greedy_continuations(lm: Any, prompts: Sequence[str], new_tokens: int) -> list[str]:
-    """The next ``new_tokens`` that a model writes behind each prompt, greedily, up to an end-of-text token.
+    """The next ``new_tokens`` that a model writes behind each prompt, greedily, up to an end-of-text token; in a
+    chat up to the end of its turn.
 
     Fewer where the context is full. Prefix, special tokens and batches are as in `greedy_texts`.
     """
-    given = _tokens(lm.tokenizer, [lm.prefix + prompt for prompt in prompts])
-    end = lm.tokenizer.eos_token_id
-    written = _written(lm, given, [new_tokens] * len(prompts))
-    kept = [tokens[: tokens.index(end)] if end in tokens else tokens for tokens in written]
+    ends = ends_of(lm) if lm.style.kind == "chat" else {lm.tokenizer.eos_token_id}
+    rows = written(lm, opened(lm, prompts), [new_tokens] * len(prompts))
+    kept = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in rows]
     return [lm.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in kept]
 
 
-def _written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int]) -> list[list[int]]:
-    """Tokens that the model writes behind each row of tokens, as many as wanted while its context has room."""
+def opened(lm: Any, prompts: Sequence[str]) -> list[list[int]]:
+    """Tokens that the model goes on from to answer each prompt, in its style and behind the prefix of an edit."""
+    texts, special = openings(lm.tokenizer, prompts, replace(lm.style, prefix=lm.prefix + lm.style.prefix))
+    return _tokens(lm.tokenizer, texts, special)
+
+
+def written(
+    lm: Any, given: Sequence[list[int]], wanted: Sequence[int], *, over: Over | None = None
+) -> list[list[int]]:  # fmt: skip
+    """Tokens that the model writes behind each row of tokens, as many as wanted while its context has room.
+
+    over: whether what was written in a row is enough; those that are computed together go on until all of it is.
+    """
     if lm.context_length is not None:
         wanted = [min(new, lm.context_length - len(ids)) for new, ids in zip(wanted, given, strict=True)]
     writing = [i for i, new in enumerate(wanted) if new > 0]
@@ -68,8 +98,8 @@ def _written(lm: Any, given: Sequence[list[int]], wanted: Sequence[int]) -> list
     for group in groups:
         ids, mask = _padded(lm, [given[i] for i in group])
         room = max(wanted[i] for i in group)
-        written = continued(lm.model, ids, room, mask)[:, ids.shape[1] :].tolist()
-        for i, tokens in zip(group, written, strict=True):
+        rows = continued(lm.model, ids, room, mask, over=over)[:, ids.shape[1] :].tolist()
+        for i, tokens in zip(group, rows, strict=True):
             new_tokens[i] = tokens[: wanted[i]]
     return new_tokens
 
@@ -103,7 +133,7 @@ def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
     if len(shortest) == len(longest):
         return True
     ids, mask = _padded(lm, [shortest, longest])
-    how = {"return_dict_in_generate": True, "output_logits": True}
+    how: dict[str, Any] = {"return_dict_in_generate": True, "output_logits": True}
     alone, padded = (
         continued(lm.model, i, new_tokens=1, mask=m, **how).logits[0][0].float()
         for i, m in ((_padded(lm, [shortest])), (ids, mask))
@@ -112,7 +142,13 @@ def _padding_is_harmless(lm: Any, given: Sequence[list[int]]) -> bool:
     return bool((alone - padded).abs().max() <= ALIKE * spread)
 
 
-def _tokens(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Tokens without an end-of-text token that the tokenizer puts behind every text: the model is to go on."""
-    rows = tokenizer(list(texts), truncation=False, padding=False)["input_ids"] if texts else []
+def _tokens(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[list[int]]:
+    """Tokens without an end-of-text token that the tokenizer puts behind every text: the model is to go on.
+
+    special: whether it adds special tokens at all; a chat template has its own.
+    """
+    how = {"truncation": False, "padding": False, "add_special_tokens": special}
+    rows = tokenizer(list(texts), **how)["input_ids"] if texts else []
+    if not special:
+        return list(rows)
     return [ids[:-1] if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from anachron.errors import TooLongError
-from anachron.lm.formats import Format, encode_pairs
+from anachron.lm.formats import TARGETS, Format, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.identity import (
     arithmetic,
@@ -33,7 +33,8 @@ class LanguageModel:
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
     puts before every prompt, ``edit_of`` the fingerprint of the model without it and ``edit_beside`` fingerprints of
-    the changes that are computed beside weights that cannot be written.
+    the changes that are computed beside weights that cannot be written. ``style`` is how requests are put to it when it
+    is edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.in_chat`).
     """
 
     model: Any
@@ -45,6 +46,7 @@ class LanguageModel:
     prefix: str = ""
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
+    style: Format = TARGETS
     tree_checks: TreeChecks = field(default_factory=TreeChecks)
 
     @property

@@ -21,12 +21,13 @@ class Located:
     """A text and the character spans in it that are scored (almost always one).
 
     separator: characters before the first span whose tokens are scored with it, but for a token that holds what stands
-    before them. Some tokenizers write the space before a number as a token of its own.
+    before them. Some tokenizers write the space before a number as a token of its own. prompt: where the prompt begins.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...]
     separator: int = 0
+    prompt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

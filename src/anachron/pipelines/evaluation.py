@@ -56,10 +56,10 @@ def evaluate_updates(
     out = Path(out)
     if isinstance(settings, LifelongSettings):
         run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
-        summary, notes = write_lifelong(_with_printed_names(run.tables, run.record), out / REPORT)
+        summary, notes = write_lifelong(with_printed_names(run.tables, run.record), out / REPORT)
         return EvaluatedUpdates(run.record, {"summary": (summary, LIFELONG)}, notes)
     run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
-    tables = _with_printed_names(run.tables, run.record)
+    tables = with_printed_names(run.tables, run.record)
     summary, notes = write_evaluation(tables, out / REPORT)
     summaries, tests = {"summary": (summary, EDITS)}, {"summary": read_table(out / REPORT / f"{TESTS}.parquet")}
     if "dated" in tables:
@@ -70,7 +70,7 @@ def evaluate_updates(
     return EvaluatedUpdates(run.record, summaries, notes, tests, portability)
 
 
-def _with_printed_names(tables: Mapping[str, pl.DataFrame], record: Json) -> dict[str, pl.DataFrame]:
+def with_printed_names(tables: Mapping[str, pl.DataFrame], record: Json) -> dict[str, pl.DataFrame]:
     """The tables of a run with its methods as reports call them; the run's own files keep the names users write."""
     identities = [known["identity"] for known in record["methods"].values()]
     names = {one["method"]: printed_name(one["method"], one["settings"]) for one in identities}

@@ -59,6 +59,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
         *["New win, Static win"] * ("New win ↑" in more),
         *["Exact"] * ("Exact ↑" in more),
         *["Output"] * generated,
+        *["Answer, No stop"] * ("Answer new ↑" in more),
     ]
     notes = [
         f"mean ± half of the 95 % interval over updates (normal); {', '.join(shares)}: [its bounds] (Wilson)",
@@ -70,6 +71,8 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
         )
     if "Token acc. ↑" in more:
         notes.append("Token acc.: tokens of the object that are the model's first choice; Exact: all of them are")
+    if "Answer new ↑" in more:
+        notes.append("Answer: to the bare prompt, up to where the model stops; whether all of it is the object")
     timed = summary.filter(pl.col("method") != UNEDITED, pl.col("seconds_n") > 1)
     if timed["seconds_low"].null_count():
         notes.append("Seconds without an interval: edits made together share their time")
@@ -117,6 +120,14 @@ EDITS = Layout(
         "Gen. exact ↑": ("generalization_exact", 100, 1),
         "Neighb. token acc. ↑": ("neighbourhood_accuracy", 100, 1),
         "Neighb. exact ↑": ("neighbourhood_exact", 100, 1),
+        "Answer new ↑": ("answer_new", 100, 1),
+        "Answer old ↓": ("answer_old", 100, 1),
+        "Answer neither ↓": ("answer_neither", 100, 1),
+        "No stop ↓": ("answer_unstopped", 100, 1),
+        "Gen. answer new ↑": ("generalization_answer_new", 100, 1),
+        "Gen. answer old ↓": ("generalization_answer_old", 100, 1),
+        "Gen. answer neither ↓": ("generalization_answer_neither", 100, 1),
+        "Gen. no stop ↓": ("generalization_answer_unstopped", 100, 1),
         "Change ↑": ("efficacy_change", 100, 1),
         "Gen. change ↑": ("generalization_change", 100, 1),
         "New win ↑": ("new_win", 100, 1),

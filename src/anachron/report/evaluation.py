@@ -29,7 +29,9 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
     popularity. What cannot be made is left out, and a note says why.
     """
-    optional = tables.get("objects"), tables.get("generations")  # files that a run without such rows does not have
+    optional = (
+        tables.get(name) for name in ("objects", "generations", "audit")
+    )  # files that a run without such rows does not have
     metrics = update_metrics(tables["targets"], tables["neighbours"], tables["updates"], *optional)
     write_table(out / "metrics.parquet", metrics)
     summary = summarise(metrics)

@@ -15,8 +15,8 @@ from anachron.report.figures.lifelong import lifelong
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     notes = [
-        "mean ± half of the 95 % interval (normal; Efficacy-S, Output: [its bounds], Wilson) over the updates made so "
-        "far, × 100 but for perplexity, fluency (bits) and seconds an update",
+        "mean ± half of the 95 % interval (normal; Efficacy-S, Output, Answer, No stop: [its bounds], Wilson) over the "
+        "updates made so far, × 100 but for perplexity, fluency (bits) and seconds an update",
         "Locality loss: of p of neighbour facts of all updates, made or not; Perplexity, Fluency: the whole model's",
     ]
     if "Undone old p ↑" in LIFELONG.measured(summary):
@@ -61,6 +61,7 @@ LIFELONG = Layout(
         "Updated ↑": ("present_updated_global", 100, 1),
         "Kept ↑": ("past_kept_global", 100, 1),
         **{name: EDITS.more[name] for name in ("Output new ↑", "Output old ↓")},
+        **{name: EDITS.more[name] for name in ("Answer new ↑", "Answer old ↓", "Answer neither ↓", "No stop ↓")},
     },
     of_model=OF_MODEL,
 )

@@ -58,7 +58,7 @@ def ft(
     start = [at_least_float32(t.detach()) for t in (weight, owner.bias) if t is not None]
     copies = len(requests) if apart else 1
     trained = [t.repeat(copies, *[1] * t.ndim).requires_grad_(True) for t in start]  # (copies, outputs, ...)
-    marked = mark_targets(lm.tokenizer, requests)
+    marked = mark_targets(lm.tokenizer, requests, lm.style)
 
     def into_the_box() -> None:
         if settings.eps is not None:

@@ -69,7 +69,7 @@ def lora(
     trained = [half for halves in adapters.values() for half in halves]
     with frozen(lm.model):
         train = fit_apart if apart else fit_together
-        train(lm.model, mark_targets(lm.tokenizer, requests), trained, settings, "LoRA", during=adapters_of)
+        train(lm.model, mark_targets(lm.tokenizer, requests, lm.style), trained, settings, "LoRA", during=adapters_of)
     learned = {name: (left.detach() * share, right.detach()) for name, (left, right) in adapters.items()}
     return [
         Edit({name: LowRank(left[i].clone(), right[i].clone()) for name, (left, right) in learned.items()},

@@ -209,7 +209,11 @@ class MendNetwork(torch.nn.Module):
         return digest.hexdigest()
 
     def check(self, lm: LanguageModel) -> None:
-        """Raise `ModelError` unless the network was trained for this model."""
+        """Raise `ModelError` unless the network was trained for this model, `ConfigError` of a chat."""
+        if lm.style.kind != "raw":
+            raise ConfigError(
+                "MEND's network learned from raw text, so it cannot edit in --format chat; use raw, or another method"
+            )
         made_on = {name: value for name, value in self.about.get("inputs", {}).items() if name in DESCRIBED}
         fix = "train one for it with anachron train-mend"
         require_own(lm, self.model, made_on or None, "the network", fix)

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, sum_in
-from anachron.edit.requests import TARGETS
 from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
@@ -139,7 +138,7 @@ def adding_output(
 
 def encode_under(lm: LanguageModel, edit: Edit, pairs: Sequence[Triple]) -> list[Encoded]:
     """Pairs as the model reads them under an edit, whose prefix stands before every prompt."""
-    return lm.encode(pairs, replace(TARGETS, prefix=edit.prefix))
+    return lm.encode(pairs, replace(lm.style, prefix=edit.prefix))
 
 
 def score_batched(

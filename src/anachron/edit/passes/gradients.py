@@ -8,7 +8,6 @@ import torch
 
 from anachron.edit.passes.forward import nll_losses, target_logits
 from anachron.edit.passes.frozen import frozen
-from anachron.edit.requests import TARGETS
 from anachron.errors import DataError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
@@ -66,7 +65,7 @@ def _watched(model: Any, module: str, seen: dict[str, tuple[torch.Tensor, torch.
 
 def encoded(lm: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[Encoded]:
     """(prompt, target) pairs as the tokens that are fed and those that are scored."""
-    return lm.encode([(prompt, target, None) for prompt, target in pairs], TARGETS)
+    return lm.encode([(prompt, target, None) for prompt, target in pairs], lm.style)
 
 
 def losses(lm: LanguageModel, texts: Sequence[Encoded]) -> torch.Tensor:

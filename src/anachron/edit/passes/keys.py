@@ -23,7 +23,7 @@ def keys_and_outputs(
     force for some texts, given their numbers; text number ``i`` is of request ``i % len(requests)``.
     """
     output = output or module
-    marked = [m for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context)]
+    marked = [m for context in ("", *contexts) for m in mark(lm.tokenizer, requests, context, lm.style)]
     at_subject = values_at_subject(lm.model, marked, inputs=[module], outputs=[output], during=during)
     # ((1 + contexts) * requests, inputs) and ((1 + contexts) * requests, outputs)
     keys, outputs = at_subject["in", module].double(), at_subject["out", output].double()

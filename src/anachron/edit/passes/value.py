@@ -84,7 +84,7 @@ def optimise_values(
     together, each with a loss, a step size and an end of its own, so that the result does not depend on the company.
     So many at a time as fit. Raises `DataError` where the optimisation meets a number that is none.
     """
-    marked = [mark(lm.tokenizer, requests, context) for context in ("", *contexts)]
+    marked = [mark(lm.tokenizer, requests, context, lm.style) for context in ("", *contexts)]
     groups = _alike(marked)
     parts = [
         _optimise(lm, [requests[i] for i in group], modules, [[texts[i] for i in group] for texts in marked], settings)

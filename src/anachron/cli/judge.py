@@ -1,0 +1,54 @@
+"""The command ``judge``: a language model judges what edited models answered, beside the rule."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anachron.cli.groups import grouped
+from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(grouped(judge))
+
+
+def judge(
+    *,
+    run: Annotated[Path, typer.Argument(help="Run folder of evaluate --audit.")],
+    llm: Annotated[str, typer.Option("--llm", help="Model that judges, as its server calls it.")],
+    base_url: LlmBaseUrl = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the verdicts; default: judge in the run folder.")] = None,
+    asking: LlmOptions,
+    cache: AnswerFolder = None,
+    json_: JsonFlag = False,
+) -> None:
+    """Have a language model judge the answers of an audit, and say how often it and the rule disagree.
+
+    Interrupted, it goes on where it was: every verdict is kept, and none is paid for twice.
+
+    Example: anachron judge runs/audit --llm my-model --base-url http://localhost:8000/v1
+    """
+    from rich.table import Table
+
+    from anachron.evaluate.judge import agreement_lines
+    from anachron.pipelines.judging import judge_run
+
+    table, counts = judge_run(run, asking.settings(llm, base_url), out, cache=cache, callbacks=on_screen())
+    if json_:
+        print_json({"agreement": table.to_dicts(), **counts, "out": str(out or run / "judge")})
+    else:
+        shown = Table(title=f"Answers judged by {llm}", caption="shares × 100, [95 % interval] (Wilson)")
+        for heading in ("method", "prompts", "judged", "rule: right", "judge: right", "disagree"):
+            shown.add_column(heading, justify="left" if heading in ("method", "prompts") else "right")
+        for row in agreement_lines(table):
+            shown.add_row(*row)
+        stdout().print(shown)
+        usage = counts["usage"]
+        say(f"{usage['answers']:,} verdicts asked for, {usage['kept']:,} kept from before")
+        say(f"{counts['disagreements']:,} disagreements; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
+    for reason, count in counts["unreadable"].items():
+        warn(f"{count:,} answers without a verdict: {reason}")
+    if not counts["judged"]:
+        raise typer.Exit(1)

@@ -1,0 +1,44 @@
+"""Answers that a model writes of its own accord, greedily, up to where it ends them itself."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from anachron.lm.chat import ends_of
+from anachron.lm.generation import opened, written
+
+LINE = re.compile(r"[\n\r]")
+
+
+class WrittenAnswer(NamedTuple):
+    """What a model wrote, without special tokens and the space around it. stopped: whether it ended by itself."""
+
+    text: str
+    stopped: bool
+
+
+def natural_answers(
+    lm: Any, prompts: Sequence[str], most_tokens: int, sentence_end: Callable[[str], int | None] = lambda text: None
+) -> list[WrittenAnswer]:
+    """What a model answers each prompt, given nothing but the prompt, in at most so many tokens.
+
+    In a chat an answer ends where the model ends its turn. Raw text ends at the end-of-text token, at the first line
+    break behind a word, and where ``sentence_end`` sees an end in the text so far: a base model goes on with other
+    questions and facts. One that is ended by ``most_tokens``, or by the model's context, has not stopped. Prefix and
+    batches are as in `anachron.lm.generation.greedy_texts`.
+    """
+    ends, raw = ends_of(lm), lm.style.kind == "raw"
+
+    def cut(tokens: Sequence[int]) -> WrittenAnswer:
+        end = next((place for place, token in enumerate(tokens) if token in ends), None)
+        text = lm.tokenizer.decode(tokens[:end], skip_special_tokens=True).lstrip()
+        if raw:
+            line = LINE.search(text)
+            within = text if line is None else text[: line.start()]
+            place = sentence_end(within)
+            if place is not None or line is not None:
+                return WrittenAnswer(within[:place].rstrip(), True)
+        return WrittenAnswer(text.rstrip(), end is not None)
+
+    limits = [most_tokens] * len(prompts)
+    return [cut(row) for row in written(lm, opened(lm, prompts), limits, over=lambda row: cut(row).stopped)]
