@@ -32,8 +32,9 @@ class LanguageModel:
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
-    puts before every prompt, ``edit_of`` the fingerprint of the model without it and ``edit_beside`` fingerprints of
-    the changes that are computed beside weights that cannot be written.
+    puts before every prompt, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
+    the changes that are computed beside the weights and ``memories`` those of them that are memories
+    (`anachron.edit.memory`), by the names of modules.
     """
 
     model: Any
@@ -45,6 +46,7 @@ class LanguageModel:
     prefix: str = ""
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
+    memories: Mapping[str, Any] = field(default_factory=dict)
     tree_checks: TreeChecks = field(default_factory=TreeChecks)
 
     @property
