@@ -23,7 +23,7 @@ from anachron.lm.sites import features
 from anachron.lm.temporary import Temporary
 
 SPLIT = 1e-5  # that the older of two radii is smaller by where they are split, as published
-SAME = 1e-3  # distance, as a share of the key's length, within which two keys are one: rounding, or the same text
+SAME = 1e-3  # share of a key's length that is taken for rounding: two keys so near are one
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Codebook:
         x: the module's input, (..., inputs); output: (..., outputs). owners: of the tokens, in their order.
         """
         number, near = self.nearest(x.reshape(-1, x.shape[-1]), owners)
-        if not bool(near.any()):
+        if not bool(near.any()) and not self.values.requires_grad:
             return output
         flat = output.reshape(-1, output.shape[-1])  # (tokens, outputs)
         values = self.values.to(flat)[number.to(flat.device)]
@@ -144,10 +144,10 @@ class Memory:
     def codebook(self) -> Codebook:
         """What GRACE's rules make of the insertions, one after the other (algorithm 1 of the paper).
 
-        A key whose ball of its radius meets that of no nearest key is a new entry. One that meets it and has its label
-        widens it to reach the new key, and its value is the newer. With another label it is a new entry and the two
-        radii are split at half the distance, the older one less `SPLIT`. A key at the same place (`SAME`) takes the
-        entry over, whatever its label: the later update counts.
+        A key whose ball does not meet that of the nearest key is a new entry. One that meets it and has its label
+        widens it to reach the new key (with `SAME` more, for rounding), and its value is the newer. With another label
+        it is a new entry and the two radii are split at half the distance, the older one less `SPLIT`. A key at the
+        same place (`SAME`) takes the entry over, whatever its label: the later update counts.
         """
         kept: list[int] = []  # of each entry, the insertion whose key it has
         newest: list[int] = []  # and the one whose value and label
@@ -159,15 +159,14 @@ class Memory:
             distances = (keys[kept] - keys[new]).norm(dim=1) if kept else keys.new_zeros(0)  # (entries,)
             near = int(distances.argmin()) if kept else -1
             distance = float(distances[near]) if kept else torch.inf
-            same_place = distance <= SAME * float(keys[new].norm())
-            if kept and (
-                same_place or (distance <= radius + radii[near] and self.labels[newest[near]] == self.labels[new])
-            ):
-                radii[near] = max(radii[near], distance)
+            rounding = SAME * float(keys[new].norm())
+            meets = bool(kept) and distance <= radius + radii[near]
+            if distance <= rounding or (meets and self.labels[newest[near]] == self.labels[new]):
+                radii[near] = max(radii[near], distance + rounding)
                 newest[near] = new
                 entries.append(near)
                 continue
-            if kept and distance <= radius + radii[near]:
+            if meets:
                 radii[near], radius = distance / 2 - SPLIT, distance / 2
             kept.append(new)
             newest.append(new)

@@ -134,10 +134,10 @@ _EASY = "zjunlp/EasyEdit hparams/GRACE/"
 GRACE = Method(
     "GRACE", GraceSettings, grace, needs_subject=False, readable_weights=False, changes_weights=False,
     presets={
-        "GPT-J": Preset({}, _EASY + "gpt-j-6b.yaml"),
+        "GPT-J": Preset({"layer": 25}, _EASY + "gpt-j-6b.yaml"),
         "GPT-2-XL": Preset({"layer": 35, "into_mlp": True}, _EASY + "gpt2-xl.yaml"),
         "Llama-7B": Preset({"layer": 27, "steps": 50}, _EASY + "llama-7b.yaml"),
         "Qwen2.5-7B": Preset({"layer": 18, "steps": 50}, _EASY + "qwen2.5-7b.yaml"),
-        "demo": Preset({"layer": 4, "steps": 50}),
+        "demo": Preset({"layer": 4, "radius": 35.0, "steps": 50}),
     },
 )  # fmt: skip

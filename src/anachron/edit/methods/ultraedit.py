@@ -148,7 +148,7 @@ _UP = (18, 19, 20, 21, 22, 23, 24)
 ULTRAEDIT = Method(
     "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False,
     presets={
-        "GPT-J": Preset({}, _EASY + "gpt-j-6B.yaml"),
+        "GPT-J": Preset({"layers": (*_UP, 25, 26)}, _EASY + "gpt-j-6B.yaml"),
         "Llama-7B": Preset({"layers": (29, 30), "batch": 100}, note="as Mistral-7B"),
         "Llama-3-8B": Preset(
             {"layers": (), "gate_layers": (11, 12, 13, 14, 15), "up_layers": _UP, "batch": 100},
@@ -159,6 +159,6 @@ ULTRAEDIT = Method(
             {"layers": (), "gate_layers": (*_UP, 25, 26), "up_layers": (*_UP, 25, 26), "batch": 100},
             _EASY + "qwen2.5-7b.yaml",
         ),
-        "demo": Preset({"layers": (3, 4), "rate": 1e-3}),
+        "demo": Preset({"layers": (2, 3, 4), "rate": 5e-3}),
     },
 )  # fmt: skip
