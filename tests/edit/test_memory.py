@@ -51,8 +51,8 @@ def memory(*rows: tuple[list[float], list[float], float, str]) -> Memory:
 
 
 class Published:
-    """The loop of the published adapter over plain lists: first a key, then its fate. It knows no rounding: neither that
-    an update at the place of another takes its entry over, nor that a wider radius has room for it.
+    """The loop of the published adapter over plain lists, but for what allows for rounding: an update at the place of
+    another takes its entry over, and a radius that is widened gets some room.
     """
 
     def __init__(self) -> None:
@@ -373,7 +373,8 @@ def test_a_memory_comes_back_bit_for_bit_and_no_model_is_saved_of_it(tmp_path: P
         ({f"{name}/memory_radii": -row}, {}), ({f"{name}/memory_radii": row[:2]}, {}),
         ({f"{name}/memory_radii": row * float("nan")}, {}), ({f"{name}/memory_keys": row.clone()}, {}),
         ({}, {"labels": {}}), ({}, {"labels": {name: ["a"]}}), ({}, {"labels": {name: [1, 2, 3, 4]}}),
-        ({}, {"labels": 5}), ({"2x1/statistics": row.clone()}, {}), ({"2x1/statistics": torch.tensor([[0.0], [1.0], [1.0]])}, {}),
+        ({}, {"labels": 5}),
+        ({"2x1/statistics": row.clone()}, {}), ({"2x1/statistics": torch.tensor([[0.0], [1.0], [1.0]])}, {}),
     ]  # fmt: skip
     for changes, otherwise in bad:
         write_tensors(path, tensors | changes, manifest | otherwise)
