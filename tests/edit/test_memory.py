@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from anachron.cli.main import app
 from anachron.edit.base import Edit, LowRank, edited
+from anachron.edit.carried.memory import Memory
 from anachron.edit.make import make_edit, make_edits
-from anachron.edit.memory import Memory
 from anachron.edit.methods.grace import GraceSettings
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
 from anachron.edit.requests import EditRequest
@@ -290,7 +290,7 @@ def mixed(lm: LanguageModel, edit: Edit) -> Edit:
 
 def test_generation_with_a_cache_says_what_one_text_at_a_time_says():
     lm = make_edit_lm("llama")
-    total = make_edit(lm, "GRACE", REQUESTS[:3], GraceSettings(layer=1, steps=40, radius=between(lm)))
+    total = make_edit(lm, "GRACE", REQUESTS[:3], GraceSettings(layer=1, steps=15, radius=between(lm)))
     prompts = [request.text for request in REQUESTS[:3]]
     wanted = []
     with edited(lm, total):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.edit.base import Edit, LowRank, edited
+from anachron.edit.carried.moments import Moments
 from anachron.edit.make import make_edit
 from anachron.edit.method import Resources
 from anachron.edit.methods.ultraedit import UltraEditSettings, _edit, ridge_regression
-from anachron.edit.moments import Moments
 from anachron.edit.passes.gradients import Factors
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError

@@ -6,16 +6,15 @@ adds up (`+`), is taken out of a sum again (`-`), scales (`*`), and can be saved
 long as a block lasts.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from anachron.edit import memory, moments
-from anachron.edit.memory import Memory
-from anachron.edit.moments import Moments
+from anachron.edit.carried import memory, moments
+from anachron.edit.carried.memory import Memory as Memory
+from anachron.edit.carried.moments import Moments as Moments
 from anachron.edit.tensors import checksum
 from anachron.errors import ConfigError, ModelError
 from anachron.io import Json
@@ -172,15 +171,6 @@ def _sum(a: Delta | None, b: Delta | None) -> Delta:
     return Dense(weight + b.dense().to(weight.device), sum(biases[1:], biases[0]) if biases else None)
 
 
-def compact(edit: Edit) -> Edit:
-    """With each change low-rank or dense, whichever takes less room."""
-    large = {
-        name: Dense(delta.dense()) for name, delta in edit.deltas.items()
-        if isinstance(delta, LowRank) and delta.rank * sum(delta.shape) > math.prod(delta.shape)
-    }  # fmt: skip
-    return replace(edit, deltas={**edit.deltas, **large})
-
-
 def _side_by_side(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     """On the device of the first: an edit that was just made and one read from a file may lie on two."""
     return torch.cat([part.to(parts[0].device) for part in parts], dim)
@@ -257,10 +247,10 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
         for parameter, data in tensors:
             parameter.data = data
         lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
-        lm.edit_beside = (
-            *aside, *(checksum({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside),
-            *(held.fingerprint(n) for n, held in edit.memories.items()),
-        )  # fmt: skip
+        parts: list[tuple[dict[str, torch.Tensor], Json]]
+        parts = [({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside]
+        parts += [(held.tensors(), {"module": n, "labels": [*held.labels]}) for n, held in edit.memories.items()]
+        lm.edit_beside = (*aside, *(checksum(*part) for part in parts))
         # before the hook of a memory, whose values take the place of the whole output
         hooks = [owner_of(lm, name).register_forward_hook(_adding(delta), prepend=True) for name, delta in beside]
         take_off = memory.put_on(lm, edit.memories)

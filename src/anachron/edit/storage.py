@@ -7,9 +7,7 @@ from typing import Any
 
 import torch
 
-from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, is_finite, owner_of, require_finite
-from anachron.edit.memory import Memory
-from anachron.edit.moments import Moments
+from anachron.edit.base import Delta, Dense, Edit, LowRank, Memory, Moments, edited, is_finite, owner_of, require_finite
 from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, versions, write_json, write_manifest

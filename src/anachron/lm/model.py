@@ -34,7 +34,7 @@ class LanguageModel:
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
     puts before every prompt, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
     the changes that are computed beside the weights and ``memories`` those of them that are memories
-    (`anachron.edit.memory`), by the names of modules.
+    (`anachron.edit.carried.memory`), by the names of modules.
     """
 
     model: Any

@@ -2,7 +2,7 @@
 NeurIPS 2023).
 
 No weight changes. A key is the module's input at the prompt's last token, its value is trained until the model gives
-the target, and its radius says how near an input must come to get that value (`anachron.edit.memory`).
+the target, and its radius says how near an input must come to get that value (`anachron.edit.carried.memory`).
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from anachron.edit.base import Edit, fingerprint, owner_of
-from anachron.edit.memory import Codebook, Memory, replacing, side_by_side, suspended
+from anachron.edit.carried.memory import Codebook, Memory, replacing, side_by_side, suspended
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.forward import fit_apart, values_at_subject
 from anachron.edit.passes.frozen import frozen

@@ -8,13 +8,14 @@ It has to be trained once a model: `anachron.edit.training.mend`.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from anachron.edit.base import Edit, LowRank, compact, fingerprint, require_own
+from anachron.edit.base import Dense, Edit, LowRank, fingerprint, require_own
 from anachron.edit.mend_settings import MendSettings
 from anachron.edit.method import NOTHING, Method, Preset, Resources
 from anachron.edit.passes.gradients import Factors, encoded, gradients
@@ -245,9 +246,9 @@ def mend(
         with torch.no_grad():
             if apart:
                 for place, i in enumerate(group):
-                    edits[i] = compact(_made(network, {name: part.of(place) for name, part in factors.items()}))
+                    edits[i] = _compact(_made(network, {name: part.of(place) for name, part in factors.items()}))
             else:
-                edits[0] = compact(edits[0] + _made(network, factors))
+                edits[0] = _compact(edits[0] + _made(network, factors))
     return edits
 
 
@@ -268,6 +269,15 @@ def _asked(
 def _made(network: MendNetwork, factors: Mapping[str, Factors]) -> Edit:
     changes = {name: network.change(name, part.x, part.delta) for name, part in factors.items()}
     return Edit(changes, model=network.model)
+
+
+def _compact(edit: Edit) -> Edit:
+    """Each change low-rank or dense, whichever takes less room."""
+    large = {
+        name: Dense(delta.dense()) for name, delta in edit.deltas.items()
+        if isinstance(delta, LowRank) and delta.rank * sum(delta.shape) > math.prod(delta.shape)
+    }  # fmt: skip
+    return Edit({**edit.deltas, **large}, model=edit.model)
 
 
 _AUTHORS = "eric-mitchell/mend config/alg/mend.yaml and config/model/"

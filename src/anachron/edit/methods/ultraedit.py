@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, fingerprint
+from anachron.edit.carried.moments import Moments, joined
 from anachron.edit.method import NOTHING, Method, Preset, Resources
-from anachron.edit.moments import Moments, joined
 from anachron.edit.passes.gradients import Factors, encoded, gradients
 from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError
@@ -90,14 +90,14 @@ def loss_shares(targets: Sequence[int], batch: int) -> torch.Tensor:
 def _tokens(
     lm: LanguageModel, texts: Sequence[Encoded], modules: Sequence[str], shares: torch.Tensor
 ) -> dict[str, Factors]:
-    """Inputs and gradients of all tokens that are fed, in float64, owned by their texts; so many at a time as fit."""
+    """Inputs and gradients of all tokens that are fed, owned by their texts; so many at a time as fit."""
     found: dict[str, list[Factors]] = {name: [] for name in modules}
     for group in plan_batches(texts, lm.vocabulary, Limits()):
         numbers = torch.tensor(group)
         for name, part in gradients(lm, [texts[i] for i in group], modules, every=True).items():
             owners = numbers.to(part.owners.device)[part.owners]
-            share = shares.to(part.delta.device, torch.float64)[owners][:, None]  # (tokens, 1)
-            found[name].append(Factors(part.x.double(), part.delta.double() * share, owners))
+            share = shares.to(part.delta)[owners][:, None]  # (tokens, 1)
+            found[name].append(Factors(part.x, part.delta * share, owners))
     return {
         name: Factors(*(torch.cat([getattr(part, field) for part in held]) for field in ("x", "delta", "owners")))
         for name, held in found.items()
@@ -116,7 +116,7 @@ def _edit(
         z = so_far[_shape(part)].normalised(_beside(part), EPSILON)  # (tokens, inputs + outputs)
         h, g = z[:, : part.x.shape[1]], z[:, part.x.shape[1] :]
         v = -settings.rate * h.square().sum(1, keepdim=True) * g  # (tokens, outputs)
-        deltas[name] = ridge_regression(part.x, v, settings.ridge, wide_dtype(lm.model.dtype))
+        deltas[name] = ridge_regression(part.x.double(), v, settings.ridge, wide_dtype(lm.model.dtype))
     return Edit(deltas, model=fingerprint(lm), statistics=own)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, owner_of, sum_in
-from anachron.edit.memory import joined, replacing, side_by_side, suspended
+from anachron.edit.carried.memory import joined, replacing, side_by_side, suspended
 from anachron.edit.requests import TARGETS
 from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from anachron.edit.tensors import checksum
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import features
@@ -136,9 +135,6 @@ class Memory:
                 f"{name}: the memory is for a module of shape {self.shape}, the model's is {shape}; is it for another "
                 "model?"
             )
-
-    def fingerprint(self, module: str) -> str:
-        return checksum(self.tensors(), {"module": module, "labels": list(self.labels)})
 
     @cached_property
     def codebook(self) -> Codebook:
