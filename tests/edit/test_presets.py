@@ -42,7 +42,10 @@ XL = transformers.GPT2Config(n_layer=48, n_embd=1600, n_head=25)
 LLAMA = transformers.LlamaConfig()
 LLAMA_3 = transformers.LlamaConfig(intermediate_size=14336)
 QWEN = transformers.Qwen2Config(num_hidden_layers=28, hidden_size=3584, intermediate_size=18944)
-MODELS = {"GPT-J": GPT_J, "GPT-2-XL": XL, "Llama-7B": LLAMA, "Llama-3-8B": LLAMA_3, "Qwen2.5-7B": QWEN}
+MISTRAL = transformers.MistralConfig()
+MODELS = {
+    "GPT-J": GPT_J, "GPT-2-XL": XL, "Llama-7B": LLAMA, "Llama-3-8B": LLAMA_3, "Qwen2.5-7B": QWEN, "Mistral-7B": MISTRAL,
+}  # fmt: skip
 STARTS = ("The", "Therefore", "Because", "I", "You")
 # As the authors' code counts the lengths of contexts, a start-of-text token is one of the tokens. GPT-2, GPT-J and
 # Qwen put none before a word; ROME's own code begins with one.
@@ -68,6 +71,8 @@ J_3_TO_8, XL_13_TO_17, L_4_TO_8 = (
 EMPTY = {"threshold": 2e-2, "ridge": 10.0}
 MEND_2022 = {"rank": 1920, "start": 1e-4, "normalise": True, "edit_weight": 0.1, "kl_weight": 1.0, "rate": 1e-6,
              "lr_rate": 1e-4, "clip": 100.0, "batch": 10}  # fmt: skip
+ULTRA = {"rate": 1e-6, "ridge": 1.0, "gate_layers": (), "up_layers": ()}  # the ridge is the identity of its code
+GRACE_2023 = {"radius": 1.0, "rate": 1.0, "warm": False, "into_mlp": False, "stop_below": 0.0}
 EASY, ALPHA = "zjunlp/EasyEdit hparams/", "jianghoucheng/AlphaEdit hparams/"
 # method, model, what the file says in the names of ours, the file
 PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
@@ -101,6 +106,18 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str]] = [
     ("EMMET", "Llama-7B", SPREAD | LATER | LLAMA_CONTEXTS | {"layer": 5, "ridge": 1 * 0.1}, "EMMET/llama2-7b.json"),
     ("MEND", "GPT-J", MEND_2022 | {"layers": (25, 26, 27)}, "eric-mitchell/mend config/alg/mend.yaml"),
     ("MEND", "GPT-2-XL", MEND_2022 | {"layers": (45, 46, 47)}, "eric-mitchell/mend config/alg/mend.yaml"),
+    ("UltraEdit", "GPT-J", ULTRA | {"layers": tuple(range(18, 27)), "batch": 10}, EASY + "UltraEdit/gpt-j-6B.yaml"),
+    ("UltraEdit", "Llama-3-8B",
+     ULTRA | {"layers": (), "gate_layers": tuple(range(11, 16)), "up_layers": tuple(range(18, 25)), "batch": 100},
+     EASY + "UltraEdit/llama3-8b-instruct.yaml"),
+    ("UltraEdit", "Mistral-7B", ULTRA | {"layers": (29, 30), "batch": 100}, EASY + "UltraEdit/mistral-7b.yaml"),
+    ("UltraEdit", "Qwen2.5-7B",
+     ULTRA | {"layers": (), "gate_layers": tuple(range(18, 27)), "up_layers": tuple(range(18, 27)), "batch": 100},
+     EASY + "UltraEdit/qwen2.5-7b.yaml"),
+    ("GRACE", "GPT-J", GRACE_2023 | {"layer": 25, "steps": 200}, EASY + "GRACE/gpt-j-6b.yaml"),
+    ("GRACE", "GPT-2-XL", GRACE_2023 | {"layer": 35, "steps": 200, "into_mlp": True}, EASY + "GRACE/gpt2-xl.yaml"),
+    ("GRACE", "Llama-7B", GRACE_2023 | {"layer": 27, "steps": 50}, EASY + "GRACE/llama-7b.yaml"),
+    ("GRACE", "Qwen2.5-7B", GRACE_2023 | {"layer": 18, "steps": 50}, EASY + "GRACE/qwen2.5-7b.yaml"),
 ]  # fmt: skip
 
 
@@ -168,6 +185,14 @@ def test_a_ridge_of_emmet_is_the_published_weight_of_c_times_what_is_added():
         ),
         (QWEN, "EMMET", {"layer": 4, "ridge": 0.1}, "Llama-7B by relative depth: 32 layers to 28"),
         (QWEN, "FT+L", {"layer": 0}, "those of Llama-7B: ours, as GPT-J"),
+        (transformers.GPT2Config(), "UltraEdit", {"layers": (7, 8, 9, 10, 11), "gate_layers": ()}, "GPT-J"),
+        (
+            transformers.Qwen2Config(num_hidden_layers=24, hidden_size=896, intermediate_size=4864),
+            "UltraEdit",
+            {"layers": (), "gate_layers": tuple(range(15, 23)), "up_layers": tuple(range(15, 23))},
+            "Qwen2.5-7B by relative depth: 28 layers to 24",
+        ),
+        (MISTRAL, "GRACE", {"layer": 27, "steps": 50}, "Llama-7B by relative depth: 32 layers to 32"),
     ],
 )
 def test_other_models_have_them_scaled_by_relative_depth(config: Any, method: str, wanted: dict[str, Any], says: str):
@@ -185,12 +210,15 @@ def test_methods_without_published_settings_have_their_defaults_on_any_model():
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
-@pytest.mark.parametrize("method", ["FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "LoRA", "PROMPT"])
+@pytest.mark.parametrize(
+    "method", ["FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT"]
+)
 def test_every_preset_can_be_used(method: str, family: str):
     lm = make_edit_lm(family)
     sites = find_sites(lm.model)
     settings, _ = preset(METHODS[method], lm, sites)
-    assert all(0 <= layer < sites.layers for layer in getattr(settings, "layers", None) or ())
+    for name in ("layers", "gate_layers", "up_layers"):
+        assert all(0 <= layer < sites.layers for layer in getattr(settings, name, None) or ())
     assert 0 <= getattr(settings, "layer", 0) < sites.layers
     assert asdict(changed(settings, method, asdict(settings))) == asdict(settings)
     back = {name: to_lists(value) for name, value in asdict(settings).items()}  # as a file of settings has them

@@ -18,7 +18,7 @@ from anachron.evaluate.stages import Evaluation
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 
-METHODS = ("FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "LoRA", "PROMPT")
+METHODS = ("FT", "FT+L", "ROME", "MEMIT", "AlphaEdit", "EMMET", "UltraEdit", "LoRA", "GRACE", "PROMPT")
 
 
 @pytest.fixture(scope="module")

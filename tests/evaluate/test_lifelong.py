@@ -32,7 +32,10 @@ from anachron.lm.model import LanguageModel
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 
-FAST = {"ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 2, "layer": 2, "rate": 1e-2}}
+FAST = {
+    "ROME": {"steps": 3, "contexts": [], "layer": 1}, "FT": {"steps": 2, "layer": 2, "rate": 1e-2},
+    "GRACE": {"steps": 3, "layer": 1, "radius": 5.0},
+}  # fmt: skip
 TEXT = TextInMemory("some", "The capital of Germany is Berlin. In 1998, the president was Jacques Chirac.\n" * 4)
 PLACES = ("France", "Zürich", "São Paulo", "Germany", "Paris")
 
@@ -68,7 +71,9 @@ SETTINGS = LifelongSettings((1, 2, 5), measures=Measures(fluency_tokens=16), tex
 
 @pytest.fixture(scope="module")
 def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
-    return run_lifelong(lm, UPDATES, planned(lm, "ROME", "PROMPT"), tmp_path_factory.mktemp("run") / "a", SETTINGS)
+    return run_lifelong(
+        lm, UPDATES, planned(lm, "ROME", "PROMPT", "GRACE"), tmp_path_factory.mktemp("run") / "a", SETTINGS
+    )
 
 
 def request(one: EditCase) -> EditRequest:
@@ -91,7 +96,7 @@ def p(lm: LanguageModel, prompt: str, answer: str) -> float:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("method", ["ROME", "PROMPT"])
+@pytest.mark.parametrize("method", ["ROME", "PROMPT", "GRACE"])
 @pytest.mark.parametrize("edits", [1, 2, 5])
 def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Evaluation, method: str, edits: int):
     made = by_hand(lm, method, CASES[:edits])
@@ -115,7 +120,8 @@ def test_a_sequence_against_edits_made_by_hand(lm: LanguageModel, sequence: Eval
         assert len(stage["fluency"]) == len(greedy_texts(lm, prompts, 16)) == 5
 
 
-@pytest.mark.parametrize("method", ["ROME", "PROMPT"])
+@pytest.mark.few(4)
+@pytest.mark.parametrize("method", ["ROME", "PROMPT", "GRACE"])
 @pytest.mark.parametrize(("edits", "middle"), [(1, 0), (2, 0), (5, 2)])
 def test_undoing_the_middle_one_leaves_the_others(
     lm: LanguageModel, sequence: Evaluation, method: str, edits: int, middle: int

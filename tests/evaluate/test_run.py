@@ -31,7 +31,10 @@ from anachron.lm.model import LanguageModel
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 
-FAST = {"ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2}}
+FAST = {
+    "ROME": {"steps": 4, "contexts": [], "layer": 1}, "FT": {"steps": 3, "layer": 2, "rate": 1e-2},
+    "UltraEdit": {"layers": [1, 2], "rate": 1e-2}, "GRACE": {"steps": 3, "layer": 1, "radius": 5.0},
+}  # fmt: skip
 
 
 def case(number: int, subject: str, **changes: Any) -> EditCase:
@@ -212,7 +215,7 @@ def test_a_bug_is_no_failure_of_an_update(lm: LanguageModel, tmp_path: Path, mon
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT"])
+@pytest.mark.parametrize("method", ["ROME", "FT", "PROMPT", "UltraEdit", "GRACE"])
 def test_measured_together_is_measured_one_at_a_time(lm: LanguageModel, method: str):
     (one,) = planned(lm, method)
     requests = [EditRequest.of(c.prompt, c.subject, c.new or "") for c in cases().cases]
@@ -254,7 +257,7 @@ def test_a_sequence_measures_all_its_updates_under_all_its_edits(lm: LanguageMod
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("method", ["AlphaEdit", "FT"])
+@pytest.mark.parametrize("method", ["AlphaEdit", "FT", "UltraEdit", "GRACE"])
 def test_a_sequence_of_batches_is_one_batch_on_top_of_the_other(
     lm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ):
@@ -264,7 +267,7 @@ def test_a_sequence_of_batches_is_one_batch_on_top_of_the_other(
     module = "model.layers.1.mlp.down_proj"
     drawn = torch.randn(128, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     moments = {module: SecondMoment.of(drawn.T @ drawn / len(drawn), module)}
-    changes = {"AlphaEdit": {"layers": (1,), "threshold": 3.0, "steps": 3, "contexts": []}, "FT": FAST["FT"]}
+    changes = {"AlphaEdit": {"layers": (1,), "threshold": 3.0, "steps": 3, "contexts": []}} | FAST
     methods = plan(lm, [method], changes={method: changes[method]}, collect=lambda modules: moments)
     result = run_evaluation(lm, cases(), methods, tmp_path / "run", settings)
     seconds = result.tables["updates"]["seconds"].to_list()

@@ -29,8 +29,8 @@ def edit(
     method: Annotated[
         str,
         typer.Option(
-            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT or an installed one; 'ROME dated' says a "
-            "date."
+            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT or an installed one; "
+            "'ROME dated' says a date."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
@@ -181,8 +181,8 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT, with commas; 'ROME dated' says a date "
-            "in its requests."
+            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT, with commas; "
+            "'ROME dated' says a date in its requests."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],

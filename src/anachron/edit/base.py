@@ -1,4 +1,5 @@
-"""What an edit is: changes to weights, or a text in front of every prompt; put onto a model and taken off again.
+"""What an edit is: changes to weights, a text in front of every prompt, or a memory beside the weights; put onto a
+model and taken off again.
 
 An `Edit` is independent of the model object: deltas by the names of modules, in the orientation (outputs, inputs). It
 adds up (`+`), is taken out of a sum again (`-`), scales (`*`), and can be saved. `edited` puts it onto a model for as
@@ -11,6 +12,9 @@ from typing import Any
 
 import torch
 
+from anachron.edit.carried import memory, moments
+from anachron.edit.carried.memory import Memory as Memory
+from anachron.edit.carried.moments import Moments as Moments
 from anachron.edit.tensors import checksum
 from anachron.errors import ConfigError, ModelError
 from anachron.io import Json
@@ -74,6 +78,8 @@ class Edit:
     model: fingerprint of the unedited model that it belongs to. about: method, settings and what else made it, such as
     ``made_on``, that model's configuration (`LanguageModel.described`).
     keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
+    statistics: name -> running statistics of what the edit was made of, for methods that normalise by those of all
+    edits so far (UltraEdit). memories: module name -> what takes the place of its output near some keys (GRACE).
     """
 
     deltas: Mapping[str, Delta] = field(default_factory=dict)
@@ -81,9 +87,11 @@ class Edit:
     model: str | None = None
     about: Json = field(default_factory=dict)
     keys: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    statistics: Mapping[str, Moments] = field(default_factory=dict)
+    memories: Mapping[str, Memory] = field(default_factory=dict)
 
     def __add__(self, other: "Edit") -> "Edit":
-        """Both together: changes of one weight add up, prefixes follow each other."""
+        """Both together: changes of one weight add up, prefixes and what is in memories follow each other."""
         if self.model is not None and other.model is not None and self.model != other.model:
             raise ModelError(
                 f"edits of two models ({self.model[:12]} and {other.model[:12]}) cannot be added; make both on one"
@@ -93,14 +101,17 @@ class Edit:
         names = dict.fromkeys((*self.deltas, *other.deltas))
         deltas = {name: _sum(self.deltas.get(name), other.deltas.get(name)) for name in names}
         made = {**(self.about or other.about), "edits": self.count + other.count}
-        return Edit(deltas, self.prefix + other.prefix, self.model or other.model, made, keys)
+        return Edit(
+            deltas, self.prefix + other.prefix, self.model or other.model, made, keys,
+            moments.joined(self.statistics, other.statistics), memory.joined(self.memories, other.memories),
+        )  # fmt: skip
 
     def __sub__(self, other: "Edit") -> "Edit":
         """A sum without one of the edits in it, as if that had never been added, up to rounding.
 
-        Changes of weights are subtracted. The first occurrence of the other's prefix is removed, and of the keys the
-        first row that equals each of its rows. Raises `ConfigError` for an edit that cannot be in it: a
-        prefix that is not there, or more edits than the sum has.
+        Changes of weights and statistics are subtracted. The first occurrence of the other's prefix is removed, and of
+        the keys and of what is in memories the first row that equals each of its rows. Raises `ConfigError` for an edit
+        that cannot be in it: a prefix or memory that is not there, or more edits than the sum has.
         """
         if other.prefix not in self.prefix:
             raise ConfigError(
@@ -110,19 +121,26 @@ class Edit:
             raise ConfigError(
                 f"{other.count} edits cannot be taken out of {self.count}; only an edit that is in a sum can be"
             )
-        whole, removed = (replace(edit, prefix="", keys={}) for edit in (self, other))
+        bare: dict[str, Any] = {"prefix": "", "keys": {}, "statistics": {}, "memories": {}}
+        whole, removed = (replace(edit, **bare) for edit in (self, other))
         keys = {name: _without(rows, other.keys.get(name, rows[:0])) for name, rows in self.keys.items()}
         return replace(
             whole + -1 * removed,
             prefix=self.prefix.replace(other.prefix, "", 1),
             about={**self.about, "edits": self.count - other.count},
             keys={name: rows for name, rows in keys.items() if len(rows)},
+            statistics=moments.taken_out(self.statistics, other.statistics),
+            memories=memory.taken_out(self.memories, other.memories),
         )
 
     def __mul__(self, factor: float) -> "Edit":
-        """The edit ``factor`` times as strong; ``-1`` undoes it. Raises `ConfigError` for an edit that is a prefix."""
-        if self.prefix and factor != 1:
-            raise ConfigError(f"a prefix cannot be taken {factor} times; only changes of weights can be scaled")
+        """The edit ``factor`` times as strong; ``-1`` undoes it.
+
+        Raises `ConfigError` for an edit that is a prefix or a memory.
+        """
+        if (self.prefix or self.memories) and factor != 1:
+            what = "prefix" if self.prefix else "memory"
+            raise ConfigError(f"a {what} cannot be taken {factor} times; only changes of weights can be scaled")
         return replace(self, deltas={name: delta.scaled(factor) for name, delta in self.deltas.items()})
 
     __rmul__ = __mul__
@@ -130,7 +148,7 @@ class Edit:
     @property
     def count(self) -> int:
         """How many edits were added up in it."""
-        return int(self.about.get("edits", 1 if self.deltas or self.prefix else 0))
+        return int(self.about.get("edits", 1 if self.deltas or self.prefix or self.memories else 0))
 
 
 def _sum(a: Delta | None, b: Delta | None) -> Delta:
@@ -215,10 +233,13 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
     if check and edit.model is not None:
         require_own(lm, edit.model, edit.about.get(MADE_ON), "the edit", "load the model it was made on")
     tensors, beside = _changes(lm, edit)
+    for name, held in edit.memories.items():
+        held.check(name, owner_of(lm, name))
     if check:
         for parameter, data in tensors:
             _require_fit(lm, parameter, data)
-    unedited = lm.edit_of or edit.model or (lm.fingerprint() if tensors and check else None)
+    changes = tensors or edit.memories
+    unedited = lm.edit_of or edit.model or (lm.fingerprint() if changes and check else None)
 
     def change() -> Callable[[], None]:
         before = [(parameter, parameter.data) for parameter, _ in tensors]
@@ -226,10 +247,16 @@ def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[La
         for parameter, data in tensors:
             parameter.data = data
         lm.edit_of, lm.prefix = unedited, prefix + edit.prefix
-        lm.edit_beside = (*aside, *(checksum({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside))
-        hooks = [owner_of(lm, name).register_forward_hook(_adding(delta)) for name, delta in beside]
+        parts: list[tuple[dict[str, torch.Tensor], Json]]
+        parts = [({"left": d.left, "right": d.right}, {"module": n}) for n, d in beside]
+        parts += [(held.tensors(), {"module": n, "labels": [*held.labels]}) for n, held in edit.memories.items()]
+        lm.edit_beside = (*aside, *(checksum(*part) for part in parts))
+        # before the hook of a memory, whose values take the place of the whole output
+        hooks = [owner_of(lm, name).register_forward_hook(_adding(delta), prepend=True) for name, delta in beside]
+        take_off = memory.put_on(lm, edit.memories)
 
         def undo() -> None:
+            take_off()
             for hook in hooks:
                 hook.remove()
             for parameter, data in before:

@@ -172,3 +172,10 @@ def _check_finite(name: str, lm: LanguageModel, requests: Sequence[EditRequest],
                 f"{name}: the change of {module} for {requests[0].sentence!r} is not finite (a key that is 0, or steps "
                 "that are too large); choose another layer, a lower rate or dtype float32"
             )
+    for module, memory in edit.memories.items():
+        if not memory.is_finite():
+            check_finite(lm.model, lm.name)
+            raise DataError(
+                f"{name}: the memory of {module} for {requests[0].sentence!r} is not finite; choose another layer, a "
+                "lower rate or dtype float32"
+            )

@@ -87,7 +87,8 @@ class Method:
     What it can do: scenarios, the updates that it can make (`anachron.core.scenarios.SCENARIOS`). Archive asks for an
     object to be removed with nothing in its place, which a method that only writes values cannot do. No method supports
     Other, whose groups mix changes that no one request describes. changes_weights: False for a method that changes only
-    the text that the model reads. size: how many numbers it trains for an edit, where memory may not hold all at once.
+    the text that the model reads, or puts a memory beside the weights. size: how many numbers it trains for an edit,
+    where memory may not hold all at once.
 
     presets: by the name of a model in `anachron.edit.presets`. width_scaled: settings that are scaled with the width of
     the MLP for other models.

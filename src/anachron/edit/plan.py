@@ -11,7 +11,7 @@ from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
 from anachron.edit.methods import method_named, printed_name
-from anachron.edit.presets import changed
+from anachron.edit.presets import LAYER_FIELDS, changed
 from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.lm.model import LanguageModel
@@ -151,5 +151,5 @@ def _planned(
 
 def _layers(settings: Any) -> Sequence[int]:
     """The blocks that a method edits, by its settings; none where it edits all, or no block."""
-    one, several = getattr(settings, "layer", None), getattr(settings, "layers", None)
-    return (one,) if one is not None else several or ()
+    named = [getattr(settings, name, None) for name in LAYER_FIELDS]
+    return [layer for one in named if one is not None for layer in ((one,) if isinstance(one, int) else one)]

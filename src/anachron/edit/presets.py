@@ -16,7 +16,7 @@ from anachron.lm.loading import DEMO, DEMO_UNTRAINED
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import Sites, features
 
-LAYER_FIELDS = ("layer", "layers")
+LAYER_FIELDS = ("layer", "layers", "gate_layers", "up_layers")
 NO_PRESET = "ours, the method's defaults"
 POSITIVE = ("steps", "rate", "rank", "batch")  # settings that 0 makes no sense for
 
@@ -36,7 +36,8 @@ GPT_2_XL = Published("GPT-2-XL", "gpt2", layers=48, width=6400)
 LLAMA = Published("Llama-7B", "llama", layers=32, width=11008)
 LLAMA_3 = Published("Llama-3-8B", "llama", layers=32, width=14336)
 QWEN = Published("Qwen2.5-7B", "qwen2", layers=28, width=18944)
-MODELS = (GPT_J, GPT_2_XL, LLAMA, LLAMA_3, QWEN)
+MISTRAL = Published("Mistral-7B", "mistral", layers=32, width=14336)
+MODELS = (GPT_J, GPT_2_XL, LLAMA, LLAMA_3, QWEN, MISTRAL)
 LIKE = {"gptj": GPT_J, "gpt2": GPT_2_XL, "qwen2": QWEN, "qwen3": QWEN}  # family -> whose settings are scaled
 
 
@@ -74,6 +75,8 @@ def preset(method: Method, lm: LanguageModel, sites: Sites) -> tuple[Any, str]:
 def _scaled(layers: int | tuple[int, ...], before: int, now: int) -> int | tuple[int, ...]:
     if isinstance(layers, int):
         return _depth(layers, before, now)
+    if not layers:
+        return ()
     first, last = _depth(layers[0], before, now), _depth(layers[-1], before, now)
     return tuple(range(first, last + 1))
 

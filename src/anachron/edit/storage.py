@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from anachron.edit.base import Delta, Dense, Edit, LowRank, edited, is_finite, owner_of, require_finite
+from anachron.edit.base import Delta, Dense, Edit, LowRank, Memory, Moments, edited, is_finite, owner_of, require_finite
 from anachron.edit.tensors import read_tensors, write_tensors
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
 from anachron.lm.sites import is_plain
@@ -34,10 +34,17 @@ def save_edit(edit: Edit, path: Path | str) -> None:
         )
         tensors |= {f"{name}/{part}": t for part, t in parts.items() if t is not None}
     tensors |= {f"{name}/keys": keys for name, keys in edit.keys.items()}
+    tensors |= {f"{name}/statistics": moments.tensor() for name, moments in edit.statistics.items()}
+    for name, memory in edit.memories.items():
+        if not memory.is_finite():
+            raise ModelError(f"the memory of {name!r} holds NaN or infinite numbers; make the edit again")
+        tensors |= {f"{name}/memory_{part}": tensor for part, tensor in memory.tensors().items()}
     about = {"format": FORMAT, "model": edit.model, "prefix": edit.prefix, "about": edit.about, "versions": versions()}
+    if edit.memories:
+        about["labels"] = {name: list(memory.labels) for name, memory in edit.memories.items()}
     # Copies: the file's format refuses tensors that share memory, as one change of two modules may.
     write_tensors(Path(path), {name: t.detach().cpu().clone() for name, t in tensors.items()}, about)
-    counts = {"modules": len(edit.deltas), "edits": edit.count}
+    counts = {"modules": len({*edit.deltas, *edit.memories}), "edits": edit.count}
     write_manifest(path, command="edit", parameters=edit.about, inputs={"model": edit.model}, counts=counts)
 
 
@@ -71,8 +78,32 @@ def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
     for module, rows in keys.items():
         if rows.ndim != 2 or not rows.isfinite().all():
             raise ValueError(f"the keys of {module!r} are no matrix of finite numbers")
+    statistics = {name: Moments.of_tensor(held.pop("statistics")) for name, held in parts.items() if
+                  "statistics" in held}  # fmt: skip
+    memories = _memories_of(parts, manifest.get("labels", {}))
     deltas = {module: _delta_of(module, held) for module, held in parts.items() if held}
-    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys)
+    return Edit(deltas, manifest["prefix"], manifest["model"], about, keys, statistics, memories)
+
+
+def _memories_of(parts: Mapping[str, dict[str, torch.Tensor]], labels: Any) -> dict[str, Memory]:
+    """The memories, whose tensors are taken out of the parts."""
+    memories = {}
+    for module, held in parts.items():
+        found = {part: held.pop(f"memory_{part}") for part in ("keys", "values", "radii") if f"memory_{part}" in held}
+        if not found:
+            continue
+        texts = labels.get(module) if isinstance(labels, dict) else None
+        if len(found) < 3 or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"the memory of {module!r} lacks keys, values, radii or labels")
+        memory = Memory(**found, labels=tuple(texts))
+        counts = {len(tensor) if tensor.ndim else 0 for tensor in found.values()}
+        if [tensor.ndim for tensor in found.values()] != [2, 2, 1] or counts != {len(texts)} or not texts:
+            shapes = {part: tuple(tensor.shape) for part, tensor in found.items()}
+            raise ValueError(f"the memory of {module!r} has the shapes {shapes}, which do not go together")
+        if not memory.is_finite() or bool((memory.radii < 0).any()):
+            raise ValueError(f"the memory of {module!r} holds NaN, infinite numbers or radii below 0")
+        memories[module] = memory
+    return memories
 
 
 def _delta_of(module: str, held: Mapping[str, torch.Tensor]) -> Delta:
@@ -104,6 +135,11 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
     target = Path(folder)
     if edit.prefix:
         raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")
+    if edit.memories:
+        raise ConfigError(
+            f"the edit holds a memory of {', '.join(edit.memories)} beside the weights, so no edited model can be "
+            "saved; save the edit, and give that to score and probe with --edit"
+        )
     beside = [name for name in edit.deltas if not is_plain(owner_of(lm, name))]
     if beside:
         raise ConfigError(
@@ -127,4 +163,5 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
 def describe(edit: Edit) -> dict[str, Any]:
     """What an edit changes, for people: modules with the rank or ``dense``, and the size in bytes."""
     kinds = {name: "dense" if isinstance(d, Dense) else f"rank {d.right.shape[0]}" for name, d in edit.deltas.items()}
+    kinds |= {name: f"memory of {len(memory)}" for name, memory in edit.memories.items()}
     return {"method": edit.about.get("method"), "modules": kinds, "prefix": edit.prefix, "edits": edit.count}

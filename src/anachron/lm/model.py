@@ -32,9 +32,10 @@ class LanguageModel:
 
     ``name`` is what was asked for, ``revision`` the commit of a hub model (``None`` for folders) and
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
-    puts before every prompt, ``edit_of`` the fingerprint of the model without it and ``edit_beside`` fingerprints of
-    the changes that are computed beside weights that cannot be written. ``style`` is how requests are put to it when it
-    is edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.in_chat`).
+    puts before every prompt, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
+    the changes that are computed beside the weights and ``memories`` those of them that are memories
+    (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is edited,
+    and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.update_style`).
     """
 
     model: Any
@@ -47,6 +48,7 @@ class LanguageModel:
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
     style: Format = TARGETS
+    memories: Mapping[str, Any] = field(default_factory=dict)
     tree_checks: TreeChecks = field(default_factory=TreeChecks)
 
     @property

@@ -132,7 +132,7 @@ def weight_of(model: Any, module: str) -> torch.Tensor:
         raise ModelError(
             f"{module} is a {type(owner).__name__} with a {type(weight).__name__} of {getattr(weight, 'dtype', None)}"
             f"{offloaded}: its weights cannot be changed by adding to them; load the model in float32, bfloat16 or "
-            "float16 without quantisation or offloading, or use the method LoRA or PROMPT"
+            "float16 without quantisation or offloading, or use the method LoRA or PROMPT, or GRACE"
         )
     return owner.weight.T if isinstance(owner, Conv1D) else owner.weight
 

@@ -13,15 +13,17 @@ from anachron.edit.method import Method
 from anachron.edit.methods.alphaedit import ALPHAEDIT
 from anachron.edit.methods.emmet import EMMET
 from anachron.edit.methods.ft import FT, FT_L
+from anachron.edit.methods.grace import GRACE
 from anachron.edit.methods.lora import LORA
 from anachron.edit.methods.memit import MEMIT
 from anachron.edit.methods.mend import MEND
 from anachron.edit.methods.prompt import PROMPT
 from anachron.edit.methods.rome import ROME
+from anachron.edit.methods.ultraedit import ULTRAEDIT
 from anachron.errors import ConfigError
 
 METHODS: Mapping[str, Method] = {
-    method.name: method for method in (FT, FT_L, MEND, ROME, MEMIT, ALPHAEDIT, EMMET, LORA, PROMPT)
+    method.name: method for method in (FT, FT_L, MEND, ROME, MEMIT, ALPHAEDIT, EMMET, ULTRAEDIT, LORA, GRACE, PROMPT)
 }
 GROUP = "anachron.methods"
 

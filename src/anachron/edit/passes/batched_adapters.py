@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, sum_in
+from anachron.edit.base import Delta, Dense, Edit, LowRank, checked_owner, owner_of, sum_in
+from anachron.edit.carried.memory import joined, replacing, side_by_side, suspended
 from anachron.errors import ModelError
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import wide_dtype
@@ -62,7 +63,7 @@ class BatchedAdapters:
     """Edits of one model, side by side. Changes are computed in float32, or float64 for a model in float64.
 
     A low-rank change is not rounded to the model's dtype, as it is where `anachron.edit.base.edited` writes it; a dense
-    one counts with what writing it would change.
+    one counts with what writing it would change. Memories of edits come on top of those that are in force.
 
     Raises `ModelError` for a module that cannot take its change, or whose weight is another module's too.
     """
@@ -70,16 +71,33 @@ class BatchedAdapters:
     def __init__(self, lm: LanguageModel, edits: Sequence[Edit]) -> None:
         names = dict.fromkeys(name for edit in edits for name in edit.deltas)
         self._adapters = [_adapters(lm, name, [edit.deltas.get(name) for edit in edits]) for name in names]
+        self._lm = lm
+        memories = [joined(lm.memories, edit.memories) if edit.memories else lm.memories for edit in edits]
+        remembering = dict.fromkeys(name for edit in edits for name in edit.memories)
+        for edit in edits:
+            for name, memory in edit.memories.items():
+                memory.check(name, owner_of(lm, name))
+        self._books = {
+            name: side_by_side([held[name].codebook if name in held else None for held in memories])
+            for name in remembering
+        }
 
     def rows(self, owners: Sequence[int]) -> Temporary[None]:
         """Each row of a batch is computed under the edit of that number, as long as the block lasts."""
         numbers = torch.tensor(owners)
-        return together(adding_output(module, adapters.output, numbers) for module, adapters in self._adapters)
+        adding = (adding_output(module, adapters.output, numbers) for module, adapters in self._adapters)
+        return together([*adding, *self._remembering(numbers)])
+
+    def _remembering(self, owners: torch.Tensor) -> list[Temporary[None]]:
+        """Behind the changes of weights: values take the place of the whole output."""
+        hooks = [replacing(owner_of(self._lm, name), book, owners) for name, book in self._books.items()]
+        return [suspended(self._lm, tuple(self._books)), *hooks] if hooks else []
 
     def tokens(self, owners: Sequence[int]) -> Temporary[None]:
         """Each token of a single sequence is computed under the edit of that number; best in long runs of one."""
         numbers = torch.tensor(owners)
-        return together(adding_output(module, adapters.output_by_runs, numbers) for module, adapters in self._adapters)
+        adding = (adding_output(module, adapters.output_by_runs, numbers) for module, adapters in self._adapters)
+        return together([*adding, *self._remembering(numbers)])
 
 
 def _adapters(lm: LanguageModel, name: str, deltas: Sequence[Delta | None]) -> tuple[Any, ModuleAdapters]:

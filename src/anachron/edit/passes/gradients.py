@@ -9,6 +9,7 @@ import torch
 from anachron.edit.passes.forward import nll_losses, target_logits
 from anachron.edit.passes.frozen import frozen
 from anachron.errors import DataError
+from anachron.lm.batches import fed_length
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import at_least_float32
 from anachron.lm.spans import Encoded
@@ -20,7 +21,7 @@ class Factors:
     """A module's gradient taken apart: its inputs x (tokens, inputs), the gradients at its outputs, delta (tokens,
     outputs), and the text that each token is of, owners (tokens,).
 
-    Only tokens that a gradient reaches are in it. dL/dW = delta' x.
+    Only tokens that a gradient reaches are in it, unless all are asked for. dL/dW = delta' x.
     """
 
     x: torch.Tensor
@@ -33,23 +34,36 @@ class Factors:
         return Factors(self.x[tokens], self.delta[tokens], self.owners[tokens])
 
 
-def gradients(lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str]) -> dict[str, Factors]:
-    """Each module's gradient of each text's loss, at the model's weights as they are. Raises `DataError` for NaN."""
+def gradients(
+    lm: LanguageModel, texts: Sequence[Encoded], modules: Iterable[str], *, every: bool = False
+) -> dict[str, Factors]:
+    """Each module's gradient of each text's loss, at the model's weights as they are. Raises `DataError` for NaN.
+
+    every: all tokens that are fed, also those that no gradient reaches.
+    """
     seen: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     with frozen(lm.model), torch.enable_grad(), together(_watched(lm.model, name, seen) for name in modules):
         loss = losses(lm, texts).sum()
         deltas = torch.autograd.grad(loss, [seen[name][1] for name in modules])
-    return {name: _factors(name, seen[name][0], d, len(texts)) for name, d in zip(modules, deltas, strict=True)}
+    lengths = [fed_length(text) for text in texts] if every else None
+    return {
+        name: _factors(name, seen[name][0], d, len(texts), lengths) for name, d in zip(modules, deltas, strict=True)
+    }
 
 
-def _factors(name: str, x: torch.Tensor, delta: torch.Tensor, texts: int) -> Factors:
+def _factors(name: str, x: torch.Tensor, delta: torch.Tensor, texts: int, lengths: Sequence[int] | None) -> Factors:
+    """lengths: of the texts, whose tokens are all to be in it; None for those that a gradient reaches."""
     # (texts, length, width) -> (tokens, width); OPT has them flat already
     x, delta = (at_least_float32(t.reshape(-1, t.shape[-1])) for t in (x, delta))
     if not torch.isfinite(delta).all():
         raise DataError(f"the gradient at {name} is not a number; use dtype float32 or bfloat16")
     owners = torch.arange(texts, device=delta.device).repeat_interleave(len(delta) // texts)  # (tokens,)
-    reached = (delta != 0).any(1) & (x != 0).any(1)  # (tokens,)
-    return Factors(x[reached], delta[reached], owners[reached])
+    if lengths is None:
+        chosen = (delta != 0).any(1) & (x != 0).any(1)  # (tokens,)
+    else:
+        places = torch.arange(len(delta) // texts, device=delta.device)  # (length,)
+        chosen = (places < torch.tensor(lengths, device=delta.device)[:, None]).reshape(-1)  # (tokens,), no padding
+    return Factors(x[chosen], delta[chosen], owners[chosen])
 
 
 def _watched(model: Any, module: str, seen: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> Temporary[None]:

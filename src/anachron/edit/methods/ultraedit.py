@@ -1,0 +1,164 @@
+"""UltraEdit: hidden states and gradients, normalised by those of all edits so far, and one least squares a module
+(Gu and others, 2025).
+
+No training, no subject and no covariance. Of every token that is read, a module has its input h and the gradient g of
+the loss at its output. Both are normalised, component by component, by the mean and the deviation over the tokens of
+all edits so far ("lifelong normalisation"), to h^ and g^. The module's output at the token is to change by
+v = -rate |h^|^2 g^, and the change of its weight is the ridge regression of all v on all h.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from anachron.edit.base import Delta, Dense, Edit, LowRank, fingerprint
+from anachron.edit.carried.moments import Moments, joined
+from anachron.edit.method import NOTHING, Method, Preset, Resources
+from anachron.edit.passes.gradients import Factors, encoded, gradients
+from anachron.edit.requests import EditRequest
+from anachron.errors import ConfigError
+from anachron.lm.batches import Limits, plan_batches
+from anachron.lm.model import LanguageModel
+from anachron.lm.numerics import wide_dtype
+from anachron.lm.sites import Sites, weight_of
+from anachron.lm.spans import Encoded
+
+EPSILON = float(torch.finfo(torch.float32).eps)  # added to deviations, as published
+
+
+@dataclass(frozen=True, kw_only=True)
+class UltraEditSettings:
+    """layers: blocks whose projection out of the MLP is edited; gate_layers, up_layers: those whose projection into it
+    is, the gate's and the other. rate: of v. ridge: weight of |dW|^2. batch: requests that share one loss, the mean
+    over all of their target tokens, which weighs their gradients against those of other batches.
+    """
+
+    layers: tuple[int, ...] = (18, 19, 20, 21, 22, 23, 24, 25, 26)
+    gate_layers: tuple[int, ...] = ()
+    up_layers: tuple[int, ...] = ()
+    rate: float = 1e-6
+    ridge: float = 1.0
+    batch: int = 10
+
+
+def edited_modules(settings: UltraEditSettings, sites: Sites) -> tuple[str, ...]:
+    """Raises `ConfigError` for none, for a layer that the model has not, and for gates of a model without."""
+    if settings.gate_layers and len(sites.mlp_inputs) < 2:
+        raise ConfigError(
+            f"UltraEdit.gate_layers {list(settings.gate_layers)}: the model's MLPs have no gate; give layers or "
+            "up_layers"
+        )
+    modules = [sites.mlp_in(layer)[0] for layer in settings.gate_layers]
+    modules += [sites.mlp_in(layer)[-1] for layer in settings.up_layers]
+    modules += [sites.mlp_out(layer) for layer in settings.layers]
+    if not modules or len(set(modules)) < len(modules):
+        raise ConfigError("UltraEdit: give one or more different layers in layers, gate_layers and up_layers")
+    return tuple(modules)
+
+
+def ultraedit(
+    lm: LanguageModel, requests: Sequence[EditRequest], settings: UltraEditSettings, sites: Sites,
+    resources: Resources = NOTHING, *, apart: bool = False,
+) -> list[Edit]:  # fmt: skip
+    """One least squares of all requests, or with ``apart`` one each.
+
+    Statistics go on from those of the edits made before (``resources.earlier``); an edit holds those of its own tokens.
+    Modules of one shape share theirs, as published. Raises `ConfigError` as `edited_modules`, `ModelError` for a weight
+    that cannot be changed and `DataError` where a gradient is not a number.
+    """
+    modules = edited_modules(settings, sites)
+    for name in modules:
+        weight_of(lm.model, name)
+    before = {} if resources.earlier is None else resources.earlier.statistics
+    texts = encoded(lm, [(request.text, request.target) for request in requests])
+    shares = torch.ones(len(texts)) if apart else loss_shares([len(text.targets) for text in texts], settings.batch)
+    tokens = _tokens(lm, texts, modules, shares)
+    groups = [{name: part.of(i) for name, part in tokens.items()} for i in range(len(texts))] if apart else [tokens]
+    return [_edit(lm, group, before, settings) for group in groups]
+
+
+def loss_shares(targets: Sequence[int], batch: int) -> torch.Tensor:
+    """What the mean loss over all target tokens of a batch has of each text's own mean loss, (texts,).
+
+    targets: number of target tokens of each text, ``batch`` texts after the other.
+    """
+    counts = torch.tensor(targets, dtype=torch.float64)
+    return torch.cat([part / part.sum() for part in counts.split(batch)])
+
+
+def _tokens(
+    lm: LanguageModel, texts: Sequence[Encoded], modules: Sequence[str], shares: torch.Tensor
+) -> dict[str, Factors]:
+    """Inputs and gradients of all tokens that are fed, owned by their texts; so many at a time as fit."""
+    found: dict[str, list[Factors]] = {name: [] for name in modules}
+    for group in plan_batches(texts, lm.vocabulary, Limits()):
+        numbers = torch.tensor(group)
+        for name, part in gradients(lm, [texts[i] for i in group], modules, every=True).items():
+            owners = numbers.to(part.owners.device)[part.owners]
+            share = shares.to(part.delta)[owners][:, None]  # (tokens, 1)
+            found[name].append(Factors(part.x, part.delta * share, owners))
+    return {
+        name: Factors(*(torch.cat([getattr(part, field) for part in held]) for field in ("x", "delta", "owners")))
+        for name, held in found.items()
+    }
+
+
+def _edit(
+    lm: LanguageModel, tokens: Mapping[str, Factors], before: Mapping[str, Moments], settings: UltraEditSettings
+) -> Edit:
+    own: dict[str, Moments] = {}
+    for part in tokens.values():
+        own = joined(own, {_shape(part): Moments.of(_beside(part))})
+    so_far = joined(own, before)
+    deltas = {}
+    for name, part in tokens.items():
+        z = so_far[_shape(part)].normalised(_beside(part), EPSILON)  # (tokens, inputs + outputs)
+        h, g = z[:, : part.x.shape[1]], z[:, part.x.shape[1] :]
+        v = -settings.rate * h.square().sum(1, keepdim=True) * g  # (tokens, outputs)
+        deltas[name] = ridge_regression(part.x.double(), v, settings.ridge, wide_dtype(lm.model.dtype))
+    return Edit(deltas, model=fingerprint(lm), statistics=own)
+
+
+def _beside(part: Factors) -> torch.Tensor:
+    return torch.cat([part.x, part.delta], 1)  # (tokens, inputs + outputs)
+
+
+def _shape(part: Factors) -> str:
+    return f"{part.x.shape[1]}x{part.delta.shape[1]}"
+
+
+def ridge_regression(x: torch.Tensor, v: torch.Tensor, ridge: float, dtype: torch.dtype) -> Delta:
+    """The dW that makes |x dW' - v|^2 + ridge |dW|^2 least: x (tokens, inputs), v (tokens, outputs), in float64.
+
+    dW = v' (x x' + ridge)^-1 x = v' x (x' x + ridge)^-1: by the first, of low rank, where that takes less room.
+    """
+    (tokens, inputs), outputs = x.shape, v.shape[1]
+    by_tokens = tokens * (inputs + outputs) <= inputs * outputs
+    gram = x @ x.T if by_tokens else x.T @ x
+    gram.diagonal().add_(ridge)
+    if by_tokens:
+        return LowRank(v.T.to(dtype), torch.linalg.solve(gram, x).to(dtype))
+    return Dense(torch.linalg.solve(gram, x.T @ v).T.to(dtype))
+
+
+_EASY = "zjunlp/EasyEdit hparams/UltraEdit/"
+_UP = (18, 19, 20, 21, 22, 23, 24)
+
+ULTRAEDIT = Method(
+    "UltraEdit", UltraEditSettings, ultraedit, needs_subject=False,
+    presets={
+        "GPT-J": Preset({"layers": (*_UP, 25, 26)}, _EASY + "gpt-j-6B.yaml"),
+        "Llama-7B": Preset({"layers": (29, 30), "batch": 100}, note="as Mistral-7B"),
+        "Llama-3-8B": Preset(
+            {"layers": (), "gate_layers": (11, 12, 13, 14, 15), "up_layers": _UP, "batch": 100},
+            _EASY + "llama3-8b-instruct.yaml",
+        ),
+        "Mistral-7B": Preset({"layers": (29, 30), "batch": 100}, _EASY + "mistral-7b.yaml"),
+        "Qwen2.5-7B": Preset(
+            {"layers": (), "gate_layers": (*_UP, 25, 26), "up_layers": (*_UP, 25, 26), "batch": 100},
+            _EASY + "qwen2.5-7b.yaml",
+        ),
+        "demo": Preset({"layers": (2, 3, 4), "rate": 5e-3}),
+    },
+)  # fmt: skip
