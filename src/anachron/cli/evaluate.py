@@ -30,7 +30,7 @@ def edit(
         str,
         typer.Option(
             help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT or an installed one; 'ROME dated' says a "
-            "date."
+            "date, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
@@ -169,7 +169,7 @@ def evaluate(
         str,
         typer.Option(
             help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, LoRA, PROMPT, with commas; 'ROME dated' says a date "
-            "in its requests."
+            "in its requests, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
@@ -201,7 +201,8 @@ def evaluate(
         evaluated = evaluate_updates(lm, cases, planned, out, settings, callbacks=told)
     if json_:
         print_json({
-            "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
+            "dated": None, "atoke": None,
+            **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
             "tests": {name: tests.to_dicts() for name, tests in evaluated.tests.items()},
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],

@@ -46,6 +46,7 @@ class EditCase:
         Dates as in `anachron.core.dates.Date`.
     aliases: (label, other name) of objects that have other names.
     question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
+    timed_prompts: (kind, prompt) of AToKe's own wordings of its questions, see `anachron.evaluate.atoke`.
     """
 
     case_id: str
@@ -68,6 +69,7 @@ class EditCase:
     question_templates: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     relation_label: str | None = None
+    timed_prompts: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:

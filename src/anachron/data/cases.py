@@ -1,4 +1,4 @@
-"""Update data sets, read into plain records: WikiFactDiff, CounterFact and zsRE, from files, the hub or the package.
+"""Update data sets as plain records: WikiFactDiff, CounterFact, zsRE and AToKe, from files, the hub or the package.
 
 The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
 is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
@@ -16,6 +16,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.core.scenarios import SCENARIOS
+from anachron.data.case_atoke import REQUIRED as ATOKE_REQUIRED
+from anachron.data.case_atoke import atoke_case, atoke_start, atoke_steps, is_atoke
 from anachron.data.case_records import EditCase, NeighbourFact, Part
 from anachron.data.case_requests import counterfact_case, counterfact_start, flat_case, is_nq, zsre_case
 from anachron.data.case_wikifactdiff import REQUIRED, update_case, update_scenario, update_start
@@ -39,7 +41,7 @@ class CaseSet:
     """
 
     name: str
-    format: str  # wikifactdiff, counterfact or zsre
+    format: str  # wikifactdiff, counterfact, zsre or atoke
     cases: tuple[EditCase, ...]
     left_out: dict[str, int] = field(default_factory=dict)
     latest_change: str | None = None
@@ -72,6 +74,7 @@ _COUNTERFACT = _Format(
 )  # fmt: skip
 _ZSRE = _Format("zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "answers", "loc", "loc_ans"), zsre_case)
 _FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
+_ATOKE = _Format("atoke", "AToKe", "requested_rewrite", ATOKE_REQUIRED, atoke_case, atoke_start)
 _FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT)
 
 
@@ -81,11 +84,11 @@ def load_cases(
 ) -> CaseSet:  # fmt: skip
     """Load and check the updates of a data set.
 
-    name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact or zsRE; the
-        bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
+    name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact, zsRE or AToKe;
+        the bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs ``anachron[hub]``.
     split, revision: of a hub data set.
-    scenario: keep the updates of this one, or these (`anachron.core.scenarios.SCENARIOS`); None keeps all. CounterFact
-        and zsRE know replacements only.
+    scenario: keep the updates of this one, or these (`anachron.core.scenarios.SCENARIOS`); None keeps all. CounterFact,
+        zsRE and AToKe know replacements only.
     limit: keep the first so many of these.
     seed: of the random facts, for WikiFactDiff files without ``random_neighborhood``, as the published ones are: up to
         `DRAWN` a case, uniformly from the distinct nearest facts of all updates of the scenario, whatever the limit,
@@ -103,7 +106,8 @@ def load_cases(
     reading = _Reading(name, wanted)
     for number, row in enumerate(_records(name, split, revision), 1):
         try:
-            reading.add(number, row)
+            for step in atoke_steps(row, number):
+                reading.add(number, step)
         except DataError as error:
             raise DataError(f"{name}, {error}") from None
     cases = with_successions(reading.finished())
@@ -230,6 +234,8 @@ class _Reading:
 def _recognised(record: Part) -> _Format:
     """The one format that a record has the mark of and all fields of."""
     row = record.record()
+    if is_atoke(row):  # it shares the mark of CounterFact
+        return _ATOKE
     forms = [form for form in _FORMATS if row.get(form.mark) is not None]
     if len(forms) > 1:
         raise DataError(
@@ -300,7 +306,7 @@ def _row(case: EditCase) -> list[object]:
     row: list[object] = []
     for name in (item.name for item in fields(case)):
         value = getattr(case, name)
-        if name == "aliases" and not value:  # sets that have none keep the fingerprint of before there were any
+        if name in ("aliases", "timed_prompts") and not value:  # sets without keep the fingerprint of before
             continue
         if name == "relation_label":  # what people call a relation changes nothing that is asked
             continue

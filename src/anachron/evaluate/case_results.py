@@ -22,10 +22,11 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "generations": PROMPT | {"text": pl.String()} | PROBABILITIES,
     "dated": DATE | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
+    "atoke": PROMPT | PROBABILITIES | ACCURACY,
 }
 ENTRY_KEYS = ("kind", "prompt_number", "number", "role", "object", "time")  # of an entry within its update
 ENTRY_VALUES = ("text", "new", "old", "p", "accuracy")
-OF_DATES = ("dated", "dated_neighbours")
+OF_DATES = ("dated", "dated_neighbours", "atoke")
 OPTIONAL = ("objects", "generations")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
@@ -52,6 +53,7 @@ class CaseResult:
     generations: list[Json] = field(default_factory=list)
     dated: list[Json] = field(default_factory=list)
     dated_neighbours: list[Json] = field(default_factory=list)
+    atoke: list[Json] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 

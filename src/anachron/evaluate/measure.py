@@ -11,6 +11,7 @@ from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
 from anachron.edit.requests import TARGETS
+from anachron.evaluate.atoke import atoke_pairs, atoke_rows, exact_pairs
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
 from anachron.evaluate.fluency import fluency
@@ -57,17 +58,19 @@ def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
         pairs += [(fact.prompt, o) for o in (*fact.objects, *([wrong] if wrong else []))]
     pairs += object_pairs(case)
     if measures.dated is not None:
-        pairs += dated_pairs(case, measures.dated)
+        pairs += dated_pairs(case, measures.dated) + atoke_pairs(case)
     return list(dict.fromkeys(pairs))
 
 
 def accuracy_pairs(case: EditCase, measures: Measures) -> list[Pair]:
-    """The pairs whose tokens are counted: the new object after the update's prompts, true ones after neighbours'."""
+    """The pairs whose tokens are counted: the new object after the update's prompts, true ones after neighbours'; where
+    dated questions are asked, the right answers to AToKe's."""
+    of_atoke = exact_pairs(case) if measures.dated is not None else []
     if not measures.token_accuracy:
-        return []
+        return list(dict.fromkeys(of_atoke))
     pairs = [(prompt, case.new) for prompt in prompts_of(case) if case.new]
     pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
-    return list(dict.fromkeys(pairs))
+    return list(dict.fromkeys(pairs + of_atoke))
 
 
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], measures: Measures) -> dict[Pair, float]:
@@ -146,9 +149,9 @@ def _accuracies_apart(
     lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edit]], measures: Measures
 ) -> list[dict[Pair, float]]:
     """Shares of tokens that are the first choice, for the `accuracy_pairs` of each update under its own edit."""
-    if not measures.token_accuracy:
-        return [{} for _ in edited_cases]
     pairs = [accuracy_pairs(case, measures) for case, _ in edited_cases]
+    if not any(pairs):
+        return [{} for _ in edited_cases]
     edits = [edit for _, edit in edited_cases]
     encoded = [encode_under(lm, edit, _triples(counted)) for edit, counted in zip(edits, pairs, strict=True)]
     counts = score_batched(lm, edits, encoded, batch_tokens=measures.batch_tokens, of_batch=count_argmax)
@@ -159,22 +162,24 @@ def _scored(
     case: EditCase, measures: Measures, p: Mapping[Pair, float], accuracies: Mapping[Pair, float],
     seconds: float | None,
 ) -> CaseResult:  # fmt: skip
-    """From p of `pairs_of` and the token accuracies of `accuracy_pairs`, empty where none are wanted."""
+    """From p of `pairs_of` and the token accuracies of `accuracy_pairs`."""
     result = CaseResult(case.case_id, seconds=seconds)
+    counted = accuracies if measures.token_accuracy else {}
     for kind, number, prompt in numbered_prompts(case):
         old = p[prompt, case.old] if case.old else None
         new = p[prompt, case.new] if case.new else None
-        accuracy = accuracies.get((prompt, case.new)) if case.new else None
+        accuracy = counted.get((prompt, case.new)) if case.new else None
         result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old, "accuracy": accuracy})
     for kind, number, fact in numbered_neighbours(case):
         mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
         wrong = wrong_object(case, fact)
         new = p[fact.prompt, wrong] if wrong else None
-        best = max((accuracies[fact.prompt, o] for o in fact.objects), default=None) if accuracies else None
+        best = max((counted[fact.prompt, o] for o in fact.objects), default=None) if counted else None
         result.neighbours.append({"kind": kind, "number": number, "p": mean, "new": new, "accuracy": best})
     result.objects = object_rows(case, p)
     if measures.dated is not None:
         result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)
+        result.atoke = atoke_rows(case, p, accuracies)
     return result
 
 
