@@ -136,7 +136,7 @@ MANY = ("FT", "FT METO", "MEMIT METO", "ROME METO")
 @pytest.mark.parametrize(
     ("mode", "methods"),
     [
-        ("independent", ("FT METO",)),
+        ("independent", ("FT", "FT METO")),
         pytest.param("independent", MANY, marks=pytest.mark.full),
         pytest.param("batch", MANY, marks=pytest.mark.full),
     ],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Updates = Annotated[
     str,
     typer.Option(
-        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE; .json, .jsonl, .parquet)."
+        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE, AToKe; .json, .jsonl, .parquet)."
     ),
 ]
 

@@ -31,8 +31,8 @@ from anachron.lm.temporary import unchanged
 class Measures:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
     default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
-    object. dated: which dates to ask about, None for no dated questions. token_accuracy: also count the tokens of
-    objects that are the model's first choice, as zsRE is evaluated."""
+    object. dated: which dates to ask about, None for no dated questions, and none of AToKe's. token_accuracy: also
+    count the tokens of objects that are the model's first choice, as zsRE is evaluated."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
