@@ -110,10 +110,10 @@ def _asked_in_our_words(case: EditCase) -> Iterator[TimedQuestion]:
 
 
 def _extents(case: EditCase) -> Iterator[TimedQuestion]:
-    """Nothing without the old period, or where it reads as the new one does. An object that only lasts longer (no old
-    object) has one question."""
+    """Nothing without the old period, or where it reads as the new one does. An object that only lasts longer has one
+    question."""
     new, old = _new_span(case), _old_span(case)
-    if old is None or new == old:
+    if old is None or new == old or not (case.old or lasts_longer(case)):
         return
     prompt = _slotted(case, case.prompt)
     for kind, label, right in (("extent_new", case.new, "new"), ("extent_old", case.old, "old")):
@@ -122,9 +122,11 @@ def _extents(case: EditCase) -> Iterator[TimedQuestion]:
 
 
 def lasts_longer(case: EditCase) -> bool:
-    """Whether an update prolongs the period of its object and puts it in nobody's place, as AToKe-EE does: it has
-    questions of AToKe's and no dates before and after a change."""
-    return not case.old and any(q.kind in EXTENTS for q in timed_questions(case))
+    """Whether an update prolongs the period of its object and puts it in nobody's place, as AToKe-EE does: there is no
+    old object, and the period before the edit ends inside the new one. It has no dates before and after a change."""
+    if case.old or not (case.new and case.start and case.old_end):
+        return False
+    return as_date(case.old_end).last_day > as_date(case.start).last_day
 
 
 def in_past(prompt: str) -> str:
