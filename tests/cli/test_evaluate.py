@@ -248,13 +248,13 @@ def test_dated_questions_and_requests(
     command = ["evaluate", "demo", "--methods", "FT,ft dated", *FT, *QUICK]
     assert run(*command, "--updates", updates, "--dated", "--until", "2024", "--out", out, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    methods = [(row["method"], row["dated_requests"]) for row in found["dated"]]
-    assert methods == [("unedited", False), ("FT", False), ("FT", True)]
+    methods = [(row["method"], row["variant"]) for row in found["dated"]]
+    assert methods == [("unedited", "plain"), ("FT", "plain"), ("FT", "dated")]
     assert all(row["past_kept_global_n"] == row["win_rate_global_n"] == 3 for row in found["dated"])
     assert found["not_asked"] == {}
     asked = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT")
     years = [str(y) for y in (*range(2010, 2017), 2018, 2019, 2020)]  # from Obama to Biden
-    assert asked.filter(dated_requests=False)["time"].to_list() == years
+    assert asked.filter(variant="plain")["time"].to_list() == years
     assert pl.read_parquet(out / "dated_neighbours.parquet").height == 2 * 3 * 4 * 2
     assert (out / "report" / "present_and_past.svg").is_file()
     unknown = write(tmp_path / "unknown.json", [rows[0], rows[1] | {"start": None, "objects": [

@@ -73,8 +73,8 @@ def test_it_edits_and_is_judged_beside_the_others(install: Install, tmp_path: Pa
     more = ["--methods", "Scale,Scale dated", "--set", "Scale.share=0.5", "--fluency-tokens", "0", "--json"]
     assert _code(["evaluate", *asked, *more, "--out", str(tmp_path / "run")], True) == 0
     rows = json.loads(capsys.readouterr().out)["summary"]
-    found = [(row["method"], row["dated_requests"]) for row in rows]
-    assert found == [("unedited", False), ("Scale", False), ("Scale", True)]
+    found = [(row["method"], row["variant"]) for row in rows]
+    assert found == [("unedited", "plain"), ("Scale", "plain"), ("Scale", "dated")]
     assert rows[1]["failed"] == 0
     identity = json.loads((tmp_path / "run" / "run.json").read_text())["methods"]["Scale"]["identity"]
     assert identity["settings"] == {"layer": 2, "share": 0.5}

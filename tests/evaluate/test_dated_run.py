@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -90,7 +91,14 @@ class TableModel:
     def score_parts(self, encoded: Any, parts: Any, **_: Any) -> Iterator[tuple[int, np.ndarray, Counters]]:
         for number, part in parts.items():
             asked = [self.asked[encoded[i].ids[0]] for i in part.texts]
-            yield number, np.array([math.log(self.table[pair]) for pair in asked]), Counters()
+            yield number, np.array([math.log(self.p(pair)) for pair in asked]), Counters()
+
+    def p(self, pair: tuple[str, str]) -> float:
+        """Of AToKe's questions, which are about whole periods and in the past tense, it knows nothing at all."""
+        return 0.5 if re.search(r"From .* (to|on)|Previously|from$", pair[0]) else self.table[pair]
+
+    def argmax_counts(self, encoded: Any, batch_tokens: int | None = None) -> np.ndarray:
+        return np.zeros(len(encoded))
 
 
 def king(subject: str, **changes: Any) -> EditCase:
@@ -208,11 +216,11 @@ def test_a_paired_test_of_a_run(kings: Evaluation):
 def test_the_dates_of_the_run_are_those_of_the_updates(kings: Evaluation):
     for case in (ATLANTIS, THULE, NOWHERE):
         wanted = [(q.granularity, q.time, q.side, q.distance) for q in dated_questions(case, Dating("2013"))]
-        mine = kings.tables["dated"].filter(case_id=case.case_id, method="PROMPT", dated_requests=False)
+        mine = kings.tables["dated"].filter(case_id=case.case_id, method="PROMPT", variant="plain")
         assert mine.select("granularity", "time", "side", "distance").rows() == wanted
     years = (
         kings.tables["dated"]
-        .filter(case_id="Thule", granularity="year", method="PROMPT", dated_requests=False)["time"]
+        .filter(case_id="Thule", granularity="year", method="PROMPT", variant="plain")["time"]
         .to_list()
     )
     assert years == [str(year) for year in (*range(2001, 2010), 2011, 2012, 2013)]
@@ -250,29 +258,30 @@ def test_bleedover_by_date_of_the_table(kings: Evaluation):
     for row in bleedover_by_date(kings.tables["dated_neighbours"]).iter_rows(named=True):
         before = row["years_high"] is not None and row["years_high"] <= 0
         assert row["bleedover"] == pytest.approx(
-            0.25 if before and row["method"] == "PROMPT" and not row["dated_requests"] else 0
+            0.25 if before and row["method"] == "PROMPT" and row["variant"] == "plain" else 0
         )
 
 
 def test_what_is_not_asked_is_in_the_record_and_fails_only_with_a_date(kings: Evaluation):
     assert kings.record["not_asked"] == {"no dated questions: the date of change is not known": 1}
     failed = kings.tables["updates"].filter(pl.col("status") == "failed")
-    assert failed.select("method", "dated_requests", "case_id").rows() == [("PROMPT", True, "Nowhere")]
+    assert failed.select("method", "variant", "case_id").rows() == [("PROMPT", "dated", "Nowhere")]
     assert failed["reason"][0].startswith("update Nowhere does not say when its new object became true")
 
 
 def test_the_clean_model_is_asked_once_for_all_methods(kings: Evaluation, tmp_path: Path):
     lm: Any = TableModel(table())
     run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path, ONE_BY_ONE)
-    clean = [pair for pair in lm.asked if " the king of " in pair[0] and "Cato. " not in pair[0]]
+    clean = [pair for pair in lm.asked if re.match(r"(In|On) .* the king of ", pair[0]) and "Cato. " not in pair[0]]
     assert len(clean) == len(set(clean)) > 50
 
 
 def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their_requests():
-    assert [parse_method(name) for name in ("rome", "FT+l DATED", "Prompt dated")] == [
-        ("ROME", False),
-        ("FT+L", True),
-        ("PROMPT", True),
+    assert [parse_method(name) for name in ("rome", "FT+l DATED", "Prompt dated", "memit meto")] == [
+        ("ROME", "plain"),
+        ("FT+L", "dated"),
+        ("PROMPT", "dated"),
+        ("MEMIT", "METO"),
     ]
     lm: Any = TableModel({})
     with pytest.raises(ConfigError, match="the methods PROMPT dated, PROMPT dated are not all different"):
@@ -283,20 +292,20 @@ def test_a_method_and_its_variant_with_a_date_share_settings_and_differ_in_their
     assert plain.settings == dated.settings and plain.settings.end == "; "
     for one, prompt in ((plain, "The king of {} is"), (dated, "On June 16, 2010, the king of {} is")):
         asked = [EditRequest(prompt, "Atlantis", "Cato")]
-        assert requests_of(ATLANTIS, one.method, dated_requests=one.dated_requests) == asked
+        assert requests_of(ATLANTIS, one.method, variant=one.variant) == asked
         templated = replace(ATLANTIS, prompt="The king of {} is")
-        assert requests_of(templated, one.method, dated_requests=one.dated_requests) == asked
+        assert requests_of(templated, one.method, variant=one.variant) == asked
 
 
 def test_a_scenario_that_a_method_cannot_make_is_the_reason_whether_or_not_a_date_is_known():
     archive = replace(NOWHERE, scenario="Archive", new=None, objects=(("Bran", "obsolete"),))
     for case in (archive, replace(archive, start="2010")):
         with pytest.raises(DataError, match="update Nowhere: ROME cannot make updates of the scenario Archive; FT,"):
-            requests_of(case, "ROME", dated_requests=True)
+            requests_of(case, "ROME", "dated")
     with pytest.raises(DataError, match="update Nowhere does not say when"):
-        requests_of(archive, "FT", dated_requests=True)
+        requests_of(archive, "FT", "dated")
     with pytest.raises(DataError, match="update Nowhere has no new object"):
-        requests_of(replace(NOWHERE, new=None), "FT", dated_requests=True)
+        requests_of(replace(NOWHERE, new=None), "FT", "dated")
 
 
 def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
@@ -309,7 +318,7 @@ def test_runs_with_and_without_dates_do_not_mix(tmp_path: Path):
     for path in (tmp_path / "without").glob("*/part-*.parquet"):  # as versions without dated questions wrote them
         pl.read_parquet(path).drop("dated", "dated_neighbours").write_parquet(path)
     again = run_evaluation(lm, CASES, plan(lm, ["PROMPT", "PROMPT dated"]), tmp_path / "without", without)
-    assert again.tables["targets"].filter(~pl.col("dated_requests")).equals(result.tables["targets"])
+    assert again.tables["targets"].filter(variant="plain").equals(result.tables["targets"])
     assert "dated" not in result.tables and not (tmp_path / "without" / "dated.parquet").exists()
     with pytest.raises(DataError, match="none of 1 updates says when"):
         run_evaluation(lm, CaseSet("one", "zsre", (NOWHERE,), {}), plan(lm, ["PROMPT"]), tmp_path / "one", ONE_BY_ONE)
@@ -339,13 +348,13 @@ def test_dated_scores_of_a_real_model_against_asking_it(lm: LanguageModel, tmp_p
     settings = replace(SETTINGS, mode=mode)
     result = run_evaluation(lm, COUNTRIES, fast(lm, "FT", "FT dated"), tmp_path, settings)
     planned = fast(lm, "FT")[0]
-    for dated_requests, openings in (
-        (False, ("The", "The")),
-        (True, ("On June 1, 2017, the", "On February 4, 2018, the")),
+    for variant, openings in (
+        ("plain", ("The", "The")),
+        ("dated", ("On June 1, 2017, the", "On February 4, 2018, the")),
     ):
         requests = [EditRequest(f"{opening} president of {{}} is", "France", "Angela Merkel") for opening in openings]
         for number, case in enumerate(COUNTRIES.cases):
-            mine = result.tables["dated"].filter(method="FT", dated_requests=dated_requests, case_id=case.case_id)
+            mine = result.tables["dated"].filter(method="FT", variant=variant, case_id=case.case_id)
             first = mine.row(0, named=True)
             last = mine.row(-1, named=True)
             texts = [f"{word(row['time'])}the president of France is" for row in (first, last)]
@@ -404,7 +413,7 @@ def test_a_dated_method_fails_on_groups_that_it_cannot_make_for_their_scenario(l
     methods = plan(lm, ["ROME", "ROME dated"], changes=settings, identity_covariance=True)
     result = run_evaluation(lm, cases, methods, tmp_path, SETTINGS)
     failed = result.tables["updates"].filter(status="failed")
-    assert failed.select("method", "dated_requests", "case_id").rows() == [("ROME", False, "3"), ("ROME", True, "3")]
+    assert failed.select("method", "variant", "case_id").rows() == [("ROME", "plain", "3"), ("ROME", "dated", "3")]
     assert failed["reason"].n_unique() == 1 and "of the scenario Archive" in failed["reason"][0]
 
 
@@ -421,8 +430,8 @@ def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Pat
     assert set(result.tables["objects"]["case_id"]) == {"3"} and result.tables["generations"].height == 2 * 3
     assert result.record["not_asked"] == {"no dated questions: not a replacement": 1}
     assert result.tables["updates"]["status"].to_list() == ["done"] * 6
-    row = result.tables["dated"].filter(method="PROMPT", dated_requests=True, case_id="2").row(0, named=True)
-    requests = requests_of(COUNTRIES.cases[1], "PROMPT", dated_requests=True)
+    row = result.tables["dated"].filter(method="PROMPT", variant="dated", case_id="2").row(0, named=True)
+    requests = requests_of(COUNTRIES.cases[1], "PROMPT", "dated")
     edit = make_edit(lm, "PROMPT", requests, methods[0].settings)
     assert edit.prefix.startswith("On February 4, 2018, the president of France is Angela Merkel")
     text = f"{edit.prefix}{word(row['time'])}the president of France is"

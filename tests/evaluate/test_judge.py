@@ -23,7 +23,7 @@ KEY = "sk-very-secret-0123456789"
 
 def row(method: str, case: str, number: int, before: str, after: str, rule: tuple[int, int] = (0, 0)) -> dict:
     return {
-        "mode": "batch", "method": method, "dated_requests": False, "case_id": case,
+        "mode": "batch", "method": method, "variant": "plain", "case_id": case,
         "kind": "generalization" if number else "update", "prompt_number": number, "prompt": f"Who led {case}?",
         "new_names": ["Angela Merkel", "Merkel"], "old_names": [], "text_before": before, "text_after": after,
         "stopped_before": 1, "stopped_after": 1, "new_before": rule[0], "old_before": 0, "new_after": rule[1],

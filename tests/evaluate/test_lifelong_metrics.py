@@ -48,7 +48,7 @@ def tables() -> dict[str, pl.DataFrame]:
             for place, c in enumerate(CASES, 1):
                 key = {
                     "method": method,
-                    "dated_requests": False,
+                    "variant": "plain",
                     "mode": "sequential",
                     "case_id": c.case_id,
                     "edits": edits,
@@ -75,7 +75,7 @@ def tables() -> dict[str, pl.DataFrame]:
 
 
 def stages(**collapse: Any) -> pl.DataFrame:
-    shared = {"mode": "sequential", "dated_requests": False}
+    shared = {"mode": "sequential", "variant": "plain"}
     rows = [shared | {"method": "unedited", "edits": 0, "perplexity": 8.0, "fluency": [6.0, 5.0]}]
     for method in NAMES:
         for edits in AFTER:

@@ -75,7 +75,7 @@ def test_an_update_by_hand():
     ]  # fmt: skip
     (row,) = measured(targets, neighbours, [update()])
     assert row == {
-        "mode": "independent", "method": "rome", "dated_requests": False, "case_id": "1", "status": "done",
+        "mode": "independent", "method": "rome", "variant": "plain", "case_id": "1", "status": "done",
         "reason": None, "relation": "P35", "popularity": 7.0, "scenario": "ReplaceObject",
         "efficacy_difference": 0.25, "efficacy_success": 1.0,
         "generalization_difference": (0.5 - 0.125 + 0 + 1) / 4, "generalization_success": 0.5,
@@ -439,7 +439,7 @@ def test_methods_of_different_models_are_not_compared():
 
 def test_a_missing_column_and_a_cell_of_another_type_are_named():
     parts = tables([target()], [], [update()])
-    with pytest.raises(DataError, match="the table of targets lacks new_after; it needs mode, method, dated_requests"):
+    with pytest.raises(DataError, match="the table of targets lacks new_after; it needs mode, method, variant"):
         update_metrics(parts[0].drop("new_after"), *parts[1:])
     with pytest.raises(DataError, match="targets, row 1: new_after 'many' is no finite number"):
         update_metrics(parts[0].with_columns(pl.lit("many").alias("new_after")), *parts[1:])

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from anachron.evaluate.paired_tests import TESTS, paired_tests
 from anachron.statistics import paired_bootstrap
 
-KEY = {"mode": "independent", "scenario": "ReplaceObject", "dated_requests": False}
+KEY = {"mode": "independent", "scenario": "ReplaceObject", "variant": "plain"}
 
 
 def metrics(before, after, method="ROME"):
@@ -57,9 +57,9 @@ def test_only_updates_that_both_models_have_count():
 
 def test_each_method_and_its_variant_with_a_date_has_its_own_row():
     plain = metrics([(0.0, 0.0)] * 3, [(1.0, 1.0)] * 3)
-    dated = plain.filter(pl.col("method") == "ROME").with_columns(dated_requests=pl.lit(True), share=pl.lit(0.0))
+    dated = plain.filter(pl.col("method") == "ROME").with_columns(variant=pl.lit("dated"), share=pl.lit(0.0))
     found = paired_tests(pl.concat([plain, dated]), ["share"])
-    assert found.select("method", "dated_requests", "difference").rows() == [("ROME", False, 1.0), ("ROME", True, 0.0)]
+    assert found.select("method", "variant", "difference").rows() == [("ROME", "plain", 1.0), ("ROME", "dated", 0.0)]
     assert found.select("low", "high").null_count().row(0) == (2, 2)  # three that differ alike tell no spread
     assert found["p"].to_list() == [2 / 2**3, 1.0] and found.schema == pl.Schema(TESTS)
 

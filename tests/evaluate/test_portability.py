@@ -186,7 +186,7 @@ def rows_of(values):
     """A table of questions from (case_id, kind, number, place, needed, right before, right after, known)."""
     columns = ["case_id", "kind", "number", "prompt_number", "needed", "right_before", "right_after", "known_before"]
     table = pl.DataFrame(values, columns, orient="row").with_columns(
-        pl.lit("independent").alias("mode"), pl.lit("FT").alias("method"), pl.lit(False).alias("dated_requests"),
+        pl.lit("independent").alias("mode"), pl.lit("FT").alias("method"), pl.lit("plain").alias("variant"),
         before=pl.lit(0.2), after=pl.lit(0.4), old_before=pl.lit(0.3), old_after=pl.lit(None, pl.Float64),
         text_before=pl.lit(""), text_after=pl.lit(""), begins_before=pl.lit(0.0), begins_after=pl.lit(1.0),
     )  # fmt: skip

@@ -146,7 +146,7 @@ def test_methods_that_need_no_subject_make_updates_whose_prompt_does_not_name_it
         replace(SETTINGS, mode=mode, measures=measures),
     )  # fmt: skip
     assert set(result.tables["updates"]["status"]) == {"done"}
-    asked = result.tables["targets"].filter(case_id="case 4", method="FT", dated_requests=False)
+    asked = result.tables["targets"].filter(case_id="case 4", method="FT", variant="plain")
     assert asked["new_after"].null_count() == 0 and (asked["new_after"] != asked["new_before"]).any()
 
 

@@ -32,8 +32,8 @@ def tables(methods=METHODS, modes=("independent",), cases=4):
     for mode in modes:
         for method in methods:
             for case in range(cases):
-                name, dated_requests = split_label(method)
-                key = {"method": name, "dated_requests": dated_requests, "mode": mode, "case_id": str(case)}
+                name, variant = split_label(method)
+                key = {"method": name, "variant": variant, "mode": mode, "case_id": str(case)}
                 updates.append(key | {"status": "done"})
                 kept = method != "FT" and case > 0
                 for granularity in ("year", "month", "day"):
@@ -148,7 +148,7 @@ def asked(methods=METHODS, modes=("independent",), kinds=("nearest", "random")):
 
 def neighbours_of(rows):
     """The table of such rows, with the labels of methods split."""
-    split = [dict(zip(("method", "dated_requests"), split_label(row["method"]), strict=True)) for row in rows]
+    split = [dict(zip(("method", "variant"), split_label(row["method"]), strict=True)) for row in rows]
     return pl.DataFrame([row | method for row, method in zip(rows, split, strict=True)], DATED_NEIGHBOURS)
 
 

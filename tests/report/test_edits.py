@@ -51,7 +51,7 @@ def row(method, means, halves, **cells):
         "mode": "independent",
         "scenario": "ReplaceObject",
         "method": method,
-        "dated_requests": False,
+        "variant": "plain",
         "done": 10494,
         "failed": 0,
     }

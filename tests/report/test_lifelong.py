@@ -23,7 +23,7 @@ AFTER, METHODS = (1, 10), ("FT", "ROME")
 def tables(**whole: Any) -> dict[str, pl.DataFrame]:
     """FT says every new object and loses a tenth of p at each other fact an edit; ROME loses nothing, says none."""
     rows: dict[str, list[dict[str, Any]]] = {"targets": [], "neighbours": [], "updates": [], "locality": []}
-    shared = {"mode": "sequential", "dated_requests": False}
+    shared = {"mode": "sequential", "variant": "plain"}
     stages = [shared | {"method": "unedited", "edits": 0, "perplexity": 5.0, "fluency": [6.0, 6.0]}]
     for edits in AFTER:
         for method in METHODS:

@@ -10,11 +10,11 @@ from anachron.evaluate.paired_tests import TESTS
 from anachron.report.paired_tests import paired_tests_table, printed_tests, write_tests
 
 ROWS = [
-    ("independent", "ReplaceObject", "FT", False, "efficacy_success", 1200, 0.25, 0.995, 0.745, 0.72, 0.77, 1e-9,
+    ("independent", "ReplaceObject", "FT", "plain", "efficacy_success", 1200, 0.25, 0.995, 0.745, 0.72, 0.77, 1e-9,
      "exact McNemar"),
-    ("independent", "ReplaceObject", "ROME", True, "neighbourhood_success", 7, 0.5, 0.4996, -0.0004, -0.02, 0.0, 0.8,
+    ("independent", "ReplaceObject", "ROME", "dated", "neighbourhood_success", 7, 0.5, 0.4996, -0.0004, -0.02, 0.0, 0.8,
      "sign flips"),
-    ("independent", "ReplaceObject", "PROMPT", False, "efficacy_success", 3, 0.0, 1.0, 1.0, None, None, 0.25,
+    ("independent", "ReplaceObject", "PROMPT", "plain", "efficacy_success", 3, 0.0, 1.0, 1.0, None, None, 0.25,
      "exact McNemar"),
 ]  # fmt: skip
 TABLE = pl.DataFrame(ROWS, schema=TESTS, orient="row")

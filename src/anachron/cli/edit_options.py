@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Updates = Annotated[
     str,
     typer.Option(
-        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE; .json, "
+        help="mini-updates, a hub name, or a file (WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE, AToKe; .json, "
         ".jsonl, .parquet)."
     ),
 ]

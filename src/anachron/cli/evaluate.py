@@ -30,7 +30,7 @@ def edit(
         str,
         typer.Option(
             help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT or an installed one; "
-            "'ROME dated' says a date."
+            "'ROME dated' says a date, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
@@ -182,7 +182,7 @@ def evaluate(
         str,
         typer.Option(
             help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT, with commas; "
-            "'ROME dated' says a date in its requests."
+            "'ROME dated' says a date in its requests, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
@@ -215,7 +215,8 @@ def evaluate(
         evaluated = evaluate_updates(lm, cases, planned, out, settings, callbacks=told)
     if json_:
         print_json({
-            "dated": None, **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
+            "dated": None, "atoke": None,
+            **{name: summary.to_dicts() for name, (summary, _) in evaluated.summaries.items()},
             "tests": {name: tests.to_dicts() for name, tests in evaluated.tests.items()},
             **({} if evaluated.portability is None else {"portability": evaluated.portability.to_dicts()}),
             "tests_not_asked": evaluated.record["tests_not_asked"],

@@ -1,16 +1,24 @@
-"""Labels of editing methods: ``ROME``, and ``ROME dated`` where its requests say a date.
+"""Labels of editing methods: ``ROME``, and ``ROME dated`` or ``ROME METO`` where it is asked in another way.
 
-Records and tables hold the name and the flag apart. A label is read where a user types it, and made where one is shown.
+Records and tables hold the name and the variant apart. A label is read where a user types it, and made where one is
+shown.
 """
 
-DATED_ENDING = " dated"
+from typing import Literal, get_args
+
+Variant = Literal["plain", "dated", "METO"]  # the update's own prompt; behind its date; old and new fact with theirs
+PLAIN: Variant = "plain"
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 
-def label_of(method: str, dated_requests: bool) -> str:
-    return f"{method}{DATED_ENDING}" if dated_requests else method
+def label_of(method: str, variant: Variant) -> str:
+    return method if variant == PLAIN else f"{method} {variant}"
 
 
-def split_label(label: str) -> tuple[str, bool]:
-    """The method's name, and whether its requests are to say a date, from what a user typed."""
-    dated_requests = label.casefold().endswith(DATED_ENDING)
-    return (label[: -len(DATED_ENDING)] if dated_requests else label), dated_requests
+def split_label(label: str) -> tuple[str, Variant]:
+    """The method's name, and its variant, from what a user typed."""
+    for variant in VARIANTS:
+        ending = f" {variant}"
+        if variant != PLAIN and label.casefold().endswith(ending.casefold()):
+            return label[: -len(ending)], variant
+    return label, PLAIN

@@ -91,6 +91,7 @@ class EditCase:
     question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
     tests: what must follow from the update, of formats that ask (RippleEdits, MQuAKE).
     rewrites: what one edit makes true beside ``new``, of formats whose updates are several (MQuAKE).
+    timed_prompts: (kind, prompt) of AToKe's own wordings of its questions, see `anachron.evaluate.atoke`.
     """
 
     case_id: str
@@ -115,6 +116,7 @@ class EditCase:
     relation_label: str | None = None
     tests: tuple[PortabilityTest, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
+    timed_prompts: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:

@@ -1,6 +1,6 @@
 """Update data sets, read into plain records, from files, the hub or the package.
 
-They are of WikiFactDiff, CounterFact, zsRE, RippleEdits and MQuAKE.
+They are of WikiFactDiff, CounterFact, zsRE, RippleEdits, MQuAKE and AToKe.
 
 The format is recognised by the fields of the records, never by the name of the file. A record that breaks its format
 is refused with its number; one that follows it but cannot be an update (its subject is not in its prompt, its target is
@@ -18,6 +18,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.core.scenarios import SCENARIOS
+from anachron.data.case_atoke import REQUIRED as ATOKE_REQUIRED
+from anachron.data.case_atoke import atoke_case, atoke_start, atoke_steps, is_atoke
 from anachron.data.case_mquake import MQUAKE_REQUIRED, mquake_case
 from anachron.data.case_records import EditCase, NeighbourFact, Part
 from anachron.data.case_requests import counterfact_case, counterfact_start, flat_case, is_nq, zsre_case
@@ -43,7 +45,7 @@ class CaseSet:
     """
 
     name: str
-    format: str  # wikifactdiff, counterfact, zsre, rippleedits or mquake
+    format: str  # wikifactdiff, counterfact, zsre, rippleedits, mquake or atoke
     cases: tuple[EditCase, ...]
     left_out: dict[str, int] = field(default_factory=dict)
     latest_change: str | None = None
@@ -78,6 +80,8 @@ _ZSRE = _Format("zsre", "zsRE", "src", ("subject", "src", "rephrase", "alt", "an
 _FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt", "target_new"), flat_case)
 _RIPPLE = _Format("rippleedits", "RippleEdits", "edit", RIPPLE_REQUIRED, ripple_case)
 _MQUAKE = _Format("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case)
+_ATOKE = _Format("atoke", "AToKe", "requested_rewrite", ATOKE_REQUIRED, atoke_case, atoke_start)
+_LATER = ("aliases", "tests", "rewrites", "timed_prompts")  # fields that came after fingerprints
 _FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE)
 
 
@@ -88,8 +92,8 @@ def load_cases(
     """Load and check the updates of a data set.
 
     name: a file (.json with a list of records, .jsonl, .ndjson, .parquet) of WikiFactDiff, CounterFact, zsRE,
-        RippleEdits or MQuAKE; the bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which needs
-        ``anachron[hub]``.
+        RippleEdits, MQuAKE or AToKe; the bundled ``mini-updates``; or a hub name such as ``Orange/WikiFactDiff``, which
+        needs ``anachron[hub]``.
     split, revision: of a hub data set.
     scenario: keep the updates of this one, or these (`anachron.core.scenarios.SCENARIOS`); None keeps all. Only
         WikiFactDiff knows others than replacements.
@@ -110,7 +114,8 @@ def load_cases(
     reading = _Reading(name, wanted)
     for number, row in enumerate(_records(name, split, revision), 1):
         try:
-            reading.add(number, row)
+            for step in atoke_steps(row, number):
+                reading.add(number, step)
         except DataError as error:
             raise DataError(f"{name}, {error}") from None
     cases = with_successions(reading.finished())
@@ -237,6 +242,8 @@ class _Reading:
 def _recognised(record: Part) -> _Format:
     """The one format that a record has the mark of and all fields of."""
     row = record.record()
+    if is_atoke(row):  # it shares the mark of CounterFact
+        return _ATOKE
     forms = [form for form in _FORMATS if row.get(form.mark) is not None]
     if _MQUAKE in forms:  # which has CounterFact's mark besides its own
         forms = [form for form in forms if form is not _COUNTERFACT]
@@ -309,9 +316,7 @@ def _row(case: EditCase) -> list[object]:
     row: list[object] = []
     for name in (item.name for item in fields(case)):
         value = getattr(case, name)
-        if (
-            name in ("aliases", "tests", "rewrites") and not value
-        ):  # sets that have none keep the fingerprint of before there were any
+        if name in _LATER and not value:  # sets that have none keep the fingerprint of before there were any
             continue
         if name == "relation_label":  # what people call a relation changes nothing that is asked
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from anachron.core.labels import label_of, split_label
+from anachron.core.labels import PLAIN, Variant, label_of, split_label
 from anachron.edit.covariance.second_moment import SecondMoment
 from anachron.edit.make import settings_for, sites_for, with_contexts
 from anachron.edit.method import Network, Resources
@@ -24,8 +24,8 @@ Collect = Callable[[Sequence[str]], Mapping[str, SecondMoment]]
 class Planned:
     """One method of a run: its name, its settings and what it needs.
 
-    source: where the settings are from, in words. dated_requests: whether they say a date. warnings: what to know
-    before the first update.
+    source: where the settings are from, in words. variant: what an update asks of it, see
+    `anachron.evaluate.asking.requests_of`. warnings: what to know before the first update.
     """
 
     method: str
@@ -33,25 +33,25 @@ class Planned:
     source: str
     resources: Resources
     sites: Sites | None
-    dated_requests: bool = False
+    variant: Variant = PLAIN
     warnings: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """As a user writes it, and for the folder of its results."""
-        return label_of(self.method, self.dated_requests)
+        return label_of(self.method, self.variant)
 
     @property
     def printed_name(self) -> str:
         """What reports call it: ``r-ROME`` for ``ROME`` with averaged keys."""
-        return label_of(printed_name(self.method, asdict(self.settings)), self.dated_requests)
+        return label_of(printed_name(self.method, asdict(self.settings)), self.variant)
 
     def identity(self) -> Json:
         """What must match for its results to be resumed."""
         covariance = self.resources.covariance
         return {
             "method": self.method,
-            "dated_requests": self.dated_requests,
+            "variant": self.variant,
             "settings": asdict(self.settings),
             "covariance": covariance and {name: c.fingerprint for name, c in sorted(covariance.items())},
             "network": None if self.resources.network is None else self.resources.network.fingerprint(),
@@ -70,8 +70,8 @@ def plan(
 ) -> list[Planned]:
     """The methods by name, ready for `anachron.evaluate.run.run_evaluation`.
 
-    methods: as `parse_method` takes them, so ``ROME dated`` beside ``ROME``.
-    changes: method -> settings that differ from its preset, with a date or without. collect: gives the covariance of
+    methods: as `parse_method` takes them, so ``ROME dated`` and ``ROME METO`` beside ``ROME``.
+    changes: method -> settings that differ from its preset, in all its variants. collect: gives the covariance of
     some modules; where it is None and a method needs one, that is an error unless ``identity_covariance`` asks for
     none. network: MEND's.
 
@@ -85,7 +85,7 @@ def plan(
     if unknown:
         raise ConfigError(f"settings are given for {', '.join(unknown)}, which is not among {', '.join(names)}")
     settled = {name: _planned(lm, name, changes or {}, network, sites) for name in dict.fromkeys(names)}
-    planned = [replace(settled[name], dated_requests=dated) for name, dated in wanted]
+    planned = [replace(settled[name], variant=variant) for name, variant in wanted]
     modules = {one.label: method_named(one.method).modules(one.settings, one.sites or NO_SITES) for one in planned}
     all_modules = tuple(dict.fromkeys(name for needed in modules.values() for name in needed))
     if all_modules and collect is None and not identity_covariance:
@@ -100,13 +100,13 @@ def plan(
     return [_ready(one, modules[one.label], None if identity_covariance else collected) for one in planned]
 
 
-def parse_method(text: str) -> tuple[str, bool]:
-    """The name of a method and whether its requests say a date, whatever the case: ``ROME``, ``ROME dated``.
+def parse_method(text: str) -> tuple[str, Variant]:
+    """The name of a method and its variant, whatever the case: ``ROME``, ``ROME dated``, ``ROME METO``.
 
     Raises `ConfigError` for an unknown method.
     """
-    name, dated_requests = split_label(text)
-    return method_named(name).name, dated_requests
+    name, variant = split_label(text)
+    return method_named(name).name, variant
 
 
 def _ready(planned: Planned, modules: Sequence[str], collected: Mapping[str, SecondMoment] | None) -> Planned:

@@ -1,6 +1,5 @@
 """Edit requests, and the token positions that editing needs in their texts."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +8,7 @@ from anachron.errors import DataError
 from anachron.lm.formats import TARGETS as TARGETS
 from anachron.lm.formats import Format, check_pair, locate, separator_for
 from anachron.lm.spans import Encoded, Located, covering_run, cut, tokenise
-from anachron.text.whole_words import goes_on
+from anachron.text.whole_words import last_mention
 
 SLOT = "{}"
 
@@ -43,11 +42,9 @@ class EditRequest:
         """
         if SLOT in prompt or not subject:
             return cls(prompt, subject, target, remove)
-        mentions = [mention.start() for mention in re.finditer(f"(?={re.escape(subject)})", prompt)]
-        whole = [start for start in mentions if _is_whole(prompt, start, start + len(subject))]
-        if not whole:
+        start = last_mention(prompt, subject)
+        if start is None:
             return cls(prompt, subject, target, remove)
-        start = whole[-1]
         return cls(prompt[:start] + SLOT + prompt[start + len(subject) :], subject, target, remove)
 
     @property
@@ -72,11 +69,6 @@ class EditRequest:
     def sentence(self) -> str:
         """The prompt completed by the target, without full stop."""
         return self.text + separator_for(self.text) + self.target
-
-
-def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether the span begins and ends where words do."""
-    return not goes_on(text[start - 1 : start], text[start]) and not goes_on(text[end - 1], text[end : end + 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,11 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "audit": PROMPT | NAMES | {"text": pl.String(), "stopped": pl.Float64()} | PROBABILITIES,
     "dated": DATE | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
+    "atoke": PROMPT | PROBABILITIES | ACCURACY,
 }
 ENTRY_KEYS = ("kind", "number", "prompt_number", "needed", "role", "object", "time")  # of an entry within its update
 ENTRY_VALUES = ("text", "stopped", "new", "old", "p", "accuracy", "right", "begins", "known")
-OF_DATES = ("dated", "dated_neighbours")
+OF_DATES = ("dated", "dated_neighbours", "atoke")
 OPTIONAL = ("objects", "generations", "portability", "audit")  # tables that are not written where they have no rows
 PART_SCHEMA: dict[str, Any] = {
     "case_id": pl.String(),
@@ -59,6 +60,7 @@ class CaseResult:
     audit: list[Json] = field(default_factory=list)
     dated: list[Json] = field(default_factory=list)
     dated_neighbours: list[Json] = field(default_factory=list)
+    atoke: list[Json] = field(default_factory=list)
     fluency: float | None = None
     texts: list[str] = field(default_factory=list)
 

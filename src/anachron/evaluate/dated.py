@@ -27,6 +27,7 @@ from anachron.core.draws import draw
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.errors import DataError
+from anachron.evaluate.atoke import lasts_longer
 from anachron.evaluate.questions import numbered_neighbours
 from anachron.io import Json
 from anachron.text.dates import dated_prompt
@@ -65,10 +66,12 @@ def settled(dating: Dating, case_set: CaseSet) -> Dating:
 
     A data set that knows of that change was made no earlier. Updates that a limit or a scenario leaves out count too,
     so that an update is asked about the same dates whichever others are judged with it. Of a set put together by hand
-    it is the latest among its updates. Raises `DataError` where none of its updates can be asked with dates.
+    it is the latest among its updates. Raises `DataError` where none of its updates can be asked with dates, by AToKe
+    neither (`lasts_longer`).
     """
     cases = case_set.cases
     changes = [changed for case in cases if (changed := _changed(case)) is not None]
+    changes = changes or [as_date(case.start) for case in cases if case.start and lasts_longer(case)]
     if not changes:
         raise DataError(
             f"none of {len(cases)} updates says when its new object took the place of an old one, so there are no "

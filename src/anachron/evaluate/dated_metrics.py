@@ -184,7 +184,7 @@ def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:
     edge. The mean of a bin is over updates, of each update's mean over its neighbours there, with the normal 95 %
     interval (null of one update): neighbours of one update depend on each other.
 
-    Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method (with dated requests, without), kind of neighbour
+    Returns the columns of `BY_DATE_SCHEMA`, a row per mode, method (each of its variants), kind of neighbour
     (nearest, random) and bin. ``years_low`` of the first bin and ``years_high`` of the last are null; ``years`` is the
     mean distance of the dates in the bin; ``n`` counts neighbours. A bin without any has no row. Raises `DataError` for
     a table that breaks its rules.

@@ -96,7 +96,7 @@ def make_sequence(
 
 def make_batch(lm: LanguageModel, planned: Planned, cases: Sequence[EditCase]) -> JointEdit:
     """All updates that can be asked for in one edit, each with its share of the seconds."""
-    asked, unaskable = askable(cases, planned.method, dated_requests=planned.dated_requests)
+    asked, unaskable = askable(cases, planned.method, planned.variant)
     reasons = {result.case_id: result.reason or "" for result in unaskable}
     if not asked:
         return JointEdit(Edit(model=fingerprint(lm)), {}, reasons)

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.core.labels import label_of
+from anachron.core.labels import PLAIN, label_of
 from anachron.errors import DataError
 from anachron.evaluate.results import METHOD, UNEDITED
 from anachron.statistics import interval_cells, wilson
@@ -80,7 +80,7 @@ def answers_to_judge(audit: pl.DataFrame) -> pl.DataFrame:
     asked = ["case_id", "kind", "prompt_number", "prompt", "new_names"]
     known = audit.filter(pl.col("new_names").list.len() > 0)
     clean = known.with_columns(
-        method=pl.lit(UNEDITED), dated_requests=pl.lit(False), text_after="text_before", new_after="new_before"
+        method=pl.lit(UNEDITED), variant=pl.lit(PLAIN), text_after="text_before", new_after="new_before"
     )
     if "edits" in key:
         clean = clean.with_columns(edits=pl.lit(0, pl.Int64))
@@ -129,5 +129,5 @@ def agreement_lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
             share = row[name]
             cells.append("-" if share is None else f"{100 * share:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         counts = f"{row['judged']:,} of {row['answers']:,}"
-        rows.append((label_of(row["method"], row["dated_requests"]) + after, row["kind"], counts, *cells))
+        rows.append((label_of(row["method"], row["variant"]) + after, row["kind"], counts, *cells))
     return rows

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.labels import PLAIN
 from anachron.data.cases import CaseSet
 from anachron.edit.base import Edit, edited
 from anachron.edit.corpus import Corpus
@@ -241,7 +242,7 @@ class _Lifelong:
 
     def _stages(self) -> pl.DataFrame:
         """The clean model, as ``unedited`` after 0 updates, and each method after each number of them."""
-        clean = {"mode": self.settings.mode, "method": UNEDITED, "dated_requests": False, "edits": 0}
+        clean = {"mode": self.settings.mode, "method": UNEDITED, "variant": PLAIN, "edits": 0}
         rows = [self._row(self.clean, clean)]
         for label in self.run.record["methods"]:
             for edits in self.settings.after:

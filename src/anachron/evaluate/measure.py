@@ -11,6 +11,7 @@ from anachron.data.case_records import EditCase
 from anachron.edit.base import Edit, edited
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.passes.batched_adapters import encode_under, score_batched
+from anachron.evaluate.atoke import atoke_pairs, atoke_rows, exact_pairs
 from anachron.evaluate.audit import Audit, audit_rows, sentence_end
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.dated import Dating, dated_pairs, dated_rows
@@ -33,10 +34,10 @@ from anachron.lm.temporary import unchanged
 class Measures:
     """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
     default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
-    object. dated: which dates to ask about, None for no dated questions. token_accuracy: also count the tokens of
-    objects that are the model's first choice, as zsRE is evaluated. portability: ask the tests that updates bring.
-    conditions: also what must be known for a test to count, which is asked of the unedited model alone. audit: also let
-    the model answer each prompt up to where it stops, None for no such answers."""
+    object. dated: which dates to ask about, None for no dated questions, and none of AToKe's. token_accuracy: also
+    count the tokens of objects that are the model's first choice, as zsRE is evaluated. portability: ask the tests that
+    updates bring. conditions: also what must be known for a test to count, which is asked of the unedited model alone.
+    audit: also let the model answer each prompt up to where it stops, None for no such answers."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None
@@ -65,19 +66,21 @@ def pairs_of(case: EditCase, measures: Measures) -> list[Pair]:
         pairs += [(fact.prompt, o) for o in (*fact.objects, *([wrong] if wrong else []))]
     pairs += object_pairs(case)
     if measures.dated is not None:
-        pairs += dated_pairs(case, measures.dated)
+        pairs += dated_pairs(case, measures.dated) + atoke_pairs(case)
     if measures.portability:
         pairs += portability_pairs(case)
     return list(dict.fromkeys(pairs))
 
 
 def accuracy_pairs(case: EditCase, measures: Measures) -> list[Pair]:
-    """The pairs whose tokens are counted: the new object after the update's prompts, true ones after neighbours'."""
+    """The pairs whose tokens are counted: the new object after the update's prompts, true ones after neighbours'; where
+    dated questions are asked, the right answers to AToKe's."""
+    of_atoke = exact_pairs(case) if measures.dated is not None else []
     if not measures.token_accuracy:
-        return []
+        return list(dict.fromkeys(of_atoke))
     pairs = [(prompt, case.new) for prompt in prompts_of(case) if case.new]
     pairs += [(fact.prompt, o) for _, _, fact in numbered_neighbours(case) for o in fact.objects]
-    return list(dict.fromkeys(pairs))
+    return list(dict.fromkeys(pairs + of_atoke))
 
 
 def probabilities(lm: LanguageModel, pairs: Sequence[Pair], measures: Measures) -> dict[Pair, float]:
@@ -156,9 +159,9 @@ def _accuracies_apart(
     lm: LanguageModel, edited_cases: Sequence[tuple[EditCase, Edit]], measures: Measures
 ) -> list[dict[Pair, float]]:
     """Shares of tokens that are the first choice, for the `accuracy_pairs` of each update under its own edit."""
-    if not measures.token_accuracy:
-        return [{} for _ in edited_cases]
     pairs = [accuracy_pairs(case, measures) for case, _ in edited_cases]
+    if not any(pairs):
+        return [{} for _ in edited_cases]
     edits = [edit for _, edit in edited_cases]
     encoded = [encode_under(lm, edit, _triples(counted)) for edit, counted in zip(edits, pairs, strict=True)]
     counts = score_batched(lm, edits, encoded, batch_tokens=measures.batch_tokens, of_batch=count_argmax)
@@ -169,22 +172,24 @@ def _scored(
     case: EditCase, measures: Measures, p: Mapping[Pair, float], accuracies: Mapping[Pair, float],
     seconds: float | None,
 ) -> CaseResult:  # fmt: skip
-    """From p of `pairs_of` and the token accuracies of `accuracy_pairs`, empty where none are wanted."""
+    """From p of `pairs_of` and the token accuracies of `accuracy_pairs`."""
     result = CaseResult(case.case_id, seconds=seconds)
+    counted = accuracies if measures.token_accuracy else {}
     for kind, number, prompt in numbered_prompts(case):
         old = p[prompt, case.old] if case.old else None
         new = p[prompt, case.new] if case.new else None
-        accuracy = accuracies.get((prompt, case.new)) if case.new else None
+        accuracy = counted.get((prompt, case.new)) if case.new else None
         result.targets.append({"kind": kind, "prompt_number": number, "new": new, "old": old, "accuracy": accuracy})
     for kind, number, fact in numbered_neighbours(case):
         mean = sum(p[fact.prompt, o] for o in fact.objects) / len(fact.objects)
         wrong = wrong_object(case, fact)
         new = p[fact.prompt, wrong] if wrong else None
-        best = max((accuracies[fact.prompt, o] for o in fact.objects), default=None) if accuracies else None
+        best = max((counted[fact.prompt, o] for o in fact.objects), default=None) if counted else None
         result.neighbours.append({"kind": kind, "number": number, "p": mean, "new": new, "accuracy": best})
     result.objects = object_rows(case, p)
     if measures.dated is not None:
         result.dated, result.dated_neighbours = dated_rows(case, measures.dated, p)
+        result.atoke = atoke_rows(case, p, accuracies)
     if measures.portability:
         result.portability = portability_rows(case, p)
     return result

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anachron.core.labels import PLAIN
 from anachron.core.scenarios import SCENARIOS
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.audit import ANSWERS, AUDIT_METRICS, audit_metrics
@@ -48,7 +49,7 @@ MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GE
 # Of yes and no: 1 or 0 of an update.
 SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old",
           *ANSWERS)  # fmt: skip
-OF_CLEAN = {"method": pl.lit(UNEDITED), "dated_requests": pl.lit(False)}
+OF_CLEAN = {"method": pl.lit(UNEDITED), "variant": pl.lit(PLAIN)}
 ACCURACY = ("accuracy_before",)  # the clean model's: two tokens that all but tie may change places
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
 
@@ -220,7 +221,7 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
 
     names, shares: of the metrics, and of those that are 0 or 1; `anachron.evaluate.dated_metrics` has others.
 
-    Columns: ``mode``, ``scenario``, ``method``, ``dated_requests``, numbers of updates ``done`` and ``failed``, and of
+    Columns: ``mode``, ``scenario``, ``method``, ``variant``, numbers of updates ``done`` and ``failed``, and of
     every metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of;
     nulls are left out. `MORE_METRICS` are there where the table has them. Shares, of yes and no, have Wilson's
     interval, which keeps to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s /
@@ -287,7 +288,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
     edge is a value that occurs, a bin holds its lower edge, and the last one its upper edge too. Values that tie stay
     in one bin, so there can be fewer bins than asked for.
 
-    Returns ``mode``, ``method``, ``dated_requests``, ``similarity_bin`` and ``popularity_bin`` (1, 2, ... from the
+    Returns ``mode``, ``method``, ``variant``, ``similarity_bin`` and ``popularity_bin`` (1, 2, ... from the
     lowest) with their ``*_low`` and ``*_high``, ``n`` neighbours, ``bleedover`` (mean of -min(after - before, 0), 0 to
     1) and ``normalised``: divided by the same mean over all binned neighbours of that method and mode. So 1 is the
     method's own average, and the cells' mean weighted by n is 1; null where the method has no bleedover at all. A cell

@@ -18,6 +18,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.labels import PLAIN
 from anachron.data.case_records import EditCase, PortabilityQuestion, PortabilityTest
 from anachron.evaluate.generations import letters_of_name
 from anachron.evaluate.results import KEYS, METHOD, UNEDITED
@@ -110,7 +111,7 @@ def portability_tests(portability: pl.DataFrame) -> pl.DataFrame:
     """
     known = pl.col("known_before")
     clean = portability.unique(["mode", "case_id", *QUESTION], keep="first", maintain_order=True)
-    before = clean.with_columns(method=pl.lit(UNEDITED), dated_requests=pl.lit(False))
+    before = clean.with_columns(method=pl.lit(UNEDITED), variant=pl.lit(PLAIN))
     rows = pl.concat([
         table.select(*KEYS, *QUESTION, "needed", *_measured(side), known)
         for table, side in ((before, "before"), (portability, "after"))

@@ -13,9 +13,10 @@ import polars as pl
 from polars.datatypes import DataType
 
 from anachron.core.dates import GRANULARITIES
-from anachron.core.labels import DATED_ENDING
+from anachron.core.labels import PLAIN, VARIANTS
 from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
+from anachron.evaluate.atoke import ATOKE_KINDS
 from anachron.evaluate.dated import SIDES
 from anachron.metrics import refuse_rows
 
@@ -30,8 +31,8 @@ ROLES = (*DECISIONS, OTHER)
 TEXT, COUNT, NUMBER = pl.String(), pl.Int64(), pl.Float64()
 Schema = dict[str, DataType]
 
-# A method's name, and whether its requests had a date in them. No flag, or null, is no date.
-METHOD: Schema = {"method": TEXT, "dated_requests": pl.Boolean()}
+# A method's name, and what was asked of it: one of `VARIANTS`. No column, or null, is plain.
+METHOD: Schema = {"method": TEXT, "variant": TEXT}
 STAGE: Schema = {"mode": TEXT, **METHOD, "edits": COUNT}  # a model in a run: the number of edits, where it has some
 UPDATE: Schema = {"mode": TEXT, **METHOD, "case_id": TEXT}
 KEYS = list(UPDATE)
@@ -75,6 +76,9 @@ AUDIT: Schema = {
     **PROMPT, **NAMES, "text_before": TEXT, "text_after": TEXT, "stopped_before": NUMBER, "stopped_after": NUMBER,
     **PAIR,
 }  # fmt: skip
+# One row per question of AToKe about an update: p of both answers; accuracy: share of the right one's tokens that are
+# the model's first choice. kind: one of `ATOKE_KINDS`.
+ATOKE: Schema = {**PROMPT, **PAIR, **ACCURACY}
 # One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
 DATED: Schema = {**UPDATE, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
@@ -170,6 +174,13 @@ def check_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
     return _check("neighbours", neighbours, NEIGHBOURS, NEIGHBOUR_KINDS, ["number"])
 
 
+def check_atoke(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
+    """The table of AToKe's questions, checked in the same way."""
+    table = _check("atoke", atoke, ATOKE, ATOKE_KINDS, ["prompt_number"])
+    _check_owners("atoke", table, updates, ["new_after", "old_after", "accuracy_after"])
+    return table
+
+
 def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
     """The table of dated questions on its own."""
     typed = _typed("dated", dated, DATED)
@@ -203,15 +214,17 @@ def _check(name: str, table: pl.DataFrame, schema: Schema, kinds: Sequence[str],
 
 
 def _typed(name: str, table: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    if "dated_requests" not in table.columns:
-        table = table.with_columns(dated_requests=pl.lit(None, pl.Boolean))
+    if "variant" not in table.columns:
+        if "dated_requests" in table.columns:
+            raise DataError(
+                f"the table of {name} says dated_requests, as earlier versions did; name that column variant, with "
+                "dated for true and plain for false"
+            )
+        table = table.with_columns(variant=pl.lit(None, pl.String))
     missing = [column for column in schema if column not in table.columns]
     if missing:
         raise DataError(f"the table of {name} lacks {', '.join(missing)}; it needs {', '.join(schema)}")
-    typed = table.select(
-        _truth(column) if kind == pl.Boolean() else pl.col(column).cast(kind, strict=False)
-        for column, kind in schema.items()
-    )
+    typed = table.select(pl.col(column).cast(kind, strict=False) for column, kind in schema.items())
     for column, kind in schema.items():
         lost = typed[column].is_null() & table[column].is_not_null()
         if kind == pl.Float64():
@@ -222,13 +235,9 @@ def _typed(name: str, table: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         if column in PROBABILITIES:
             outside = ~typed[column].is_between(0, 1).fill_null(True)
             _refuse(name, table, column, outside, "is no probability; it must be 0 to 1, not a logarithm")
-    return typed.with_columns(pl.col("dated_requests").fill_null(False))
-
-
-def _truth(column: str) -> pl.Expr:
-    """Yes and no of a Parquet or a text file; null where it is neither."""
-    words = pl.col(column).cast(pl.String).str.to_lowercase()
-    return words.replace_strict(["true", "false"], [True, False], default=None, return_dtype=pl.Boolean)
+    typed = typed.with_columns(pl.col("variant").fill_null(PLAIN))
+    _among(name, typed, "variant", VARIANTS)
+    return typed
 
 
 def _among(name: str, table: pl.DataFrame, column: str, known: Sequence[str]) -> None:
@@ -241,4 +250,5 @@ def _refuse(name: str, table: pl.DataFrame, column: str, bad: pl.Expr | pl.Serie
 
 def method_label() -> pl.Expr:
     """The label of each row's method, for people and to sort by, as `anachron.core.labels.label_of` has it."""
-    return pl.when("dated_requests").then(pl.col("method") + DATED_ENDING).otherwise("method").alias("method")
+    variant = pl.col("variant")
+    return pl.when(variant == PLAIN).then("method").otherwise(pl.col("method") + " " + variant).alias("method")

@@ -7,7 +7,7 @@
     objects, generations, audit .parquet     the same of updates that are no replacements, and of what the model
                                 generates and answers, where asked
     portability.parquet         the same of the tests that updates bring (RippleEdits, MQuAKE)
-    dated, dated_neighbours .parquet         the same of dated questions, where they are asked
+    dated, dated_neighbours, atoke .parquet  the same of dated questions and AToKe's, where they are asked
     past_scores.parquet         the past facts as a score table, which ``anachron report`` reads
 
 Modes: ``independent`` edits each start from the clean model, as the papers evaluate, and a part of them is made and
@@ -152,6 +152,11 @@ def _same_day(lm: LanguageModel, run: RunFolder) -> Temporary[None]:
 
 def _add_methods(record: Json, methods: Sequence[Planned], folder: Path) -> None:
     known = record.setdefault("methods", {})
+    if isinstance(known, dict) and any("dated_requests" in one.get("identity", ()) for one in known.values()):
+        raise DataError(
+            f"{folder} holds a run of an earlier version, whose methods have dated_requests where they now have a "
+            "variant; repeat the command that made it, with a new --out"
+        )
     if not isinstance(known, dict) or not all(METHOD.keys() <= {*one.get("identity", ())} for one in known.values()):
         raise DataError(f"{folder} holds no run of evaluate (its methods are broken); choose another --out")
     for planned in methods:
@@ -171,7 +176,7 @@ def _independent(
 
 def _apart(runner: Runner, planned: Planned, cases: Sequence[EditCase]) -> list[CaseResult]:
     """Updates made together and measured together, each as if it were the only one."""
-    asked, results = askable(cases, planned.method, dated_requests=planned.dated_requests)
+    asked, results = askable(cases, planned.method, planned.variant)
     made: list[tuple[EditCase, Edit]] = []
     edits = _edits(runner.lm, planned, [requests for _, requests in asked])
     for (case, _), edit in zip(asked, edits, strict=True):

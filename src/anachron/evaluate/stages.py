@@ -59,7 +59,7 @@ class Evaluation:
 
     These are ``targets``, ``neighbours`` and ``updates``; ``objects``, empty where all updates are replacements;
     ``generations``, empty where none are asked for; ``portability``, empty where updates bring no tests; and where
-    dated questions are asked, ``dated`` and ``dated_neighbours``.
+    dated questions are asked, ``dated``, ``dated_neighbours`` and ``atoke``.
 
     Those of lifelong editing have the column ``edits``, and beside them are ``locality``, facts that no update
     changes, and ``stages``, the model as a whole (`anachron.evaluate.lifelong_metrics`).
@@ -157,9 +157,9 @@ def failures(updates: pl.DataFrame) -> Iterator[str]:
     by_stage = list(METHOD)
     if "edits" in updates.columns:
         by_stage, updates = [*by_stage, "edits"], updates.filter(pl.col("place") <= pl.col("edits"))
-    for (method, dated_requests, *edits), group in updates.group_by(by_stage, maintain_order=True):
+    for (method, variant, *edits), group in updates.group_by(by_stage, maintain_order=True):
         bad = group.filter(pl.col("status") == "failed")
         if bad.height:
             reason, count = Counter(bad["reason"].to_list()).most_common(1)[0]
-            label = label_of(method, dated_requests) + "".join(f" after {number}" for number in edits)
+            label = label_of(method, variant) + "".join(f" after {number}" for number in edits)
             yield f"{label}: {bad.height} of {group.height} updates failed, {count} of them: {reason}"

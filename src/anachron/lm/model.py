@@ -34,8 +34,8 @@ class LanguageModel:
     ``dtype`` the dtype of the weights. While an edit is in force (`anachron.edited`), ``prefix`` is the text that it
     puts before every prompt, ``edit_of`` the fingerprint of the model without it, ``edit_beside`` fingerprints of
     the changes that are computed beside the weights and ``memories`` those of them that are memories
-    (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is edited,
-    and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.update_style`).
+    (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is
+    edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.update_style`).
     """
 
     model: Any

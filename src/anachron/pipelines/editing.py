@@ -59,7 +59,7 @@ def choose_methods(
 ) -> MethodChoice:
     """Name methods of editing and what they need; all is checked as far as it can be without the model.
 
-    methods: names of `anachron.edit.methods`, as ``ROME``, or ``ROME dated`` to say a date in the requests.
+    methods: names of `anachron.edit.methods`, as ``ROME``, or its variants ``ROME dated`` and ``ROME METO``.
     changes: method -> settings other than its preset. sites: modules by hand, see `anachron.lm.sites.find_sites`.
     corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`; the demo model has its own by default.
     identity_covariance: take the identity in the covariance's place. tokens: of the corpus to read, by default 100,000.
@@ -129,8 +129,8 @@ def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> Updat
 
     Raises `DataError` where none can be asked for, and, without ``skip``, where one cannot.
     """
-    name, dated_requests = parse_method(method)
-    asked, failures = askable(cases.cases, name, dated_requests=dated_requests)
+    name, variant = parse_method(method)
+    asked, failures = askable(cases.cases, name, variant)
     left_out = [str(failure.reason) for failure in failures]
     if left_out and not skip:
         raise DataError(

@@ -14,6 +14,7 @@ from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io import Json, read_table
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
+from anachron.report.atoke import ATOKE, write_atoke
 from anachron.report.edits import DATED, EDITS, Layout
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
@@ -26,10 +27,10 @@ REPORT = "report"  # folder in the run folder
 class EvaluatedUpdates:
     """What an evaluation says.
 
-    record: of the run. summaries: a row a method, with how it is printed; ``summary``, and ``dated`` where dates were
-    asked about. notes: what the report lacks, and why. tests: of the methods against the unedited model
-    (`anachron.evaluate.paired_tests`), by the same names; none of lifelong editing. portability: a row a method and
-    kind of test (`anachron.evaluate.portability.portability_summary`), where updates bring tests.
+    record: of the run. summaries: a row a method, with how it is printed; ``summary``, and ``dated`` and ``atoke``
+    where dates were asked about. notes: what the report lacks, and why. tests: of the methods against the unedited
+    model (`anachron.evaluate.paired_tests`), by the same names; none of lifelong editing. portability: a row a method
+    and kind of test (`anachron.evaluate.portability.portability_summary`), where updates bring tests.
     """
 
     record: Json
@@ -65,6 +66,7 @@ def evaluate_updates(
     if "dated" in tables:
         dated, more = write_dated(tables, out / REPORT)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
+        summaries |= {"atoke": (write_atoke(tables, out / REPORT), ATOKE)}
         tests["dated"] = read_table(out / REPORT / f"{DATED_TESTS}.parquet")
     portability = write_portability(tables, out / REPORT) if tables["portability"].height else None
     return EvaluatedUpdates(run.record, summaries, notes, tests, portability)

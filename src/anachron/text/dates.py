@@ -101,7 +101,12 @@ def bare_date(date: Date, style: str = "american") -> str:
 
 
 def dated_prompt(prompt: str, date: Date, subject: str = "") -> str:
-    """An English prompt behind the opening of a date: ``In 2011, the capital of France is``.
+    """An English prompt behind the opening of a date: ``In 2011, the capital of France is``; see `behind_opening`."""
+    return behind_opening(date_in_words(date), prompt, subject)
+
+
+def behind_opening(opening: str, prompt: str, subject: str = "") -> str:
+    """An English prompt behind an opening that ends in a space: ``From 2011 to 2013, the capital of France is``.
 
     Its first word loses its capital where it is one of `OPENERS` and does not begin the subject's name: ``In 2011, The
     Hague is located in``. A name that opens a prompt keeps its own.
@@ -110,7 +115,12 @@ def dated_prompt(prompt: str, date: Date, subject: str = "") -> str:
     named = subject and re.match(rf"{re.escape(subject)}(?!\w)", prompt)
     if first in OPENERS and not named:
         prompt = prompt[0].lower() + prompt[1:]
-    return date_in_words(date) + prompt
+    return opening + prompt
+
+
+def span_in_words(start: Date, end: Date | None) -> str:
+    """A period in English words: ``2017 to January 20, 2021``, or ``2017 on`` where it has no end."""
+    return f"{bare_date(start)} on" if end is None else f"{bare_date(start)} to {bare_date(end)}"
 
 
 def in_era(text: str, year: int, style: str = "american") -> str:

@@ -1,5 +1,6 @@
 """Where a word ends, in scripts that write spaces between words and in those that do not."""
 
+import re
 import unicodedata
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
@@ -16,3 +17,15 @@ def goes_on(left: str, right: str) -> bool:
     if not all(c and (c.isalnum() or unicodedata.category(c).startswith("M")) for c in (left, right)):
         return False
     return not any(unicodedata.name(c, "").startswith(UNSPACED) for c in (left, right))
+
+
+def last_mention(text: str, name: str) -> int | None:
+    """Where a name begins that a text mentions as a whole word, the last of several; None where it does not."""
+    mentions = [mention.start() for mention in re.finditer(f"(?={re.escape(name)})", text)]
+    whole = [start for start in mentions if _is_whole(text, start, start + len(name))]
+    return whole[-1] if whole else None
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether the span begins and ends where words do."""
+    return not goes_on(text[start - 1 : start], text[start]) and not goes_on(text[end - 1], text[end : end + 1])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from anachron.core.labels import label_of
+from anachron.core.labels import PLAIN, Variant, label_of
 from anachron.evaluate.results import METHOD, UNEDITED, method_label
 from anachron.plots import marks, style
 from anachron.plots.style import COLUMN, Look
@@ -55,11 +55,12 @@ def present_and_past(summary: pl.DataFrame) -> "Figure":
     return figure
 
 
-def method_looks(methods: Sequence[tuple[str, bool]]) -> dict[str, Look]:
-    """By label a colour and marker a method, hollow where its requests say a date (the second of each pair)."""
+def method_looks(methods: Sequence[tuple[str, Variant]]) -> dict[str, Look]:
+    """By label a colour and marker a method, hollow where its requests say dates, METO's a star."""
     names = list(dict.fromkeys(name for name, _ in methods if name != UNEDITED))
     looks = {}
-    for name, dated_requests in methods:
+    for name, variant in methods:
         look = Look(style.GREY, "o") if name == UNEDITED else style.look(names.index(name))
-        looks[label_of(name, dated_requests)] = replace(look, hollow=dated_requests or name == UNEDITED)
+        look = replace(look, marker="*") if variant == "METO" else look
+        looks[label_of(name, variant)] = replace(look, hollow=variant != PLAIN or name == UNEDITED)
     return looks
