@@ -35,7 +35,8 @@ class EditCase:
     prompt: without blank or trailing space; holds `SLOT` where the file says where the subject stands. See `text`.
     new, old: the labels of the object to be made true and of the one that was true before. None: the group has none, or
         the file does not say. ``""``: the file gives an empty one.
-    generalization: other prompts that the new object must complete.
+    generalization: other prompts that the new object must complete. past_generalization: the same in the past tense, in
+        the same order, for questions about dates that are over; none where the file does not give them.
     nearest, random: facts to be left alone, those nearest to the subject and some drawn from the whole data set.
     relation: its id, else its label. relation_label: its label, where the file gives one; only shown to people.
     objects: all (label, decision) of the group; decisions are those of `anachron.core.scenarios.DECISIONS`.
@@ -45,7 +46,7 @@ class EditCase:
         another of its updates says that something else took the old object's place before ``start``: that date.
         Dates as in `anachron.core.dates.Date`.
     aliases: (label, other name) of objects that have other names.
-    question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
+    question_templates: questions in the past tense with ``[SUBJ]`` for the subject, to be asked with dates.
     """
 
     case_id: str
@@ -68,6 +69,7 @@ class EditCase:
     question_templates: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     relation_label: str | None = None
+    past_generalization: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

@@ -300,7 +300,7 @@ def _row(case: EditCase) -> list[object]:
     row: list[object] = []
     for name in (item.name for item in fields(case)):
         value = getattr(case, name)
-        if name == "aliases" and not value:  # sets that have none keep the fingerprint of before there were any
+        if name in ("aliases", "past_generalization") and not value:  # sets without keep their earlier fingerprint
             continue
         if name == "relation_label":  # what people call a relation changes nothing that is asked
             continue

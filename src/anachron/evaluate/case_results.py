@@ -20,10 +20,10 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "neighbours": {"kind": pl.String(), "number": pl.Int64(), "p": pl.Float64(), "new": pl.Float64()} | ACCURACY,
     "objects": PROMPT | {"role": pl.String(), "object": pl.String(), "p": pl.Float64()},
     "generations": PROMPT | {"text": pl.String()} | PROBABILITIES,
-    "dated": DATE | PROBABILITIES,
+    "dated": {"way": pl.String(), **DATE} | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
 }
-ENTRY_KEYS = ("kind", "prompt_number", "number", "role", "object", "time")  # of an entry within its update
+ENTRY_KEYS = ("kind", "prompt_number", "number", "role", "object", "way", "time")  # of an entry within its update
 ENTRY_VALUES = ("text", "new", "old", "p", "accuracy")
 OF_DATES = ("dated", "dated_neighbours")
 OPTIONAL = ("objects", "generations")  # tables that are not written where they have no rows
