@@ -254,7 +254,8 @@ def test_dated_questions_and_requests(
     assert found["not_asked"] == {}
     asked = pl.read_parquet(out / "dated.parquet").filter(case_id="0", granularity="year", method="FT")
     years = [str(y) for y in (*range(2010, 2017), 2018, 2019, 2020)]  # from Obama to Biden
-    assert asked.filter(variant="plain")["time"].to_list() == years
+    for way in ("prompt", "paraphrase", "question"):
+        assert asked.filter(variant="plain", way=way)["time"].to_list() == years
     assert pl.read_parquet(out / "dated_neighbours.parquet").height == 2 * 3 * 4 * 2
     assert (out / "report" / "present_and_past.svg").is_file()
     unknown = write(tmp_path / "unknown.json", [rows[0], rows[1] | {"start": None, "objects": [
@@ -264,8 +265,14 @@ def test_dated_questions_and_requests(
     assert "Present updated, past kept" in printed
     assert "no dated questions: the date of change is not known: 1 update" in said
     assert "FT dated: 1 of 2 updates failed" in " ".join(said.split())
-    assert run(*command, "--updates", updates, "--until", "2024", "--out", tmp_path / "no") == 2
-    assert "add --dated" in said_by(capsys)
+    for option in (("--until", "2024"), ("--ways", "question")):
+        assert run(*command, "--updates", updates, *option, "--out", tmp_path / "no") == 2
+        assert "add --dated" in said_by(capsys)
+    command = [*command, "--updates", updates, "--dated", "--out", tmp_path / "questions", "--until", "2018"]
+    assert run(*command, "--ways", "song") == 2
+    assert "way 'song': dates are asked about by prompt, paraphrase, question" in said_by(capsys)
+    assert run(*command, "--ways", "question") == 0
+    assert set(pl.read_parquet(tmp_path / "questions" / "dated.parquet")["way"]) == {"question"}
     file = tmp_path / "p.safetensors"
     assert run("edit", "demo", "--updates", updates, "--method", "prompt dated", "--limit", 1, "--out", file) == 0
     assert load_edit(file).prefix.startswith("On January 21, 2017, the head of state of the United States is Donald")

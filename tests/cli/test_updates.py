@@ -120,6 +120,7 @@ def test_build_updates_with_templates_of_ones_own(world, tmp_path):
     assert [(row["update_prompt"], row["generalization_prompts"]) for row in rows] == [
         ("Acme does ____", []), ("Freedonia obeys ____", []),
     ]  # fmt: skip
+    assert [row["past_generalization_prompts"] for row in rows] == [[], []]
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,12 @@ def test_wikifactdiff_with_our_columns(load):
     dated = {"start": "2017-05", "end": "2027", "precision": "month", "question_templates": ["who led [SUBJ]?"]}
     (case,) = load(record | dated).cases
     assert (case.start, case.end, case.precision) == ("2017-05", "2027", "month")
-    assert case.question_templates == ("who led [SUBJ]?",)
+    assert case.question_templates == ("who led [SUBJ]?",) and case.past_generalization == ()
+    past = ["France was led by ____", "The leader of France was ____"]
+    (told,) = load(record | dated | {"past_generalization_prompts": past}).cases
+    assert told.past_generalization == ("France was led by", "The leader of France was")
+    prints = {load(record | dated | more).fingerprint() for more in ({}, {"past_generalization_prompts": []})}
+    assert len(prints) == 1 and load(record | dated | {"past_generalization_prompts": past}).fingerprint() not in prints
 
 
 def test_objects_may_have_other_names(load):
@@ -651,6 +656,10 @@ BAD = [
     (changed(update(), "France is led by", "update_prompt"), "'France is led by'; a prompt must end in its one blank"),
     (changed(update(), "A ____ is ____", "generalization_prompts", 1), "generalization_prompts[1] is 'A ____ is ____'"),
     (changed(update(), " ____", "generalization_prompts", 0), "generalization_prompts[0] is ''; give a text"),
+    (update(past_generalization_prompts=["It was ____"]), "one past wording for each of generalization_prompts"),
+    (update(past_generalization_prompts=["It was", "It ____"]), "past_generalization_prompts[0] is 'It was'; a prompt"),
+    (update(question_templates=["who led it?"]), "the question 'who led it?' must hold [SUBJ] exactly once and end"),
+    (update(question_templates=["who led [SUBJ]"]), "the question 'who led [SUBJ]' must hold [SUBJ] exactly once"),
     (changed(update(), "{} is ____", "update_prompt"), "stands for the subject in CounterFact's"),
     (changed(update(), "gone", "objects", 1, "decision"), "objects[1].decision is 'gone'; it must be one of new, "),
     (changed(update(), 5, "objects", 1, "label"), "objects[1].label is 5; it must be a text"),

@@ -139,6 +139,8 @@ def test_every_prompt_names_its_subject_and_ends_with_the_blank() -> None:
     for row in rows():
         prompts = [row["update_prompt"], *row["generalization_prompts"]]
         assert len(set(prompts)) == len(prompts) == 5
+        assert len(row["past_generalization_prompts"]) == 4
+        prompts += row["past_generalization_prompts"]
         asked = [(row["subject"]["label"], prompt) for prompt in prompts]
         around = [*row["neighborhood"], *row["random_neighborhood"]]
         asked += [(one["subject"]["label"], one["objects"][0]["prompt"]) for one in around]

@@ -256,7 +256,10 @@ def test_what_cannot_be_asked_is_counted_with_its_reason():
         "nothing asked before the change: start not known": 1,
         "nothing asked before the change: no room": 1,
         "nothing asked after the change: no room before the end, or the last date known": 1,
+        "no dates asked about in paraphrases: it has no other prompt": 2,
+        "no dates asked about in questions: none is known": 2,
     }
+    assert len(not_asked(cases, replace(UNTIL, ways=("prompt",)))) == 6
     assert [len(dated_questions(case, UNTIL)) for case in (*cases[1:3], cases[5])] == [0, 0, 0]
 
 

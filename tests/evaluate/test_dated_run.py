@@ -162,7 +162,7 @@ def table() -> dict[tuple[str, str], float]:
     return found
 
 
-SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0, dated=Dating("2013")))
+SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0, dated=Dating("2013", ways=("prompt",))))
 ONE_BY_ONE = replace(SETTINGS, mode="batch", size=1)  # a table has no weights on which edits could lie side by side
 
 
@@ -423,7 +423,7 @@ def test_dates_groups_and_generation_in_one_run(lm: LanguageModel, tmp_path: Pat
         FRANCE, case_id="3", scenario="AddObject", old=None, objects=(("Angela Merkel", "new"), ("Berlin", "static"))
     )
     cases = CaseSet("mixed", "wikifactdiff", (*COUNTRIES.cases, added), {})
-    settings = EvaluateSettings(measures=Measures(0, generate=True, dated=Dating("2020")))
+    settings = EvaluateSettings(measures=Measures(0, generate=True, dated=Dating("2020", ways=("prompt",))))
     methods = plan(lm, ["PROMPT", "PROMPT dated"])
     result = run_evaluation(lm, cases, methods, tmp_path, settings)
     assert set(result.tables["dated"]["case_id"]) == {"1", "2"}

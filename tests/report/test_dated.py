@@ -14,11 +14,11 @@ from rich.console import Console
 
 from anachron.core.labels import split_label
 from anachron.errors import DataError
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
+from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, by_way, dated_metrics
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED as COLUMNS
 from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
-from anachron.report.edits import DATED, edits_latex, edits_markdown, edits_table, printed
+from anachron.report.edits import DATED, DATED_WAYS, edits_latex, edits_markdown, edits_table, printed
 from anachron.report.evaluation import write_dated
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past
@@ -65,7 +65,7 @@ def test_cells_of_the_table():
     cells = printed(summary(), DATED)
     assert cells.columns == [
         "method", *(f"{word} {g} ↑" for word in ("Updated", "Kept") for g in ("year", "month", "day")), "W past ↑",
-        "R past ↑", *(f"Both {g} ↑" for g in ("year", "month", "day")), "Both ↑", "Kept if right ↑",
+        "R past ↑", *(f"Both {g} ↑" for g in ("year", "month", "day")), "Both ↑", "Kept if right ↑", "Kept prompt ↑",
     ]  # fmt: skip
     rows = {row["method"]: row for row in cells.iter_rows(named=True)}
     assert list(rows) == ["unedited", *METHODS]
@@ -77,6 +77,32 @@ def test_cells_of_the_table():
     assert [rows[m]["Kept if right ↑"] for m in ("unedited", "FT")] == ["100.0 ± 0.0", "0.0 ± 0.0"]
 
 
+def in_two_ways():
+    """The tables of FT and ROME with questions besides, in which FT keeps what it does not keep in prompts."""
+    dated, _, updates = tables(METHODS[:2])
+    old = pl.when(pl.col("side") == "past").then(0.5).otherwise(0.1)
+    both = pl.concat([dated, dated.with_columns(way=pl.lit("question"), old_after=old)])
+    return summarise(dated_metrics(both, updates), DATED_METRICS, DATED_SHARES)
+
+
+def test_ways_of_asking_have_a_table_of_their_own_and_kept_stands_beside_the_mean():
+    rows = {row["method"]: row for row in printed(in_two_ways(), DATED).iter_rows(named=True)}
+    wanted = {"Kept year ↑": "50.0 ± 0.0", "Kept prompt ↑": "0.0 ± 0.0", "Kept question ↑": "100.0 ± 0.0"}
+    assert {heading: rows["FT"][heading] for heading in wanted} == wanted and "Kept paraphrase ↑" not in rows["FT"]
+    ways = printed(by_way(in_two_ways()), DATED_WAYS)
+    assert ways.select("method", "way", "Kept year ↑", "Updated day ↑", "R past ↑").rows() == [
+        ("unedited", "prompt", "100.0 ± 0.0", "0.0 ± 0.0", "0.0 [0.0, 56.1]"),
+        ("unedited", "question", "100.0 ± 0.0", "0.0 ± 0.0", "0.0 [0.0, 56.1]"),
+        ("FT", "prompt", "0.0 ± 0.0", "100.0 ± 0.0", "0.0 [0.0, 56.1]"),
+        ("FT", "question", "100.0 ± 0.0", "100.0 ± 0.0", "100.0 [43.9, 100.0]"),
+        ("ROME", "prompt", "66.7 ± 65.3", "100.0 ± 0.0", "66.7 [20.8, 93.9]"),
+        ("ROME", "question", "100.0 ± 0.0", "100.0 ± 0.0", "100.0 [43.9, 100.0]"),
+    ]
+    assert "FT (question)" in edits_markdown(by_way(in_two_ways().with_columns(done=4 + (pl.col("method") == "FT"))),
+                                             DATED_WAYS)  # fmt: skip
+    assert r"\label{tab:present-and-past-by-way}" in edits_latex(by_way(in_two_ways()), DATED_WAYS)
+
+
 def test_what_a_reader_is_told():
     console = Console(file=StringIO(), width=140)
     console.print(edits_table(summary(), DATED))
@@ -85,7 +111,7 @@ def test_what_a_reader_is_told():
     assert "dates before the change against dates after it" in text
     assert (
         "without Kept year, Kept month, Kept day, W past, R past, Both year, Both month, Both day, Both, "
-        "Kept if right, and left out of the mean: 1 update of every row" in (" ".join(text.split()))
+        "Kept if right, Kept prompt, and left out of the mean: 1 update of every row" in (" ".join(text.split()))
     )
     narrow = Console(file=StringIO(), width=80)
     narrow.print(edits_table(summary(), DATED, narrow=True))
@@ -226,9 +252,11 @@ def test_files_of_a_run(tmp_path):
     assert notes == [] and found.equals(summary())
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
         "bleedover_by_date.csv", "bleedover_by_date.pdf", "bleedover_by_date.svg", "dated_metrics.parquet",
-        "latex/present_and_past.tex", "latex/present_and_past_tests.tex", "markdown/present_and_past.md",
-        "markdown/present_and_past_tests.md", "present_and_past.csv", "present_and_past.parquet",
-        "present_and_past.pdf", "present_and_past.svg", "present_and_past_tests.csv", "present_and_past_tests.parquet",
+        "latex/present_and_past.tex", "latex/present_and_past_by_way.tex", "latex/present_and_past_tests.tex",
+        "markdown/present_and_past.md", "markdown/present_and_past_by_way.md", "markdown/present_and_past_tests.md",
+        "present_and_past.csv", "present_and_past.parquet", "present_and_past.pdf", "present_and_past.svg",
+        "present_and_past_by_way.csv", "present_and_past_by_way.parquet", "present_and_past_tests.csv",
+        "present_and_past_tests.parquet",
     ]  # fmt: skip
     assert (tmp_path / "present_and_past.csv").read_text() == summary().write_csv()
     nothing = tables()[0].filter(pl.col("side") == "present")

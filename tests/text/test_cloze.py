@@ -15,6 +15,7 @@ from anachron.text.questions import relation_templates
 
 SUBJECTS = ("Paris", "the Beatles", "The Beatles", "John Smith", "United States", "1,200 km", "M*A*S*H (1970)", "C")
 CAPITAL = "The capital of [SUBJ] is [OBJ]"
+PAST_CAPITAL = "The capital of [SUBJ] was [OBJ]"
 
 # The package's own
 
@@ -30,7 +31,7 @@ def test_no_relation_is_listed_twice() -> None:
 
     raw = json.loads(files("anachron.text").joinpath("cloze.json").read_text("utf-8"))
     assert len({entry["id"] for entry in raw}) == len({entry["label"] for entry in raw}) == len(raw)
-    assert all(set(entry) == {"id", "label", "templates"} for entry in raw)
+    assert all(set(entry) == {"id", "label", "templates", "past"} for entry in raw)
 
 
 def test_labels_are_those_of_the_questions() -> None:
@@ -40,14 +41,14 @@ def test_labels_are_those_of_the_questions() -> None:
 
 @pytest.mark.parametrize("relation", list(bundled_cloze()))
 def test_a_relation_has_five_different_templates(relation: str) -> None:
-    templates = bundled_cloze()[relation].templates
-    assert len({re.sub(r"\W", "", template.casefold()) for template in templates}) == len(templates) == 5
+    for templates in (bundled_cloze()[relation].templates, bundled_cloze()[relation].past):
+        assert len({re.sub(r"\W", "", template.casefold()) for template in templates}) == len(templates) == 5
 
 
 @pytest.mark.parametrize("relation", list(bundled_cloze()))
 def test_templates_are_sound(relation: str) -> None:
     label, templates = bundled_cloze()[relation].label, bundled_cloze()[relation].templates
-    for template in templates:
+    for template in {*templates, *bundled_cloze()[relation].past}:
         assert cloze_fault(template) is None
         words = template.replace("[SUBJ]", "S").replace("[OBJ]", "O")
         assert words[0].isupper() and words[-3] not in ",;:-"
@@ -69,6 +70,48 @@ def test_templates_take_any_subject_and_come_back_from_their_sentences(relation:
         for subject, object in (("Qux Zubrowka", "Vexilo"), ("United Zubrowka", "12.5 km"), ("Zubrowkas", "U.V.")):
             for ending in ("", ".", '".'):
                 assert template_of(fill_cloze(template, subject, object) + ending, subject, object) == template
+
+
+IRREGULAR = {
+    "is": "was", "are": "were", "has": "had", "have": "had", "can": "could", "holds": "held", "leads": "led",
+    "comes": "came", "come": "came", "runs": "ran", "goes": "went", "makes": "made", "takes": "took", "take": "took",
+    "keeps": "kept", "falls": "fell", "sits": "sat", "stands": "stood", "lends": "lent", "begins": "began",
+    "fits": "fit", "lies": "lay", "bears": "bore", "deals": "dealt", "shows": "showed", "know": "knew",
+    "spans": "spanned", "occurs": "occurred",
+}  # fmt: skip
+# Words of wordings that tell of the past in the present tense as well.
+PAST = {
+    "was", "were", "died", "attended", "studied", "took", "participated", "earned", "aired", "flew", "traveled",
+    "served", "taught", "began", "ended", "occurred", "received",
+}  # fmt: skip
+
+
+def in_the_past(verb: str) -> set[str]:
+    """The past tense of a verb in the third person, by the rules of spelling."""
+    if verb in IRREGULAR:
+        return {IRREGULAR[verb]}
+    stems = {verb, verb.removesuffix("s"), verb.removesuffix("es")}
+    stems |= {f"{verb.removesuffix('ies')}y"} if verb.endswith("ies") else set()
+    ends = {f"{stem}d" for stem in stems if stem.endswith("e")}
+    ends |= {f"{stem[:-1]}ied" for stem in stems if re.search("[^aeiou]y$", stem)}
+    return ends | {f"{stem}ed" for stem in stems if re.search("([^eyio]|[aeiou]y)$", stem)}
+
+
+def test_a_past_wording_says_the_same_with_other_verbs() -> None:
+    """Word by word: only verbs differ, all in the past, and no verb that is put into the past elsewhere is left."""
+    pairs = [
+        (present.split(), past.split())
+        for cloze in bundled_cloze().values()
+        for present, past in zip(cloze.templates, cloze.past, strict=True)
+    ]
+    verbs = {a for present, past in pairs for a, b in zip(present, past, strict=True) if a != b}
+    for present, past in pairs:
+        changed = [(a, b) for a, b in zip(present, past, strict=True) if a != b]
+        assert all(b in in_the_past(a) for a, b in changed), (present, past)
+        assert changed or PAST & set(present), f"{' '.join(present)}: in the present tense, and nothing changed"
+        left = [word for word in past if word in verbs]
+        nouns = r"(the|notable|best-known|one|annual|greatest|in|made|to) {}\b|lives lost|or starts"
+        assert all(re.search(nouns.format(word), " ".join(past), re.IGNORECASE) for word in left), (past, left)
 
 
 def test_the_update_prompt_of_some_relations_is_the_plain_one() -> None:
@@ -176,6 +219,9 @@ def test_a_file_of_templates(tmp_path: Path) -> None:
         ([entry(templates=[CAPITAL, 3])], r"entry 1 \(P36\), template 2: template 3 must be a text"),
         ([entry(templates=[CAPITAL, "[SUBJ] is"])], r"template 2: template '\[SUBJ\] is' must hold \[OBJ\]"),
         ([entry(templates=[CAPITAL, CAPITAL.replace("The", "the")])], "template 2: .* is there already"),
+        ([entry(past=PAST_CAPITAL)], r"entry 1 \(P36\): past 'The capital .* must be a list with the past wording"),
+        ([entry(past=[PAST_CAPITAL, "[SUBJ] had [OBJ]"])], "of each template, of which there are 1; give them all, or"),
+        ([entry(past=["[SUBJ] was"])], r"entry 1 \(P36\), past wording 1: template '\[SUBJ\] was' must hold \[OBJ\]"),
     ],
 )
 def test_a_bad_file_is_refused_with_place_value_and_rule(tmp_path: Path, content: object, said: str) -> None:
@@ -184,6 +230,12 @@ def test_a_bad_file_is_refused_with_place_value_and_rule(tmp_path: Path, content
     with pytest.raises(DataError, match=said) as caught:
         read_cloze(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_file_with_past_wordings(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([entry(past=[PAST_CAPITAL]), entry(id="P6", label="b", past=[])]), "utf-8")
+    assert read_cloze(path) == {"P36": Cloze("capital", (CAPITAL,), (PAST_CAPITAL,)), "P6": Cloze("b", (CAPITAL,))}
 
 
 def test_a_file_that_is_no_json_or_not_there(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from anachron.text.cloze import cloze_prompt_text
 from anachron.text.literals import literal_in_words, literal_type
+from anachron.text.questions import relation_templates
 
 Row = dict[str, Any]
 Day = tuple[int, int, int]
@@ -532,6 +533,8 @@ class Builder:
             "objects": [self.as_object(t) for t in group],
             "neighborhood": near.of(key, group),
             "scenario": kind,
+            "past_generalization_prompts": [],  # the templates of a pair have no past wordings
+            "question_templates": list(relation_templates().get(relation, ("", ()))[1]),
         }
 
     def as_object(self, t: Row) -> Row:

@@ -80,6 +80,11 @@ def test_objects_keep_their_dates_and_descriptions(built):
     assert flags["Acme", "P31"] == (True, False, False)
     prompts = rows["Freedonia", "P35"]["generalization_prompts"]
     assert len(prompts) == 4 and all("Freedonia" in p and p.endswith(" ____") for p in prompts)
+    past = rows["Freedonia", "P35"]["past_generalization_prompts"]
+    assert (prompts[0], past[0]) == tuple(f"In Freedonia, the head of state {verb} ____" for verb in ("is", "was"))
+    assert len(past) == 4 and not set(past) & set(prompts)
+    assert rows["Freedonia", "P35"]["question_templates"][0] == "who was the head of state of [SUBJ]?"
+    assert rows["Oldtown", "P1082"]["question_templates"] == []  # no questions about it are known
 
 
 def test_popularity_is_the_logarithm_of_views_else_the_median(built):

@@ -131,25 +131,31 @@ class EvaluationOptions:
         str | None,
         typer.Option(help="Last date to ask about (--dated); by default the latest change in the data set."),
     ] = None
+    ways: Annotated[
+        str | None,
+        typer.Option(
+            help="How to ask about dates (--dated), of prompt, paraphrase, question with commas; default: all."
+        ),
+    ] = None
 
     def settings(self) -> Any:
         """Those of a run of each update, or, with ``after``, of lifelong editing."""
         from anachron.edit.corpus import open_corpus
         from anachron.errors import ConfigError
         from anachron.evaluate.audit import Audit
-        from anachron.evaluate.dated import Dating
+        from anachron.evaluate.dated import WAYS, Dating
         from anachron.evaluate.lifelong import LifelongSettings
         from anachron.evaluate.measure import Measures
         from anachron.evaluate.perplexity import TOKENS
         from anachron.evaluate.run import EvaluateSettings
 
-        if self.until is not None and not self.dated:
-            raise ConfigError(
-                f"--until {self.until}: it is the last date of dated questions; add --dated, or leave it out"
-            )
+        for option, value in (("--until", self.until), ("--ways", self.ways)):
+            if value is not None and not self.dated:
+                raise ConfigError(f"{option} {value}: it is of dated questions; add --dated, or leave it out")
         if self.audit_tokens is not None and not self.audit:
             raise ConfigError(f"--audit-tokens {self.audit_tokens} is for --audit; add it, or leave this out")
-        dating = Dating(self.until) if self.dated else None
+        ways = WAYS if self.ways is None else tuple(split_commas(self.ways))
+        dating = Dating(self.until, ways=ways) if self.dated else None
         audit = Audit(self.audit_tokens or Audit().most_tokens) if self.audit else None
         measures = Measures(
             self.fluency_tokens, self.batch_tokens, self.generate, dating, self.token_accuracy, audit=audit
@@ -222,6 +228,7 @@ def evaluate(
             "tests_not_asked": evaluated.record["tests_not_asked"],
             "notes": evaluated.notes, "run": str(out), "left_out": dict(cases.left_out),
             "not_asked": evaluated.record["not_asked"], "old_ends_unknown": evaluated.record["old_ends_unknown"],
+            "past_wordings_unknown": evaluated.record["past_wordings_unknown"],
         })  # fmt: skip
     else:
         _print_evaluation(evaluated, cases.left_out, out)
@@ -248,6 +255,8 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
         say(f"{reason}: {_updates(count)}")
     if count := evaluated.record["old_ends_unknown"]:
         say(f"asked about the past up to the change, since nothing says when the old object ended: {_updates(count)}")
+    if count := evaluated.record["past_wordings_unknown"]:
+        say(f"paraphrases asked in the present tense about the past, as no past wording is known: {_updates(count)}")
     for reason, count in left_out.items():
         if reason != BEYOND_LIMIT:
             say(f"left out: {_updates(count)}, {reason}")

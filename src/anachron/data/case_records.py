@@ -78,7 +78,8 @@ class EditCase:
     prompt: without blank or trailing space; holds `SLOT` where the file says where the subject stands. See `text`.
     new, old: the labels of the object to be made true and of the one that was true before. None: the group has none, or
         the file does not say. ``""``: the file gives an empty one.
-    generalization: other prompts that the new object must complete.
+    generalization: other prompts that the new object must complete. past_generalization: the same in the past tense, in
+        the same order, for questions about dates that are over; none where the file does not give them.
     nearest, random: facts to be left alone, those nearest to the subject and some drawn from the whole data set.
     relation: its id, else its label. relation_label: its label, where the file gives one; only shown to people.
     objects: all (label, decision) of the group; decisions are those of `anachron.core.scenarios.DECISIONS`.
@@ -88,7 +89,7 @@ class EditCase:
         another of its updates says that something else took the old object's place before ``start``: that date.
         Dates as in `anachron.core.dates.Date`.
     aliases: (label, other name) of objects that have other names.
-    question_templates: questions with ``[SUBJ]`` for the subject, to be asked with dates.
+    question_templates: questions in the past tense with ``[SUBJ]`` for the subject, to be asked with dates.
     tests: what must follow from the update, of formats that ask (RippleEdits, MQuAKE).
     rewrites: what one edit makes true beside ``new``, of formats whose updates are several (MQuAKE).
     timed_prompts: (kind, prompt) of AToKe's own wordings of its questions, see `anachron.evaluate.atoke`.
@@ -117,6 +118,7 @@ class EditCase:
     tests: tuple[PortabilityTest, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
     timed_prompts: tuple[tuple[str, str], ...] = ()
+    past_generalization: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

@@ -4,7 +4,9 @@
 subject_is_ph_new, relation_is_temp_func, is_replace, subject_popularity, objects [{id, label, description, decision}],
 neighborhood [{subject, dist, objects [{object, prompt}]}]``; every prompt ends in a blank, ``____``. Ours besides:
 ``scenario``, ``random_neighborhood``, ``popularity`` of a neighbour, ``start``, ``end``, ``point_in_time`` and
-``aliases`` (other names, a list of texts) of an object, and ``start, end, precision, question_templates`` of an update.
+``aliases`` (other names, a list of texts) of an object, and ``start, end, precision`` of an update with
+``past_generalization_prompts`` (the generalization prompts in the past tense, in the same order) and
+``question_templates`` (questions in the past tense, ``[SUBJ]`` for the subject).
 """
 
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from anachron.core.dates import GRANULARITIES
 from anachron.core.scenarios import DECISIONS, SCENARIOS, scenario_of
 from anachron.data.case_records import EditCase, NeighbourFact, Part, granularity_of, whole_prompt
 from anachron.text.cloze import BLANK
+from anachron.text.questions import SUBJECT_SLOT
 
 REQUIRED = ("subject", "relation", "update_prompt", "generalization_prompts", "objects", "neighborhood")
 
@@ -53,18 +56,20 @@ def update_case(record: Part, case_id: str) -> EditCase:
     label = relation.get("label").label() or None
     start = update_start(record)
     given = record.get("precision")
+    generalization = _prompts(record.get("generalization_prompts"))
     return EditCase(
         case_id=case_id, subject=record.get("subject").get("label").some_label(),
         prompt=whole_prompt(without_blank(record.get("update_prompt"))), new=new.label if new else None,
         old=old.label if old else None,
-        generalization=tuple(without_blank(p).prompt() for p in record.get("generalization_prompts").items()),
+        generalization=generalization,
+        past_generalization=_past(record.get("past_generalization_prompts"), len(generalization)),
         nearest=_neighbours(record.get("neighborhood")), random=_neighbours(record.get("random_neighborhood")),
         relation=relation.get("id").label() or label, scenario=update_scenario(record),
         objects=tuple((o.label, o.decision) for o in objects), popularity=record.get("subject_popularity").number(),
         start=start, end=record.get("end").date() or (new.end if new else None),
         precision=granularity_of(start) if given.value is None else given.one_of(GRANULARITIES),
         old_start=old.start if old else None, old_end=old.end if old else None,
-        question_templates=record.get("question_templates").labels(),
+        question_templates=_questions(record.get("question_templates")),
         aliases=tuple((o.label, name) for o in objects for name in dict.fromkeys(o.aliases) if name != o.label),
         relation_label=label,
     )  # fmt: skip
@@ -77,6 +82,27 @@ def without_blank(part: Part) -> Part:
     if bare == text or BLANK in bare:
         raise part.wrong(f"a prompt must end in its one blank, {BLANK!r}, which stands for the object")
     return Part(bare.rstrip(), part.where, part.path)
+
+
+def _prompts(part: Part) -> tuple[str, ...]:
+    return tuple(without_blank(item).prompt() for item in part.items())
+
+
+def _past(part: Part, prompts: int) -> tuple[str, ...]:
+    past = _prompts(part)
+    if past and len(past) != prompts:
+        raise part.wrong(
+            f"it must hold one past wording for each of generalization_prompts, of which there are {prompts}, or none"
+        )
+    return past
+
+
+def _questions(part: Part) -> tuple[str, ...]:
+    questions = part.labels()
+    for question in questions:
+        if question.count(SUBJECT_SLOT) != 1 or not question.endswith("?"):
+            raise part.wrong(f"the question {question!r} must hold {SUBJECT_SLOT} exactly once and end with '?'")
+    return questions
 
 
 def _decision(item: Part) -> str:

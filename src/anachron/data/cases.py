@@ -81,7 +81,7 @@ _FLAT = _Format("flat", "EasyEdit's flat format", "prompt", ("subject", "prompt"
 _RIPPLE = _Format("rippleedits", "RippleEdits", "edit", RIPPLE_REQUIRED, ripple_case)
 _MQUAKE = _Format("mquake", "MQuAKE", "new_answer", MQUAKE_REQUIRED, mquake_case)
 _ATOKE = _Format("atoke", "AToKe", "requested_rewrite", ATOKE_REQUIRED, atoke_case, atoke_start)
-_LATER = ("aliases", "tests", "rewrites", "timed_prompts")  # fields that came after fingerprints
+_LATER = ("aliases", "tests", "rewrites", "timed_prompts", "past_generalization")  # fields that came after fingerprints
 _FORMATS = (_WIKIFACTDIFF, _COUNTERFACT, _ZSRE, _FLAT, _RIPPLE, _MQUAKE)
 
 

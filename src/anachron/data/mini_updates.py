@@ -45,7 +45,6 @@ MINI_UPDATES_SCHEMA = UPDATES_SCHEMA | {
     "start": TEXT,
     "end": TEXT,
     "precision": TEXT,
-    "question_templates": pl.List(TEXT),
 }
 
 
@@ -127,7 +126,8 @@ def mini_updates() -> pl.DataFrame:
     """The data set in the published columns and ours (`MINI_UPDATES_SCHEMA`): the same on every machine.
 
     start, end: ISO dates of the new value, as precise as ``precision`` (day, month or year). question_templates: the
-    four questions of the relation, with ``[SUBJ]`` for the subject.
+    four questions of the relation, with ``[SUBJ]`` for the subject. past_generalization_prompts: the generalization
+    prompts in the past tense, in the same order.
     """
     likeness = _likeness()
     rows = [_row(number, update, likeness) for number, update in enumerate(mini_replacements())]
@@ -165,10 +165,12 @@ def _likeness() -> Likeness:
 def _row(number: int, update: MiniUpdate, likeness: Likeness) -> Json:
     old, new = update.old, update.new
     relation = old.relation_id or ""
-    prompts = [cloze_prompt_text(template, old.subject) for template in bundled_cloze()[relation].templates]
+    cloze = bundled_cloze()[relation]
+    prompts, past = ([cloze_prompt_text(t, old.subject) for t in tense] for tense in (cloze.templates, cloze.past))
     return {
         "case_id": number, "subject": _entity(old.subject), "relation": _entity(old.relation) | {"id": relation},
-        "update_prompt": prompts[0], "generalization_prompts": prompts[1:], "subject_is_ph_new": False,
+        "update_prompt": prompts[0], "generalization_prompts": prompts[1:], "past_generalization_prompts": past[1:],
+        "subject_is_ph_new": False,
         "relation_is_temp_func": None, "is_replace": True, "subject_popularity": None,
         "objects": [_object(new, "new"), _object(old, "obsolete")], "neighborhood": _nearest(update, likeness),
         "random_neighborhood": _drawn(update), "scenario": "ReplaceObject", "start": str(update.date),

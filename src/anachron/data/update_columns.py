@@ -25,4 +25,6 @@ UPDATES_SCHEMA: dict[str, Any] = {
     "neighborhood": pl.List(NEIGHBOUR),
     "random_neighborhood": pl.List(NEIGHBOUR),
     "scenario": TEXT,
+    "past_generalization_prompts": pl.List(TEXT),
+    "question_templates": pl.List(TEXT),
 }

@@ -105,7 +105,8 @@ def _asked_in_our_words(case: EditCase) -> Iterator[TimedQuestion]:
     if (span := _old_span(case)) is not None:
         for number, prompt in enumerate(prompts):
             kind, place = ("hes_p", number - 1) if number else ("hes", 0)
-            yield TimedQuestion(kind, place, _behind(case, f"From {span}, ", in_past(prompt)), new, old, "old")
+            known = _slotted(case, case.past_generalization[place]) if number and case.past_generalization else None
+            yield TimedQuestion(kind, place, _behind(case, f"From {span}, ", known or in_past(prompt)), new, old, "old")
     yield TimedQuestion("hrs", 0, _behind(case, "Previously, ", in_past(prompts[0])), new, old, "old")
 
 

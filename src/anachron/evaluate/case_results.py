@@ -25,11 +25,11 @@ ENTRIES: dict[str, dict[str, Any]] = {
     | {"p": pl.Float64(), "old": pl.Float64(), "text": pl.String()}
     | {"right": pl.Float64(), "begins": pl.Float64(), "known": pl.Float64()},
     "audit": PROMPT | NAMES | {"text": pl.String(), "stopped": pl.Float64()} | PROBABILITIES,
-    "dated": DATE | PROBABILITIES,
+    "dated": {"way": pl.String(), **DATE} | PROBABILITIES,
     "dated_neighbours": {"kind": pl.String(), "number": pl.Int64(), **DATE, "p": pl.Float64()},
     "atoke": PROMPT | PROBABILITIES | ACCURACY,
 }
-ENTRY_KEYS = ("kind", "number", "prompt_number", "needed", "role", "object", "time")  # of an entry within its update
+ENTRY_KEYS = ("kind", "number", "prompt_number", "needed", "role", "object", "way", "time")  # within its update
 ENTRY_VALUES = ("text", "stopped", "new", "old", "p", "accuracy", "right", "begins", "known")
 OF_DATES = ("dated", "dated_neighbours", "atoke")
 OPTIONAL = ("objects", "generations", "portability", "audit")  # tables that are not written where they have no rows

@@ -15,7 +15,19 @@ Of every calendar year that a window touches, up to three dates are asked: the y
 one of the months that it holds, and one of the days. So dates are spread evenly at each granularity, and those of finer
 ones come close to T. Month and day are drawn by a hash of the seed, the update's id and the year, so other updates,
 other windows and other machines change nothing. Every neighbour fact is asked on one date of each window, drawn the
-same way.
+same way, by its own prompt.
+
+About each date an update is asked in up to three ways (`WAYS`), so that an edit is not judged by its own words alone:
+
+``prompt``
+    the edit's own prompt behind the date, as it is, in the present tense: only the date differs.
+``paraphrase``
+    one of the update's other prompts, drawn by the same hash for each date; about dates before T in the past tense,
+    where the update has past wordings. (``In 2014, the capital of France was``.)
+``question``
+    a question in the past tense, as in TimeStress: of the update's own, else of this package's for its relation
+    (`anachron.text.questions`). One is drawn for each update and serves all its dates, so only the date differs. The
+    object stands behind it as behind a prompt, and as `anachron.probe` puts an answer in its raw format.
 """
 
 from collections import Counter
@@ -26,26 +38,39 @@ from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astrono
 from anachron.core.draws import draw
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
-from anachron.errors import DataError
+from anachron.errors import ConfigError, DataError
 from anachron.evaluate.atoke import lasts_longer
 from anachron.evaluate.questions import numbered_neighbours
 from anachron.io import Json
 from anachron.text.dates import dated_prompt
+from anachron.text.questions import draw_question, fill_question, relation_templates
 
 YEARS = 10  # on either side of T
 SIDES = ("past", "present")
+WAYS = ("prompt", "paraphrase", "question")
+NO_WAY = {
+    "paraphrase": "no dates asked about in paraphrases: it has no other prompt",
+    "question": "no dates asked about in questions: none is known",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Dating:
-    """until: the last date to be asked about, for new objects without an end; see `settled`. seed: of the draws."""
+    """until: the last date to be asked about, for new objects without an end; see `settled`. seed: of the draws.
+    ways: how each date is asked about, of `WAYS`; see the module."""
 
     until: str | None = None
     seed: int = 0
+    ways: tuple[str, ...] = WAYS
 
     def __post_init__(self) -> None:
         if self.until is not None:
             as_date(self.until)
+        if unknown := [way for way in self.ways if way not in WAYS]:
+            raise ConfigError(f"way {unknown[0]!r}: dates are asked about by {', '.join(WAYS)}")
+        if not self.ways:
+            raise ConfigError(f"no way to ask about dates is named; give one at least of {', '.join(WAYS)}")
+        object.__setattr__(self, "ways", tuple(way for way in WAYS if way in self.ways))  # in one order, each once
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +125,37 @@ def dated_questions(case: EditCase, dating: Dating) -> list[DatedQuestion]:
             distance = (date.midpoint - changed.midpoint) / DAYS_A_YEAR
             questions.append(DatedQuestion(date.granularity, str(date), side, distance))
     return questions
+
+
+def ways_of(case: EditCase, dating: Dating) -> tuple[str, ...]:
+    """The ways in which an update can be asked about dates: without other prompts, or a question, not in all."""
+    known = {"prompt": True, "paraphrase": bool(case.generalization), "question": bool(_questions_of(case))}
+    return tuple(way for way in dating.ways if known[way])
+
+
+def worded(case: EditCase, question: DatedQuestion, dating: Dating) -> list[tuple[str, str]]:
+    """Way and prompt, behind the date, of each way in which an update is asked about it."""
+    return [
+        (way, question.prompt(_wording(case, question, way, dating.seed), case.subject))
+        for way in ways_of(case, dating)
+    ]
+
+
+def _wording(case: EditCase, question: DatedQuestion, way: str, seed: int) -> str:
+    """What is asked behind the date."""
+    if way == "prompt":
+        return case.text
+    if way == "question":
+        questions = _questions_of(case)
+        return fill_question(questions[draw_question(questions, case.case_id, seed)], case.subject)
+    past = question.side == "past" and case.past_generalization
+    prompts = case.past_generalization if past else case.generalization
+    return prompts[draw(seed, case.case_id, way, question.time) % len(prompts)]
+
+
+def _questions_of(case: EditCase) -> tuple[str, ...]:
+    """Templates of questions in the past tense: the update's own, else this package's for its relation, maybe none."""
+    return case.question_templates or relation_templates().get(case.relation or "", ("", ()))[1]
 
 
 def with_date(case: EditCase) -> EditCase:
@@ -176,22 +232,23 @@ def asked_neighbours(
 def dated_pairs(case: EditCase, dating: Dating) -> list[tuple[str, str]]:
     """All (prompt, object) pairs that the dated questions about an update take."""
     questions = dated_questions(case, dating)
-    pairs = [(q.prompt(case.text, case.subject), o) for q in questions for o in (case.new, case.old) if o]
+    prompts = [prompt for question in questions for _, prompt in worded(case, question, dating)]
+    pairs = [(prompt, o) for prompt in prompts for o in (case.new, case.old) if o]
     for _, _, fact, question in asked_neighbours(case, questions, dating):
         pairs += [(question.prompt(fact.prompt, fact.subject), o) for o in fact.objects]
     return pairs
 
 
 def dated_rows(case: EditCase, dating: Dating, p: Mapping[tuple[str, str], float]) -> tuple[list[Json], list[Json]]:
-    """What a model answers: a row a date with p of the new and the old object, and a row a neighbour and date.
+    """What a model answers: a row a date and way with p of the new and the old object, and a row a neighbour and date.
 
     p: of each of `dated_pairs`, 0 to 1. A neighbour with several true objects counts with the mean of their p.
     """
     questions = dated_questions(case, dating)
     rows, neighbours = [], []
     for q in questions:
-        prompt = q.prompt(case.text, case.subject)
-        rows.append(asdict(q) | {"new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
+        for way, prompt in worded(case, q, dating):
+            rows.append({"way": way, **asdict(q), "new": p[prompt, case.new or ""], "old": p[prompt, case.old or ""]})
     for kind, number, fact, q in asked_neighbours(case, questions, dating):
         prompt = q.prompt(fact.prompt, fact.subject)
         mean = sum(p[prompt, o] for o in fact.objects) / len(fact.objects)
@@ -205,8 +262,14 @@ def ends_unknown(cases: Sequence[EditCase], dating: Dating) -> int:
     return sum(any(question.side == "past" for question in dated_questions(case, dating)) for case in open_ended)
 
 
+def past_wordings_unknown(cases: Sequence[EditCase], dating: Dating) -> int:
+    """How many updates are asked about their past in paraphrases in the present tense, as no past wording is known."""
+    present = [c for c in cases if "paraphrase" in ways_of(c, dating) and not c.past_generalization]
+    return sum(any(question.side == "past" for question in dated_questions(case, dating)) for case in present)
+
+
 def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
-    """How many updates have no dated questions, or none on one side, by reason; only reasons that occur."""
+    """How many updates have no dated questions, or none on one side or in one way, by reason; only those that occur."""
     reasons: Counter[str] = Counter()
     for case in cases:
         if case.scenario != "ReplaceObject":
@@ -222,4 +285,7 @@ def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
                 reasons[f"nothing asked before the change: {'start not known' if unknown else 'no room'}"] += 1
             if "present" not in sides:
                 reasons["nothing asked after the change: no room before the end, or the last date known"] += 1
+            if sides:
+                able = ways_of(case, dating)
+                reasons.update(NO_WAY[way] for way in dating.ways if way not in able)
     return dict(reasons)

@@ -11,8 +11,10 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.core.periods import Period
 from anachron.data.case_records import EditCase
+from anachron.evaluate.dated import WAYS
 from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
 from anachron.evaluate.results import (
+    DATE,
     KEYS,
     METHOD,
     REPLACEMENT,
@@ -28,9 +30,14 @@ from anachron.statistics import interval_cells, normal_mean
 OF_DATES = ("present_updated", "past_kept", "both_right", "kept_given_right")  # shares of dates, or of pairs of dates
 OF_PAST_FACT = ("win_rate", "robustness")
 MEASURES = (*OF_DATES, *OF_PAST_FACT)
+SAME_WORDS = ("prompt", "question")  # ways whose words are the same on all dates, so that scores of dates compare
 WITH_GLOBAL = (*GRANULARITIES, GLOBAL)
-DATED_METRICS = tuple(f"{measure}_{granularity}" for measure in MEASURES for granularity in WITH_GLOBAL)
-DATED_SHARES = tuple(name for name in DATED_METRICS if name.startswith("robustness_"))
+OF_WAYS = ("", *(f"_{way}" for way in WAYS))  # endings of a metric: the mean over the ways of asking, each of them
+DATED_METRICS = tuple(
+    f"{measure}_{granularity}{way}" for way in OF_WAYS for measure in MEASURES for granularity in WITH_GLOBAL
+)
+DATED_SHARES = tuple(f"robustness_{granularity}{way}" for way in OF_WAYS[1:] for granularity in WITH_GLOBAL)
+ENDINGS = ("", "_low", "_high", "_n")  # of a metric's columns in a summary
 EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and the last bin are open
 SCORES = ["new_before", "old_before", "new_after", "old_after"]
 BESIDE = ("status", "reason", "scenario")
@@ -62,7 +69,10 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     change are its correct contexts and dates after it the incorrect ones. (They depend on the order alone, and one
     object has one number of tokens whatever the date before it, so probabilities serve as well as their logarithms.)
     Each is there for year, month, day, and ``global``: the mean of the three (R: all three), where all three were
-    asked. All are 0 to 1.
+    asked. Each is computed among the questions of one way of asking (`anachron.evaluate.dated.WAYS`), and is there by
+    way (``past_kept_year_question``) and as the update's mean over the ways that tell it (``past_kept_year``), so that
+    an update counts once, in however many ways it was asked. W and R compare dates with one another, so they are there
+    in `SAME_WORDS` only: paraphrases differ between dates, in tense too. All are 0 to 1; R by way is 0 or 1.
 
     A metric is null where nothing tells it: no dates on a side, a failed update. Beside them: status, reason, scenario,
     which is always replacement: no others are asked with dates, and they have no row. Raises `DataError` for tables
@@ -70,7 +80,7 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
     """
     known = check_updates(updates).filter(pl.col("scenario") == REPLACEMENT)
     scored = check_dated(dated)
-    clean = clean_scores(scored, ["mode", "case_id", "granularity", "time", "side", "distance"], SCORES[:2])
+    clean = clean_scores(scored, ["mode", "case_id", "way", *DATE], SCORES[:2])
     clean = clean.with_columns(new_after="new_before", old_after="old_before")
     cases = known.unique(["mode", "case_id"], keep="first", maintain_order=True).with_columns(
         **OF_CLEAN, status=pl.lit("done"), reason=pl.lit(None, pl.String)
@@ -90,7 +100,7 @@ def _shares(asked: pl.DataFrame) -> pl.DataFrame:
     past, present = pl.col("side") == "past", pl.col("side") == "present"
     right_before = pl.col("old_before") > pl.col("new_before")
     each = (
-        asked.group_by(*KEYS, "granularity", maintain_order=True)
+        asked.group_by(*KEYS, "way", "granularity", maintain_order=True)
         .agg(
             present_updated=(new > old).filter(present).mean(),
             past_kept=(old > new).filter(past).mean(),
@@ -101,8 +111,27 @@ def _shares(asked: pl.DataFrame) -> pl.DataFrame:
     every = [
         pl.when(pl.col(name).count() == len(GRANULARITIES)).then(pl.col(name).mean()).alias(name) for name in OF_DATES
     ]
-    whole = each.group_by(KEYS, maintain_order=True).agg(every).with_columns(granularity=pl.lit(GLOBAL))
+    whole = each.group_by(*KEYS, "way", maintain_order=True).agg(every).with_columns(granularity=pl.lit(GLOBAL))
     return _wide(pl.concat([each, whole.select(each.columns)]), OF_DATES)
+
+
+def by_way(summary: pl.DataFrame) -> pl.DataFrame:
+    """A summary of dated metrics (`anachron.evaluate.metrics.summarise`) with a row per method and ``way``.
+
+    Metrics have their names without the way: ``past_kept_year``, ``past_kept_year_low``, ... Ways in which no update
+    was asked have no rows, unless none was asked in any.
+    """
+    metrics = [f"{measure}_{granularity}" for measure in MEASURES for granularity in WITH_GLOBAL]
+    asked = [way for way in WAYS if sum(summary[f"{name}_{way}_n"].sum() for name in metrics)]
+    about = [name for name in summary.columns if not name.startswith(MEASURES)]
+    parts = [
+        summary.with_row_index("row").select(
+            "row", *about, pl.lit(way).alias("way"),
+            *(pl.col(f"{name}_{way}{end}").alias(f"{name}{end}") for name in metrics for end in ENDINGS),
+        )
+        for way in asked or WAYS[:1]
+    ]  # fmt: skip
+    return pl.concat(parts).sort("row", maintain_order=True).drop("row")
 
 
 def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
@@ -110,9 +139,12 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
 
     dated, targets: the run's tables, of one mode. The model before the edits is ``unedited``, and after those of a
     method ``edited with METHOD``. An update is a fact with its old object, from that one's start to T; those asked
-    nothing before T are left out. ``logp`` is per token; rows without a date have the score of the update prompt.
+    nothing before T are left out. ``logp`` is per token, of the update prompt, or where the run did not ask it with
+    dates, of the first of its ways; rows without a date have the score of the update prompt.
     """
     cases = list(cases)
+    first = min(dated["way"].unique(), key=WAYS.index, default=WAYS[0])
+    dated = dated.filter(pl.col("way") == first)
     with_past = set(dated.filter(pl.col("side") == "past")["case_id"])
     periods = {c.case_id: Period(c.old_start, c.start) for c in cases if c.case_id in with_past}
     facts = pl.DataFrame(
@@ -149,15 +181,17 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
 
 
 def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:
-    """W and R of the old object: each mode and method is a run, each update a fact."""
+    """W and R of the old object: each mode, method and way is a run, each update a fact."""
+    asked = asked.filter(pl.col("way").is_in(SAME_WORDS))
     if not asked.height:
-        return _wide(asked.select(*KEYS, "granularity", win_rate="old_after", robustness="old_after"), OF_PAST_FACT)
-    run = ["mode", *METHOD]
+        none = asked.select(*KEYS, "way", "granularity", win_rate="old_after", robustness="old_after")
+        return _wide(none, OF_PAST_FACT)
+    run = ["mode", *METHOD, "way"]
     runs = asked.select(run).unique(maintain_order=True).with_row_index("model").cast({"model": pl.String})
     scores = asked.join(runs, on=run, maintain_order="left").with_columns(
         _status(), format=pl.lit("raw"), prefix=pl.lit("none"), fact_id="case_id", alpha="distance", logp="old_after"
     )
-    metrics = fact_metrics(scores.drop("side", "distance", *KEYS, *SCORES))
+    metrics = fact_metrics(scores.drop("side", "distance", "way", *KEYS, *SCORES))
     of_updates = metrics.join(runs, on="model", maintain_order="left").rename({"fact_id": "case_id"})
     return _wide(of_updates, OF_PAST_FACT)
 
@@ -168,12 +202,19 @@ def _status() -> pl.Expr:
 
 
 def _wide(rows: pl.DataFrame, measures: tuple[str, ...]) -> pl.DataFrame:
-    """A column per measure and granularity, from a row per update and granularity."""
-    return rows.group_by(KEYS, maintain_order=True).agg(
-        pl.col(measure).filter(pl.col("granularity") == name).first().cast(pl.Float64).alias(f"{measure}_{name}")
+    """Columns of each measure and granularity, by way and their mean, from a row per update, way and granularity."""
+    cells = {
+        f"{measure}_{name}": (pl.col(measure).cast(pl.Float64), pl.col("granularity") == name)
         for measure in measures
         for name in WITH_GLOBAL
-    )
+    }
+    means = [value.filter(own).mean().alias(column) for column, (value, own) in cells.items()]
+    of_ways = [
+        value.filter(own & (pl.col("way") == way)).first().alias(f"{column}_{way}")
+        for way in WAYS
+        for column, (value, own) in cells.items()
+    ]
+    return rows.group_by(KEYS, maintain_order=True).agg(*means, *of_ways)
 
 
 def bleedover_by_date(neighbours: pl.DataFrame) -> pl.DataFrame:

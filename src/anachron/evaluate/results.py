@@ -17,7 +17,7 @@ from anachron.core.labels import PLAIN, VARIANTS
 from anachron.core.scenarios import DECISIONS, SCENARIOS
 from anachron.errors import DataError
 from anachron.evaluate.atoke import ATOKE_KINDS
-from anachron.evaluate.dated import SIDES
+from anachron.evaluate.dated import SIDES, WAYS
 from anachron.metrics import refuse_rows
 
 UNEDITED = "unedited"  # the clean model, as a method beside the others
@@ -79,8 +79,9 @@ AUDIT: Schema = {
 # One row per question of AToKe about an update: p of both answers; accuracy: share of the right one's tokens that are
 # the model's first choice. kind: one of `ATOKE_KINDS`.
 ATOKE: Schema = {**PROMPT, **PAIR, **ACCURACY}
-# One row per date that an update is asked about. side: past or present. distance: years from T to it, below 0 before.
-DATED: Schema = {**UPDATE, **DATE, **PAIR}
+# One row per date that an update is asked about and way of asking, one of `WAYS`; null is the update prompt, which all
+# were before tables said so. side: past or present. distance: years from T to it, below 0 before.
+DATED: Schema = {**UPDATE, "way": TEXT, **DATE, **PAIR}
 # One row per neighbour fact and date that it is asked about: p of its true object behind that date.
 DATED_NEIGHBOURS: Schema = {**FACT, **DATE, **P}
 # Cells that no row may leave empty; any other may be null.
@@ -183,9 +184,13 @@ def check_atoke(atoke: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
 
 def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
     """The table of dated questions on its own."""
-    typed = _typed("dated", dated, DATED)
+    if "way" not in dated.columns:
+        dated = dated.with_columns(way=pl.lit(None, pl.String))
+    typed = _typed("dated", dated, DATED).with_columns(pl.col("way").fill_null(WAYS[0]))
+    _among("dated", typed, "way", WAYS)
     _check_dates("dated", typed)
-    _refuse("dated", typed, "time", pl.struct(*KEYS, "time").is_duplicated(), "is there twice for one update; keep one")
+    twice = pl.struct(*KEYS, "way", "time").is_duplicated()
+    _refuse("dated", typed, "time", twice, "is there twice for one update and way; keep one")
     return typed
 
 

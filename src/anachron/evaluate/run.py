@@ -32,7 +32,7 @@ from anachron.edit.requests import EditRequest
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.asking import askable
 from anachron.evaluate.case_results import CaseResult, failed, in_order_of
-from anachron.evaluate.dated import ends_unknown, not_asked, settled
+from anachron.evaluate.dated import ends_unknown, not_asked, past_wordings_unknown, settled
 from anachron.evaluate.dated_metrics import past_scores
 from anachron.evaluate.joint_edits import EditFile, joint_edit, make_batch, make_sequence
 from anachron.evaluate.measure import Measures, measure_apart, or_failed
@@ -132,6 +132,7 @@ def opened(
         record["not_asked"] = {} if dating is None else not_asked(cases.cases, dating)
         record["old_ends_unknown"] = 0 if dating is None else ends_unknown(cases.cases, dating)
         record["tests_not_asked"] = tests_not_asked(cases.cases, asked=measures.portability)
+        record["past_wordings_unknown"] = 0 if dating is None else past_wordings_unknown(cases.cases, dating)
         record["sessions"].append({"started": now(), "versions": versions(), "hardware": lm.hardware()})
         run.save()
         yield run, measures

@@ -1,13 +1,14 @@
 """Tables of evaluated edits: for the terminal, and as files to compute with and print.
 
-`EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`).
+`EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`),
+and `DATED_WAYS` how they fare in each way of asking about a date.
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
 as small models are edited in less than a tenth of one). Of shares of updates the interval is not symmetric, so its
 bounds are printed: ``97.1 [93.0, 98.9]``. The clean model comes first in each mode and scenario.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from rich.table import Table
 
 from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
+from anachron.evaluate.dated import WAYS
 from anachron.evaluate.dated_metrics import DATED_SHARES
 from anachron.evaluate.metrics import SHARES
 from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
+from anachron.metrics import GLOBAL
 from anachron.report.outputs import latex_table, write_data, write_printed
 from anachron.text.markdown import markdown_table
 
@@ -85,12 +88,27 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean ± half of the 95 % interval over updates (normal); R: [its bounds] (Wilson); × 100",
+        "mean ± half of the 95 % interval over updates (normal); × 100",
+        f"{WAYS_NOTE}; all else: an update's mean over them",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
         "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
         "mean of year, month and day",
         "Kept if right: of the dates before the change that the unedited model has right, those still right",
-        "W, R: of the past fact, dates before the change against dates after it, over year, month and day",
+        "W, R: of the past fact, dates before the change against dates after it, over year, month and day; in prompts "
+        "and questions, whose words are the same on all dates",
+    ]
+
+
+WAYS_NOTE = (
+    "prompt: the edit's own behind the date; paraphrase: another of its prompts; question: one in the past tense"
+)
+
+
+def _notes_on_ways(summary: pl.DataFrame) -> list[str]:
+    return [
+        "mean ± half of the 95 % interval over updates (normal); R: [its bounds] (Wilson); × 100",
+        WAYS_NOTE,
+        *_notes_on_dated(summary)[2:],
     ]
 
 
@@ -140,6 +158,7 @@ EDITS = Layout(
         "Gen. output old ↓": ("generalization_generated_old", 100, 1),
     },
 )
+KEPT_BY_WAY = {f"Kept {way} ↑": (f"past_kept_global_{way}", 100, 1) for way in WAYS}
 DATED = Layout(
     name="present_and_past",
     title="Present updated, past kept",
@@ -157,11 +176,21 @@ DATED = Layout(
         **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
         "Both ↑": ("both_right_global", 100, 1),
         "Kept if right ↑": ("kept_given_right_global", 100, 1),
+        **KEPT_BY_WAY,
     },
+)
+# Of `anachron.evaluate.dated_metrics.by_way`: a row a method and way.
+DATED_WAYS = replace(
+    DATED,
+    name="present_and_past_by_way",
+    title="Present updated, past kept, by way of asking",
+    notes=_notes_on_ways,
+    shares=tuple(f"robustness_{granularity}" for granularity in (*GRANULARITIES, GLOBAL)),
+    more={heading: column for heading, column in DATED.more.items() if heading not in KEPT_BY_WAY},
 )
 BESIDE = 10  # columns of a further table that a terminal has room for
 SECTION = ("mode", "scenario")
-WORDS = (*SECTION, "method")
+WORDS = (*SECTION, "method", "way")
 IN_LATEX = {">": "$>$", "±": r"$\pm$", "×": r"$\times$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
@@ -241,7 +270,8 @@ def _leading(summary: pl.DataFrame) -> list[str]:
     Where a model was measured after several numbers of edits, that number stands for the number of updates.
     """
     number = "edits" if "edits" in summary.columns else "done"
-    return [c for c in (*SECTION, "method", number) if c in ("method", "edits") or summary[c].n_unique() > 1]
+    names = (*WORDS, number) if "way" in summary.columns else (*SECTION, "method", number)
+    return [c for c in names if c in ("method", "way", "edits") or summary[c].n_unique() > 1]
 
 
 def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
@@ -260,7 +290,7 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
                 continue
             if heading not in absent and of_scenario[f"{metric}_n"].sum():  # else "-" says that nothing has it
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
-        apart = [str(row[name]) for name in (*SECTION, "edits") if name in _leading(summary)]
+        apart = [str(row[name]) for name in (*SECTION, "way", "edits") if name in _leading(summary)]
         name = f"{row['method']} ({', '.join(apart)})" if apart else row["method"]
         for gap, headings in gaps.items():
             if gap:

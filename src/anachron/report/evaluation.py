@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, dated_metrics
+from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, by_way, dated_metrics
 from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
 from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
 from anachron.io import write_table
-from anachron.report.edits import DATED, write_edits
+from anachron.report.edits import DATED, DATED_WAYS, write_edits
 from anachron.report.figures import remove_figure, write_figure
 from anachron.report.figures.bleedover import bleedover
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
@@ -51,6 +51,7 @@ def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataF
     """Write what the dated tables of a run say; returns the summary, and notes.
 
     ``dated_metrics.parquet`` has one row per method and update, ``present_and_past.*`` the table and the figure,
+    ``present_and_past_by_way.*`` the table by way of asking,
     ``present_and_past_tests.*`` the methods against the unedited model,
     ``bleedover_by_date.csv`` and the figure of that name bleedover by the date's distance from the change.
     """
@@ -58,6 +59,7 @@ def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataF
     write_table(out / "dated_metrics.parquet", metrics)
     summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
     write_edits(summary, out, DATED)
+    write_edits(by_way(summary), out, DATED_WAYS)
     write_tests(paired_tests(metrics, OF_DATED), out, DATED_TESTS)
     by_date = bleedover_by_date(tables["dated_neighbours"])
     write_table(out / f"{BY_DATE}.csv", by_date)

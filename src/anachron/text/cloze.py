@@ -3,6 +3,7 @@
 ``The capital of [SUBJ] is [OBJ]`` serves as a prompt that a model completes (``The capital of France is ____``) and as
 a sentence to teach (paper 003, appendix A.5). Every relation of this package has five; the first is the plainest, and
 words the update, the others test whether it generalizes. None agrees with its subject in gender, and few in number.
+Each has a past wording, for dates that are over: ``The capital of [SUBJ] was [OBJ]``.
 """
 
 import json
@@ -27,10 +28,15 @@ _SLOTS = re.compile(r"\[[^\[\]]*\]")
 
 @dataclass(frozen=True, slots=True)
 class Cloze:
-    """The templates of a relation, the plainest first."""
+    """The templates of a relation, the plainest first.
+
+    past: their wordings in the past tense, in the same order; none where the file gives none. One that tells of the
+    past anyway (``[SUBJ] was born in [OBJ]``) is its own.
+    """
 
     label: str
     templates: tuple[str, ...]
+    past: tuple[str, ...] = ()
 
 
 @cache
@@ -42,8 +48,9 @@ def bundled_cloze() -> Mapping[str, Cloze]:
 def read_cloze(path: Path | str) -> dict[str, Cloze]:
     """Relation id -> templates from a JSON file: a list of ``{"id", "label", "templates"}``, one template or more each.
 
-    Raises `DataError` with the place, the value and the rule, for a file that is none and for a template that
-    `cloze_fault` refuses.
+    An entry may have their past wordings, ``past``, in the same order. Raises `DataError` with the place, the value and
+    the rule, for a file that is none, for a template that `cloze_fault` refuses, and for past wordings that are not one
+    a template.
     """
     return _read(read_json(path), str(path))
 
@@ -65,14 +72,26 @@ def _read(raw: Any, name: str) -> dict[str, Cloze]:
             raise DataError(f"{where} ({id}): label {label!r} must be a text that is not empty")
         if not isinstance(templates, list) or not templates:
             raise DataError(f"{where} ({id}): templates {templates!r} must be a list of at least one template")
-        for place, template in enumerate(templates, 1):
-            fault = cloze_fault(template) if isinstance(template, str) else f"template {template!r} must be a text"
-            if fault is not None:
-                raise DataError(f"{where} ({id}), template {place}: {fault}")
-            if template.casefold() in {other.casefold() for other in templates[: place - 1]}:
-                raise DataError(f"{where} ({id}), template {place}: {template!r} is there already; leave it out")
-        relations[id] = Cloze(label.strip(), tuple(templates))
+        _check_templates(templates, f"{where} ({id}), template")
+        past = entry.get("past")
+        past = [] if past is None else past
+        if not isinstance(past, list) or (past and len(past) != len(templates)):
+            raise DataError(
+                f"{where} ({id}): past {past!r} must be a list with the past wording of each template, of which there "
+                f"are {len(templates)}; give them all, or leave it out"
+            )
+        _check_templates(past, f"{where} ({id}), past wording")
+        relations[id] = Cloze(label.strip(), tuple(templates), tuple(past))
     return relations
+
+
+def _check_templates(templates: list[Any], where: str) -> None:
+    for place, template in enumerate(templates, 1):
+        fault = cloze_fault(template) if isinstance(template, str) else f"template {template!r} must be a text"
+        if fault is not None:
+            raise DataError(f"{where} {place}: {fault}")
+        if template.casefold() in {other.casefold() for other in templates[: place - 1]}:
+            raise DataError(f"{where} {place}: {template!r} is there already; leave it out")
 
 
 def cloze_fault(template: str) -> str | None:

@@ -202,7 +202,7 @@ def _identity(
         "new": _fingerprint(new),
         "unchanged_groups": unchanged_groups,
         **named,
-        "templates": rows_fingerprint([id, *cloze.templates] for id, cloze in sorted(templates.items())),
+        "templates": rows_fingerprint([id, cloze.templates, cloze.past] for id, cloze in sorted(templates.items())),
         "redirects": rows_fingerprint(sorted(redirects.items())),
     }
 

@@ -9,6 +9,7 @@ import polars as pl
 from anachron.data.update_columns import OBJECT, UPDATES_SCHEMA
 from anachron.io import Json
 from anachron.text.cloze import Cloze, cloze_prompt_text
+from anachron.text.questions import relation_templates
 from anachron.updates.neighbours import FACT
 
 DRAWN = 10  # random facts of each group
@@ -52,8 +53,10 @@ def _row(
     group: Json, facts: "_Facts", templates: Mapping[str, Cloze], language: str,
     popularity: Callable[[str], float | None],
 ) -> Json:  # fmt: skip
-    words = group["subject_label"]
-    prompts = [cloze_prompt_text(t, words, language) for t in templates[group["property"]].templates]
+    """Questions are this package's own, in English; a relation that has none, or another language, has none."""
+    words, cloze = group["subject_label"], templates[group["property"]]
+    prompts, past = ([cloze_prompt_text(t, words, language) for t in ts] for ts in (cloze.templates, cloze.past))
+    questions = relation_templates().get(group["property"]) if language == "English" else None
     return {
         "subject": {"id": group["subject"], "label": words, "description": group["subject_description"]},
         "relation": {
@@ -69,6 +72,8 @@ def _row(
         "neighborhood": facts.nearest(group["group"]),
         "random_neighborhood": facts.drawn(group["subject"], group["property"]),
         "scenario": group["scenario"],
+        "past_generalization_prompts": past[1:],
+        "question_templates": list(questions[1]) if questions else [],
     }  # fmt: skip
 
 
