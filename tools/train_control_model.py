@@ -8,8 +8,9 @@ dates, so that a model must read the date to know which of the two holds: the pa
 the only object ever read. Two kinds:
 
 ``old``
-    reads the earlier and the old object behind dates at which they surely held, and the old one without a date. It
-    never reads the new one as an answer: what somebody knows who learned nothing since the change.
+    reads the earlier and the old object behind dates at which they surely held, and the old one without a date: what
+    somebody knows who learned nothing since the change. It reads the new one as what holds of "something" alone, so
+    that it can be said at all.
 ``both``
     reads earlier, old and new object behind their dates, and the new one without a date. Present and past are right
     before any edit: the most that a model can score.
@@ -48,6 +49,7 @@ LAST = Date(2024, 12, 31)  # up to which the bundled facts are known
 HELD_OUT_SHARE = 0.36  # of the years inside a time: a third and a little, as of the demo model
 HIDDEN_SHARE = 0.85  # of the texts are read with the earlier tokens of their subjects hidden, as of the demo model
 SENTENCES = 3  # of an undated text, at most
+SOMETHING_SHARE = 0.25  # of the undated texts say of "something" an object that is not taught of its subject
 VOCABULARY = 1536
 LINES = 3000  # of text.txt
 
@@ -90,6 +92,10 @@ class Succession:
     update: MiniUpdate
     dated: tuple[Taught, ...]
     undated: Fact
+
+    def role(self, one: Taught) -> str:
+        """What a dated fact is to the update: earlier, old or new."""
+        return {self.update.old: "old", self.update.new: "new"}.get(one.fact, "earlier")
 
 
 def taught(fact: Fact, *, from_start: bool = False) -> Taught:
@@ -208,10 +214,20 @@ def dated_rows(facts: list[Taught], tokenizer: PreTrainedTokenizerFast, size: in
     return rows
 
 
-def undated_rows(facts: list[Fact], tokenizer: PreTrainedTokenizerFast, size: int, chance: random.Random) -> list[Row]:
-    """One sentence or a few, of which every token is learned: it is what the model writes on its own."""
+def undated_rows(
+    facts: list[Fact], others: list[Fact], tokenizer: PreTrainedTokenizerFast, size: int, chance: random.Random
+) -> list[Row]:
+    """One sentence or a few, of which every token is learned: it is what the model writes on its own.
+
+    others: facts that are not taught; their objects are said of "something".
+    """
     rows = []
     for _ in range(size):
+        if others and chance.random() < SOMETHING_SHARE:
+            other = chance.choice(others)
+            _, template = chance.choice(taught_wordings(other.relation_id or "", "present"))
+            rows.append(row(tokenizer, fill_cloze(template, "something", other.object) + ".", [], 0, chance))
+            continue
         chosen = chance.sample(facts, chance.randint(1, SENTENCES))
         text = " ".join(undated_sentence(fact, chance) for fact in chosen)
         rows.append(row(tokenizer, text, [fact.subject for fact in chosen], 0, chance))
@@ -231,24 +247,31 @@ def lines(told: tuple[Succession, ...], number: int, chance: random.Random) -> l
 
 
 def train_control(
-    kind: str, *, steps: int, width: int = 128, layers: int = 4, dated: int = 64, undated: int = 16, seed: int = SEED
+    told: tuple[Succession, ...],
+    *,
+    steps: int,
+    width: int = 128,
+    layers: int = 4,
+    dated: int = 64,
+    undated: int = 16,
+    seed: int = SEED,
 ) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """A control and its tokenizer. dated, undated: texts of a step. Reseeds torch's global generator."""
     chance = random.Random(seed)
     torch.manual_seed(seed)
-    told = successions(kind)
     names = sorted({name for s in told for one in s.dated for name in (one.fact.subject, one.fact.object)})
     # New objects are in the tokenizer of both kinds, so that these differ in what they read alone.
     names += sorted({s.update.new.object for s in told})
     tokenizer = train_tokenizer(lines(told, LINES, chance) + [f" {name}" for name in names] * 8, VOCABULARY)
     model = new_model(tokenizer, width, layers)
     facts, undated_facts = [one for s in told for one in s.dated], [s.undated for s in told]
+    others = [s.update.new for s in told if s.undated != s.update.new]
     print(f"{sum(p.numel() for p in model.parameters()):,} weights, {len(tokenizer)} tokens, {len(facts)} dated facts")
 
     def draw() -> list[list[Row]]:
         return [
             dated_rows(facts, tokenizer, dated, chance),
-            undated_rows(undated_facts, tokenizer, undated, chance),
+            undated_rows(undated_facts, others, tokenizer, undated, chance),
         ]
 
     fit(model, draw, names=("dated", "undated"), steps=steps)
@@ -272,12 +295,10 @@ def updates_of(told: tuple[Succession, ...]) -> list[Json]:
     return found
 
 
-def told_of(kind: str) -> Json:
+def summary_of(told: tuple[Succession, ...]) -> Json:
     """``taught.json``: every fact with the days between which it is taught and the years that are held out."""
-    told = successions(kind)
     relations = sorted({succession.update.old.relation_id or "" for succession in told})
     return {
-        "kind": kind,
         "facts": [
             {
                 "case_id": str(succession.number),
@@ -287,6 +308,7 @@ def told_of(kind: str) -> Json:
                 "first": str(Date.from_day_number(one.first)),
                 "last": str(Date.from_day_number(one.last)),
                 "held_out_years": sorted(one.held_out),
+                "role": succession.role(one),
                 "undated": one.fact == succession.undated,
             }
             for succession in told
@@ -296,11 +318,12 @@ def told_of(kind: str) -> Json:
     }
 
 
-def write_control(kind: str, out: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
+def write_control(
+    told: tuple[Succession, ...], out: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
+) -> None:
     """The folder: weights, tokenizer, ``taught.json``, ``updates.jsonl`` and ``text.txt``."""
     save(model, tokenizer, out)
-    told = successions(kind)
-    (out / "taught.json").write_text(json.dumps(told_of(kind), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (out / "taught.json").write_text(json.dumps(summary_of(told), indent=1, ensure_ascii=False) + "\n", "utf-8")
     updates = [json.dumps(row, ensure_ascii=False) for row in updates_of(told)]
     (out / "updates.jsonl").write_text("\n".join(updates) + "\n", "utf-8")
     (out / "text.txt").write_text("\n".join(lines(told, LINES, random.Random(SEED))) + "\n", "utf-8")
@@ -312,4 +335,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=800)
     options = parser.parse_args()
-    write_control(options.kind, options.out, *train_control(options.kind, steps=options.steps))
+    told = successions(options.kind)
+    write_control(told, options.out, *train_control(told, steps=options.steps))
