@@ -38,6 +38,7 @@ from anachron.core.facts import Fact
 from anachron.data.mini import mini_facts
 from anachron.data.mini_updates import MiniUpdate, mini_replacements, mini_updates
 from anachron.io import Json
+from anachron.lm.loading import load_model
 from anachron.lm.spans import covering_run
 from anachron.text.cloze import OBJECT_SLOT, fill_cloze
 from anachron.text.dates import dated_prompt
@@ -329,6 +330,28 @@ def write_control(
     (out / "text.txt").write_text("\n".join(lines(told, LINES, random.Random(SEED))) + "\n", "utf-8")
 
 
+def right_at_held_out_years(folder: Path, told: tuple[Succession, ...]) -> dict[str, tuple[int, int]]:
+    """Role of an object -> (at how many years held out it is likelier than the succession's others, of how many).
+
+    Asked in the first wording of its relation.
+    """
+    asked = []
+    for succession in told:
+        objects = [one.fact.object for one in succession.dated]
+        for place, one in enumerate(succession.dated):
+            prompt = worded("present", wordings(one.fact.relation_id or "")["present"][0], one.fact.subject)
+            for year in sorted(one.held_out):
+                dated = dated_prompt(prompt, Date(year), one.fact.subject)
+                asked.append((succession.role(one), place, [(dated, name) for name in objects]))
+    scores = iter(load_model(str(folder)).log_probs([pair for _, _, pairs in asked for pair in pairs]))
+    counts: dict[str, tuple[int, int]] = {}
+    for role, place, pairs in asked:
+        of_objects = [next(scores) for _ in pairs]
+        right, of = counts.get(role, (0, 0))
+        counts[role] = right + (of_objects.index(max(of_objects)) == place), of + 1
+    return counts
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=KINDS, required=True)
@@ -337,3 +360,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     told = successions(options.kind)
     write_control(told, options.out, *train_control(told, steps=options.steps))
+    for role, (right, of) in right_at_held_out_years(options.out, told).items():
+        print(f"{role}: likelier than the others at {right} of {of} years that were held out")
