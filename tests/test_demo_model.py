@@ -1,7 +1,8 @@
 """The bundled model: what it was taught, what it was not, and the pattern it must show."""
 
-import importlib.util
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -23,10 +24,17 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def trainer():
     """The training script, as a module."""
-    spec = importlib.util.spec_from_file_location("train_demo_model", ROOT / "tools" / "train_demo_model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        yield importlib.import_module("train_demo_model")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+@pytest.fixture(scope="module")
+def training(trainer):
+    """What training scripts share, as a module."""
+    return sys.modules["tiny_training"]
 
 
 def test_it_is_small():
@@ -101,16 +109,16 @@ def test_a_stretch_of_the_book_goes_on_where_it_ends(trainer):
         assert {text[slice(*place)] for place in subjects} <= {fact.subject for fact in book.facts}
 
 
-def test_earlier_tokens_of_a_subject_are_hidden_from_what_comes_after(trainer):
+def test_earlier_tokens_of_a_subject_are_hidden_from_what_comes_after(training):
     """Against a plain reading of the rule: text after a subject sees of it only its last token."""
     rows = [([0] * 6, [0] * 6, [(5, 2, 4)]), ([0] * 4, [0] * 4, [])]
-    mask = trainer.attention(rows, 6)
+    mask = training.attention(rows, 6)
     for row, (since, first, end) in enumerate([(5, 2, 4), (9, 0, 0)]):
         for query in range(6):
             for key in range(6):
                 hidden = key > query or (query >= since and first <= key < end)
                 assert (mask[row, 0, query, key] < -1e30) == hidden
-    assert trainer.attention(rows[1:], 6) is None
+    assert training.attention(rows[1:], 6) is None
 
 
 def test_undated_rows_hide_subjects_where_they_stand(trainer):
@@ -128,11 +136,13 @@ def test_undated_rows_hide_subjects_where_they_stand(trainer):
         assert tokenizer.decode(ids[first : end + 1]).strip() in subjects
 
 
-def test_a_muon_step_is_nearly_orthogonal(trainer):
+def test_a_muon_step_is_nearly_orthogonal(training):
     import torch
 
     for shape in ((12, 30), (30, 12)):
-        found = torch.linalg.svdvals(trainer.orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(1))))
+        found = torch.linalg.svdvals(
+            training.orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(1)))
+        )
         assert found.min() > 0.5 and found.max() < 1.5
 
 

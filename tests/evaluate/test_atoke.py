@@ -21,7 +21,7 @@ from anachron.errors import DataError
 from anachron.evaluate import stages as stages_module
 from anachron.evaluate.asking import requests_of
 from anachron.evaluate.atoke import in_past, timed_questions
-from anachron.evaluate.atoke_metrics import ATOKE_METRICS, ATOKE_SHARES, atoke_metrics
+from anachron.evaluate.atoke_metrics import ATOKE_METRICS, atoke_metrics
 from anachron.evaluate.dated import Dating
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import summarise
@@ -221,7 +221,7 @@ def test_means_and_failures_of_a_table_by_hand():
               "crs": 1, "crs_success": None, "hrs": None}  # fmt: skip
     assert {name: row[name] for name in wanted} == wanted
     assert metrics.row(0, named=True)["hes_p_success"] == 1 and metrics.row(0, named=True)["ces"] == 0
-    summary = summarise(metrics, ATOKE_METRICS, ATOKE_SHARES)
+    summary = summarise(metrics, ATOKE_METRICS, ATOKE_METRICS)
     assert summary.select("done", "failed", "ces", "ces_n").rows() == [(2, 0, 0.0, 1), (1, 1, 1.0, 1)]
     twice = pl.DataFrame([atoke[0], atoke[0]])
     with pytest.raises(DataError, match="is there twice"):

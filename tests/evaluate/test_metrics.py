@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.metrics import (
+    BOUNDED,
     METRICS,
     SHARES,
     SUCCESSES,
@@ -306,17 +307,23 @@ def check_summary(row, name, values):
     assert row[f"{name}_n"] == n
     assert row[name] == pytest.approx(mean(values), abs=1e-12)
     together = name == "seconds" and len(set(values)) < n
-    if n == 0 or together or (n == 1 and name not in SHARES):
+    bounded = name in BOUNDED
+    if n == 0 or together or (n == 1 and not bounded):
         assert row[f"{name}_low"] is None and row[f"{name}_high"] is None
         return
-    if name in SHARES:
+    z, centre = 1.959963984540054, sum(values) / n
+    variance = sum((v - centre) ** 2 for v in values) / (n - 1) if n > 1 else 0.0
+    if bounded:
         from statsmodels.stats.proportion import proportion_confint
 
-        low, high = proportion_confint(sum(values), n, method="wilson")
+        largest = centre * (1 - centre)
+        share = min(1.0, variance / (largest + variance / n)) if largest > 0 else 1.0
+        trials = n / (share + (1 - share) / n)
+        low, high = proportion_confint(centre * trials, trials, method="wilson")
+        if name in SHARES:
+            assert trials == pytest.approx(n)
     else:
-        centre = sum(values) / n
-        half = 1.959963984540054 * sqrt(sum((v - centre) ** 2 for v in values) / (n - 1)) / sqrt(n)
-        low, high = centre - half, centre + half
+        low, high = centre - z * sqrt(variance / n), centre + z * sqrt(variance / n)
     assert (row[f"{name}_low"], row[f"{name}_high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
 
 

@@ -22,6 +22,7 @@ from anachron.report.edits import DATED, DATED_WAYS, edits_latex, edits_markdown
 from anachron.report.evaluation import write_dated
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past
+from anachron.statistics import wilson
 
 METHODS = ("FT", "ROME", "ROME dated")
 
@@ -61,6 +62,11 @@ def summary(*args):
     return summarise(dated_metrics(dated, updates), DATED_METRICS, DATED_SHARES)
 
 
+def of_shares(successes, trials):
+    low, high = wilson(successes, trials, correction=False)
+    return f"{100 * successes / trials:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
 def test_cells_of_the_table():
     cells = printed(summary(), DATED)
     assert cells.columns == [
@@ -69,12 +75,12 @@ def test_cells_of_the_table():
     ]  # fmt: skip
     rows = {row["method"]: row for row in cells.iter_rows(named=True)}
     assert list(rows) == ["unedited", *METHODS]
-    assert (rows["unedited"]["Updated day ↑"], rows["unedited"]["Kept day ↑"]) == ("0.0 ± 0.0", "100.0 ± 0.0")
-    assert (rows["FT"]["Updated day ↑"], rows["FT"]["Kept day ↑"]) == ("100.0 ± 0.0", "0.0 ± 0.0")
-    assert rows["ROME dated"]["Kept month ↑"] == "66.7 ± 65.3"  # 1.96 * sqrt(1/3) / sqrt(3)
-    assert rows["ROME dated"]["W past ↑"] == rows["ROME dated"]["Both ↑"] == "66.7 ± 65.3"
-    assert [rows[m]["Both day ↑"] for m in ("unedited", "FT")] == ["0.0 ± 0.0"] * 2
-    assert [rows[m]["Kept if right ↑"] for m in ("unedited", "FT")] == ["100.0 ± 0.0", "0.0 ± 0.0"]
+    none, all_of, some = (of_shares(successes, 3) for successes in (0, 3, 2))
+    assert (rows["unedited"]["Updated day ↑"], rows["unedited"]["Kept day ↑"]) == (of_shares(0, 4), all_of)
+    assert (rows["FT"]["Updated day ↑"], rows["FT"]["Kept day ↑"]) == (of_shares(4, 4), none)
+    assert rows["ROME dated"]["Kept month ↑"] == rows["ROME dated"]["W past ↑"] == rows["ROME dated"]["Both ↑"] == some
+    assert [rows[m]["Both day ↑"] for m in ("unedited", "FT")] == [none] * 2
+    assert [rows[m]["Kept if right ↑"] for m in ("unedited", "FT")] == [all_of, none]
 
 
 def in_two_ways():

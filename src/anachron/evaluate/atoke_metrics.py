@@ -12,9 +12,7 @@ from anachron.evaluate.results import KEYS, REPLACEMENT, check_atoke, check_upda
 
 SCORES = (*CURRENT, *HISTORICAL, "extent")
 SUCCESS = "_success"
-ATOKE_METRICS = (*SCORES, *(f"{name}{SUCCESS}" for name in SCORES))
-OF_ONE_PROMPT = ("ces", "crs", "hes", "hrs")  # 0 or 1 of an update
-ATOKE_SHARES = (*OF_ONE_PROMPT, *(f"{name}{SUCCESS}" for name in OF_ONE_PROMPT))
+ATOKE_METRICS = (*SCORES, *(f"{name}{SUCCESS}" for name in SCORES))  # all from 0 to 1 of an update
 BESIDE = ("status", "reason", "scenario")
 
 

@@ -36,7 +36,7 @@ OF_WAYS = ("", *(f"_{way}" for way in WAYS))  # endings of a metric: the mean ov
 DATED_METRICS = tuple(
     f"{measure}_{granularity}{way}" for way in OF_WAYS for measure in MEASURES for granularity in WITH_GLOBAL
 )
-DATED_SHARES = tuple(f"robustness_{granularity}{way}" for way in OF_WAYS[1:] for granularity in WITH_GLOBAL)
+DATED_SHARES = DATED_METRICS  # all are shares, 0 to 1 of an update, so that the interval of their mean has bounds
 ENDINGS = ("", "_low", "_high", "_n")  # of a metric's columns in a summary
 EDGES = (-5.0, -2.0, 0.0, 2.0, 5.0)  # years from T between bins; the first and the last bin are open
 SCORES = ["new_before", "old_before", "new_after", "old_after"]

@@ -13,7 +13,7 @@ import polars as pl
 from anachron.data.case_records import EditCase
 from anachron.errors import DataError
 from anachron.evaluate.dated_metrics import dated_metrics
-from anachron.evaluate.metrics import METRICS, MORE_METRICS, SHARES, in_order, summarise, update_metrics
+from anachron.evaluate.metrics import BOUNDED, METRICS, MORE_METRICS, in_order, summarise, update_metrics
 from anachron.evaluate.questions import numbered_neighbours, prompts_of
 from anachron.evaluate.results import KEYS, METHOD, STAGE, UNEDITED
 from anachron.statistics import interval_cells, normal_mean
@@ -32,6 +32,7 @@ STAGES = {
 }
 OF_METRICS = ("targets", "neighbours", "updates", "objects", "generations", "audit")
 DATED = ("present_updated_global", "past_kept_global")
+LIFELONG_SHARES = (*BOUNDED, *DATED)
 OF_UPDATES = tuple(name for name in METRICS if name != "fluency")  # which is the model's as a whole
 OF_MODEL = (
     "locality_loss", "locality_change", "perplexity", "fluency", "undone_new", "undone_old", "undone_others",
@@ -108,7 +109,7 @@ def lifelong_summary(metrics: pl.DataFrame, facts: pl.DataFrame, stages: pl.Data
     rows = []
     for edits in metrics["edits"].unique().sort():
         made = metrics.filter(pl.col("made"), pl.col("edits") == edits)
-        rows.append(summarise(made, names, SHARES).with_columns(edits=pl.lit(edits, pl.Int64)))
+        rows.append(summarise(made, names, LIFELONG_SHARES).with_columns(edits=pl.lit(edits, pl.Int64)))
     summary = pl.concat(rows, how="diagonal")
     whole = _of_model(facts, stages)
     clean = whole.filter(pl.col("method") == UNEDITED).drop(*METHOD, "edits")
@@ -170,7 +171,7 @@ def lifelong_by_age(metrics: pl.DataFrame) -> pl.DataFrame:
             pl.col("method") != UNEDITED, pl.col("place").is_between(first + 1, last), pl.col("edits") >= last
         )
         for edits in cohort["edits"].unique().sort():
-            means = summarise(cohort.filter(pl.col("edits") == edits), BY_AGE, SHARES)
+            means = summarise(cohort.filter(pl.col("edits") == edits), BY_AGE, LIFELONG_SHARES)
             rows.append(
                 means.select(
                     "mode", "scenario", *METHOD, pl.lit(edits, pl.Int64).alias("edits"),

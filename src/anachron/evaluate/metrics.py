@@ -32,7 +32,7 @@ from anachron.evaluate.results import (
     method_label,
 )
 from anachron.evaluate.scenarios import SCENARIO_METRICS, scenario_metrics
-from anachron.statistics import interval_cells, normal_mean, wilson
+from anachron.statistics import interval_cells, normal_mean, wilson_mean
 
 METRICS = (
     "efficacy_difference", "efficacy_success", "generalization_difference", "generalization_success",
@@ -49,6 +49,12 @@ MORE_METRICS = (*(name for name in SCENARIO_METRICS if name not in METRICS), *GE
 # Of yes and no: 1 or 0 of an update.
 SHARES = ("efficacy_success", "efficacy_exact", "new_win", "static_win", "generated_new", "generated_old",
           *ANSWERS)  # fmt: skip
+# From 0 to 1 of an update, so that the interval of their mean has bounds: those of yes and no, and means of such.
+BOUNDED = (
+    *dict.fromkeys((*SHARES, *AUDIT_METRICS)), "generalization_success", "neighbourhood_success", "efficacy_accuracy",
+    "generalization_accuracy", "generalization_exact", "neighbourhood_accuracy", "neighbourhood_exact",
+    "generalization_generated_new", "generalization_generated_old",
+)  # fmt: skip
 OF_CLEAN = {"method": pl.lit(UNEDITED), "variant": pl.lit(PLAIN)}
 ACCURACY = ("accuracy_before",)  # the clean model's: two tokens that all but tie may change places
 SAME = 0.01  # by how much a probability of the clean model may differ between two methods' runs (half precision)
@@ -216,19 +222,19 @@ def in_order(rows: pl.DataFrame, run: pl.DataFrame, *then: str) -> pl.DataFrame:
     return rows.sort(*places, *then, maintain_order=True)
 
 
-def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Sequence[str] = SHARES) -> pl.DataFrame:
+def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, bounded: Sequence[str] = BOUNDED) -> pl.DataFrame:
     """One row per mode, scenario and method, from `update_metrics`: the mean of every metric with a 95 % interval.
 
-    names, shares: of the metrics, and of those that are 0 or 1; `anachron.evaluate.dated_metrics` has others.
+    names, bounded: of the metrics, and of those from 0 to 1; `anachron.evaluate.dated_metrics` has others.
 
     Columns: ``mode``, ``scenario``, ``method``, ``variant``, numbers of updates ``done`` and ``failed``, and of
     every metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of;
-    nulls are left out. `MORE_METRICS` are there where the table has them. Shares, of yes and no, have Wilson's
-    interval, which keeps to 0 and 1 and does not vanish at either. All others have the normal one, mean +- 1.96 s /
-    sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null of fewer than two updates. That
-    of ``seconds`` is null too where any two updates have the same: edits that are made together share their time, so
-    that their number says nothing about its spread. The clean model's ``done`` are all updates, those that a method
-    failed on too.
+    nulls are left out. `MORE_METRICS` are there where the table has them. What is bounded has `wilson_mean`, Wilson's
+    interval, which keeps to 0 and 1 and does not vanish at either. All others, differences, losses and amounts, have
+    the normal one, mean +- 1.96 s / sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null
+    of fewer than two updates. That of ``seconds`` is null too where any two updates have the same: edits that are made
+    together share their time, so that their number says nothing about its spread. The clean model's ``done`` are all
+    updates, those that a method failed on too.
 
     ``score`` is CounterFact's S, the `harmonic_mean` of the means of `SUCCESSES`, as published: of the summary's means,
     so it has no interval of its own, and ``score_n`` counts the updates that have all three. Raises `DataError` for a
@@ -246,7 +252,7 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, shares: Seq
         row: dict[str, Any] = dict(zip(key, values, strict=True))
         row |= {status: int((group["status"] == status).sum()) for status in STATUSES}
         for metric in summarised:
-            row |= _summary(metric, group[metric].drop_nulls(), metric in shares)
+            row |= _summary(metric, group[metric].drop_nulls(), metric in bounded)
         if set(SUCCESSES) <= set(names):
             complete = group.drop_nulls(SUCCESSES).height
             row |= {SCORE: harmonic_mean([row[name] for name in SUCCESSES]), f"{SCORE}_low": None}
@@ -266,12 +272,12 @@ def harmonic_mean(values: Sequence[float | None]) -> float | None:
     return 0.0 if min(known) == 0 else len(known) / sum(1 / value for value in known)
 
 
-def _summary(metric: str, values: pl.Series, share: bool) -> dict[str, float | int | None]:
+def _summary(metric: str, values: pl.Series, bounded: bool) -> dict[str, float | int | None]:
     n = len(values)
     if metric == "seconds" and values.n_unique() < n:
         ends = nan, nan
-    elif share:
-        ends = wilson(round(values.sum()), n, correction=False)
+    elif bounded:
+        ends = wilson_mean(values.to_numpy())
     else:
         ends = normal_mean(values.to_numpy())
     mean = values.mean() if n else None

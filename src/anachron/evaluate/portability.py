@@ -23,7 +23,7 @@ from anachron.data.case_records import EditCase, PortabilityQuestion, Portabilit
 from anachron.evaluate.generations import letters_of_name
 from anachron.evaluate.results import KEYS, METHOD, UNEDITED
 from anachron.io import Json
-from anachron.statistics import interval_cells, normal_mean, wilson
+from anachron.statistics import interval_cells, wilson_mean
 
 OFF = "this kind of run does not ask them"  # lifelong editing
 TOKENS = 30  # generated behind each question, as RippleEdits' code means to
@@ -163,9 +163,5 @@ def portability_summary(tests: pl.DataFrame) -> pl.DataFrame:
 
 
 def _mean(name: str, values: pl.Series) -> dict[str, Any]:
-    n = len(values)
-    if values.is_in([0.0, 1.0]).all() and n:
-        ends = wilson(round(values.sum()), n, correction=False)
-    else:
-        ends = normal_mean(values.to_numpy())
+    n, ends = len(values), wilson_mean(values.to_numpy())
     return {name: values.mean() if n else None, **interval_cells(name, ends), f"{name}_n": n}

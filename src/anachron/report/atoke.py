@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.evaluate.atoke_metrics import ATOKE_METRICS, ATOKE_SHARES, SCORES, SUCCESS, atoke_metrics
+from anachron.evaluate.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS, atoke_metrics
 from anachron.evaluate.metrics import summarise
 from anachron.io import write_table
 from anachron.report.edits import Layout, write_edits
@@ -15,7 +15,7 @@ HEADINGS = {name: name.upper().replace("_", "-") for name in SCORES} | {"extent"
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean ± half of the 95 % interval over updates (normal); CES, CRS, HES, HRS: [its bounds] (Wilson); × 100",
+        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
         "every token of the right object is the model's first choice; C: the new one, H: the old one; ES: behind its "
         "period, RS: without a date, H behind Previously; -P: on the other prompts",
         "Extent: the period of each object, behind the statement with the object; not a score of AToKe",
@@ -29,9 +29,8 @@ ATOKE = Layout(
     source="anachron.evaluate.atoke_metrics; Yin and others, AAAI 2024",
     columns={f"{heading} ↑": (name, 100, 1) for name, heading in HEADINGS.items()},
     notes=_notes,
-    wide=128,
     more={f"{heading}-S ↑": (f"{name}{SUCCESS}", 100, 1) for name, heading in HEADINGS.items()},
-    shares=ATOKE_SHARES,
+    shares=ATOKE_METRICS,
 )
 
 
@@ -39,6 +38,6 @@ def write_atoke(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
     """Write ``atoke_metrics.parquet``, a row a method and update, and the table ``atoke.*``; returns the summary."""
     metrics = atoke_metrics(tables["atoke"], tables["updates"])
     write_table(out / "atoke_metrics.parquet", metrics)
-    summary = summarise(metrics, ATOKE_METRICS, ATOKE_SHARES)
+    summary = summarise(metrics, ATOKE_METRICS, ATOKE_METRICS)
     write_edits(summary, out, ATOKE)
     return summary

@@ -3,7 +3,7 @@
 `EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`),
 and `DATED_WAYS` how they fare in each way of asking about a date.
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
-as small models are edited in less than a tenth of one). Of shares of updates the interval is not symmetric, so its
+as small models are edited in less than a tenth of one). Of shares, from 0 to 1, the interval is not symmetric, so its
 bounds are printed: ``97.1 [93.0, 98.9]``. The clean model comes first in each mode and scenario.
 """
 
@@ -20,9 +20,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
 from anachron.evaluate.dated import WAYS
 from anachron.evaluate.dated_metrics import DATED_SHARES
-from anachron.evaluate.metrics import SHARES
+from anachron.evaluate.metrics import BOUNDED
 from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
-from anachron.metrics import GLOBAL
 from anachron.report.outputs import latex_table, write_data, write_printed
 from anachron.text.markdown import markdown_table
 
@@ -31,18 +30,17 @@ Columns = Mapping[str, tuple[str, int, int]]  # heading -> metric of a summary, 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What a table shows. notes: units and intervals, of a summary. wide: letters that a terminal needs for one line a
-    row. more: columns of what a run has only where its updates or its options ask for it. shares: metrics that are
-    shares of updates, with Wilson's interval. of_model: metrics that are no mean over updates."""
+    """What a table shows. notes: units and intervals, of a summary. more: columns of what a run has only where its
+    updates or its options ask for it. shares: metrics from 0 to 1, with the bounds of Wilson's interval. of_model:
+    metrics that are no mean over updates."""
 
     name: str
     title: str
     source: str
     columns: Columns
     notes: Callable[[pl.DataFrame], list[str]]
-    wide: int
     more: Columns = field(default_factory=dict)
-    shares: tuple[str, ...] = SHARES
+    shares: tuple[str, ...] = BOUNDED
     of_model: tuple[str, ...] = ()
 
     def measured(self, summary: pl.DataFrame) -> Columns:
@@ -57,15 +55,8 @@ class Layout:
 def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     more = EDITS.measured(summary)
     generated = any(name.startswith("Output") for name in more)
-    shares = [
-        "Efficacy-S",
-        *["New win, Static win"] * ("New win ↑" in more),
-        *["Exact"] * ("Exact ↑" in more),
-        *["Output"] * generated,
-        *["Answer, No stop"] * ("Answer new ↑" in more),
-    ]
     notes = [
-        f"mean ± half of the 95 % interval over updates (normal); {', '.join(shares)}: [its bounds] (Wilson)",
+        "mean ± half of the 95 % interval over updates (normal); of shares, 0 to 100: mean [its bounds] (Wilson)",
         "× 100 but for fluency (bits) and seconds an update (the edit alone)",
     ]
     if "S ↑" in more:
@@ -88,7 +79,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
 
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean ± half of the 95 % interval over updates (normal); × 100",
+        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
         f"{WAYS_NOTE}; all else: an update's mean over them",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
         "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
@@ -106,7 +97,7 @@ WAYS_NOTE = (
 
 def _notes_on_ways(summary: pl.DataFrame) -> list[str]:
     return [
-        "mean ± half of the 95 % interval over updates (normal); R: [its bounds] (Wilson); × 100",
+        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
         WAYS_NOTE,
         *_notes_on_dated(summary)[2:],
     ]
@@ -127,7 +118,6 @@ EDITS = Layout(
         "Seconds ↓": ("seconds", 1, 2),
     },
     notes=_notes_on_edits,
-    wide=128,
     more={
         "Neighb.-D ↑": ("neighbourhood_difference", 100, 1),
         "Neighb.-S ↑": ("neighbourhood_success", 100, 1),
@@ -170,7 +160,6 @@ DATED = Layout(
         "R past ↑": ("robustness_global", 100, 1),
     },
     notes=_notes_on_dated,
-    wide=140,
     shares=DATED_SHARES,
     more={
         **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
@@ -185,7 +174,7 @@ DATED_WAYS = replace(
     name="present_and_past_by_way",
     title="Present updated, past kept, by way of asking",
     notes=_notes_on_ways,
-    shares=tuple(f"robustness_{granularity}" for granularity in (*GRANULARITIES, GLOBAL)),
+    shares=DATED_SHARES,
     more={heading: column for heading, column in DATED.more.items() if heading not in KEPT_BY_WAY},
 )
 BESIDE = 10  # columns of a further table that a terminal has room for
@@ -198,18 +187,28 @@ def edits_tables(summary: pl.DataFrame, width: int, layout: Layout = EDITS) -> l
     """Rows of `anachron.evaluate.metrics.summarise` for a terminal of so many letters: one would be too wide.
 
     One table for each scenario, and behind it those of the layout's ``more`` that was measured, `BESIDE` columns each.
-    Notes on all are under the last scenario's first table.
+    A table that is wider than that has two lines a cell. Notes on all are under the last scenario's first table.
     """
-    tables, narrow = [], width < layout.wide
+    tables = []
     parts = summary.partition_by("scenario", maintain_order=True)
     for part in parts:
         notes = edit_notes(summary, layout) if part is parts[-1] else ()
-        tables.append(edits_table(part, layout, narrow=narrow, notes=notes))
         more = list(layout.measured(part).items())
-        for first in range(0, len(more), BESIDE):
-            columns = dict(more[first : first + BESIDE])
-            tables.append(edits_table(part, layout, narrow=narrow, columns=columns, notes=()))
+        for columns in (layout.columns, *(dict(more[first : first + BESIDE]) for first in range(0, len(more), BESIDE))):
+            narrow = _letters(printed(part, layout, columns)) > width
+            tables.append(edits_table(part, layout, narrow=narrow, columns=columns, notes=notes))
+            notes = ()
     return tables
+
+
+def _letters(cells: pl.DataFrame) -> int:
+    """How wide a table of one line a cell is on a terminal, with its lines and spaces."""
+    return 1 + sum(3 + max(map(len, [*_heading(name).split("\n"), *cells[name]])) for name in cells.columns)
+
+
+def _heading(name: str) -> str:
+    """In two lines where it is long, so that eight columns of means fit a terminal of 130 letters."""
+    return name.replace(" ", "\n", name.count(" ") == 2)
 
 
 def edits_table(
@@ -233,7 +232,7 @@ def edits_table(
         caption_justify="left",
     )
     for name in cells.columns:
-        heading = name.replace(" ", "\n", name.count(" ") == 2)  # so that eight columns fit a terminal of 120 letters
+        heading = _heading(name)
         if narrow and "\n" not in heading:
             heading = heading.replace("-" if "-" in heading else " ", "\n")
         table.add_column(heading, justify="left" if name in WORDS else "right", overflow="fold")

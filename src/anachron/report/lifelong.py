@@ -5,7 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.evaluate.lifelong_metrics import OF_MODEL, lifelong_by_age, lifelong_metrics, lifelong_summary
+from anachron.evaluate.lifelong_metrics import (
+    LIFELONG_SHARES,
+    OF_MODEL,
+    lifelong_by_age,
+    lifelong_metrics,
+    lifelong_summary,
+)
 from anachron.evaluate.results import METHOD, method_label
 from anachron.io import write_table
 from anachron.report.edits import EDITS, Layout, write_edits
@@ -15,8 +21,8 @@ from anachron.report.figures.lifelong import lifelong
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     notes = [
-        "mean ± half of the 95 % interval (normal; Efficacy-S, Output, Answer, No stop: [its bounds], Wilson) over the "
-        "updates made so far, × 100 but for perplexity, fluency (bits) and seconds an update",
+        "mean ± half of the 95 % interval (normal) or [its bounds] (Wilson) over the updates made so far, × 100 but "
+        "for perplexity, fluency (bits) and seconds an update",
         "Locality loss: of p of neighbour facts of all updates, made or not; Perplexity, Fluency: the whole model's",
     ]
     if "Undone old p ↑" in LIFELONG.measured(summary):
@@ -53,7 +59,6 @@ LIFELONG = Layout(
         **{name: EDITS.columns[name] for name in ("Fluency ↑", "Seconds ↓")},
     },
     notes=_notes,
-    wide=128,
     more={
         **{name: EDITS.more[name] for name in ("Neighb.-D ↑", "Neighb.-S ↑", "S ↑", "Token acc. ↑", "Exact ↑")},
         "Undone old p ↑": ("undone_old", 100, 1),
@@ -63,6 +68,7 @@ LIFELONG = Layout(
         **{name: EDITS.more[name] for name in ("Output new ↑", "Output old ↓")},
         **{name: EDITS.more[name] for name in ("Answer new ↑", "Answer old ↓", "Answer neither ↓", "No stop ↓")},
     },
+    shares=LIFELONG_SHARES,
     of_model=OF_MODEL,
 )
 
