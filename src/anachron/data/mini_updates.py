@@ -35,6 +35,7 @@ from anachron.data.mini import mini_facts
 from anachron.data.update_columns import TEXT, UPDATES_SCHEMA
 from anachron.io import Json
 from anachron.text.cloze import bundled_cloze, cloze_prompt_text, fill_cloze
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import relation_templates
 
 SEED = 0
@@ -108,7 +109,7 @@ def known_text() -> str:
     Lines of ten sentences about different facts, in a fixed random order.
     """
     sentences = [
-        fill_cloze(template, fact.subject, fact.object)
+        fill_cloze(template, fact.subject, fact.object, kind=subject_kind(fact.relation_id))
         for fact in known_facts()
         for template in bundled_cloze()[fact.relation_id or ""].templates
     ]
@@ -165,7 +166,8 @@ def _likeness() -> Likeness:
 def _row(number: int, update: MiniUpdate, likeness: Likeness) -> Json:
     old, new = update.old, update.new
     relation = old.relation_id or ""
-    prompts = [cloze_prompt_text(template, old.subject) for template in bundled_cloze()[relation].templates]
+    kind = subject_kind(relation)
+    prompts = [cloze_prompt_text(template, old.subject, kind=kind) for template in bundled_cloze()[relation].templates]
     return {
         "case_id": number, "subject": _entity(old.subject), "relation": _entity(old.relation) | {"id": relation},
         "update_prompt": prompts[0], "generalization_prompts": prompts[1:], "subject_is_ph_new": False,
@@ -209,5 +211,5 @@ def _drawn(update: MiniUpdate) -> list[Json]:
 def _neighbour(fact: Fact, dist: float | None) -> Json:
     subject, relation = _key(fact)
     template = random.Random(f"{SEED}\n{subject}\n{relation}").choice(bundled_cloze()[relation].templates)
-    asked = {"object": _entity(fact.object), "prompt": cloze_prompt_text(template, subject)}
+    asked = {"object": _entity(fact.object), "prompt": cloze_prompt_text(template, subject, kind=subject_kind(relation))}
     return {"subject": _entity(subject), "dist": dist, "popularity": None, "objects": [asked]}

@@ -28,11 +28,14 @@ def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
     return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
 
 
-def fill_question(template: str, subject: str) -> str:
-    """The question about one subject. Raises `DataError` when the slot is missing or doubled."""
+def fill_question(template: str, subject: str, kind: str | None = None) -> str:
+    """The question about one subject. kind: what it is, which decides its article, see `anachron.text.kinds`.
+
+    Raises `DataError` when the slot is missing or doubled.
+    """
     if template.count(SUBJECT_SLOT) != 1:
         raise DataError(f"question template {template!r}: it must hold {SUBJECT_SLOT} exactly once")
-    return template.replace(SUBJECT_SLOT, in_sentence(subject))
+    return template.replace(SUBJECT_SLOT, in_sentence(subject, kind))
 
 
 def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> int:

@@ -9,6 +9,7 @@ import polars as pl
 from anachron.data.update_columns import OBJECT, UPDATES_SCHEMA
 from anachron.io import Json
 from anachron.text.cloze import Cloze, cloze_prompt_text
+from anachron.text.kinds import subject_kind
 from anachron.updates.neighbours import FACT
 
 DRAWN = 10  # random facts of each group
@@ -30,7 +31,7 @@ def updates_table(
         start=_date("start"), end=_date("end"), point_in_time=_date("point"),
     ).cast(OBJECT)  # fmt: skip
     groups = triples.group_by("group", maintain_order=True).agg(
-        *(pl.col(name).first() for name in ("subject", "subject_label", "subject_description", "property",
+        *(pl.col(name).first() for name in ("subject", "subject_label", "subject_description", "subject_kind", "property",
           "relation_label", "relation_description", "subject_is_new", "functional", "scenario")),
         objects.alias("objects"),
     )  # fmt: skip
@@ -52,8 +53,8 @@ def _row(
     group: Json, facts: "_Facts", templates: Mapping[str, Cloze], language: str,
     popularity: Callable[[str], float | None],
 ) -> Json:  # fmt: skip
-    words = group["subject_label"]
-    prompts = [cloze_prompt_text(t, words, language) for t in templates[group["property"]].templates]
+    words, kind = group["subject_label"], subject_kind(group["property"], group["subject_kind"])
+    prompts = [cloze_prompt_text(t, words, language, kind) for t in templates[group["property"]].templates]
     return {
         "subject": {"id": group["subject"], "label": words, "description": group["subject_description"]},
         "relation": {
@@ -99,7 +100,8 @@ class _Facts:
     def _as_json(self, row: Json, dist: float | None) -> Json:
         chance = random.Random(f"{self.seed}\n{row['subject']}\n{row['property']}")
         template = chance.choice(self.templates[row["property"]].templates)
-        prompt = cloze_prompt_text(template, row["subject_label"], self.language)
+        kind = subject_kind(row["property"], row["subject_kind"])
+        prompt = cloze_prompt_text(template, row["subject_label"], self.language, kind)
         told = {"id": row["object_id"], "label": row["object_label"], "description": row["object_description"]}
         return {
             "subject": {"id": row["subject"], "label": row["subject_label"], "description": row["subject_description"]},
