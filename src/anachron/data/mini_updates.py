@@ -211,5 +211,8 @@ def _drawn(update: MiniUpdate) -> list[Json]:
 def _neighbour(fact: Fact, dist: float | None) -> Json:
     subject, relation = _key(fact)
     template = random.Random(f"{SEED}\n{subject}\n{relation}").choice(bundled_cloze()[relation].templates)
-    asked = {"object": _entity(fact.object), "prompt": cloze_prompt_text(template, subject, kind=subject_kind(relation))}
+    asked = {
+        "object": _entity(fact.object),
+        "prompt": cloze_prompt_text(template, subject, kind=subject_kind(relation)),
+    }
     return {"subject": _entity(subject), "dist": dist, "popularity": None, "objects": [asked]}

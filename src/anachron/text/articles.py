@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from anachron.errors import ConfigError
 from anachron.text.kinds import KINDS
@@ -23,7 +24,9 @@ _OF_A_YEAR = re.compile(r"\d{4} \w")  # 2012 Summer Olympics
 _VESSELS = frozenset({"battleship", "carrier", "cruiser", "destroyer", "frigate", "submarine"})
 _FOREIGN_ENDINGS = ("ais", "ois", "enses", "as", "os", "us", "is", "ss", "ães")
 _ALWAYS = frozenset({"model", "office"})
-_CALLED_AFTER_ANY = frozenset({"band", "company", "periodical", "software", "team", "work"})  # Kingdom of Heaven, a film
+_CALLED_AFTER_ANY = frozenset(
+    {"band", "company", "periodical", "software", "team", "work"}
+)  # Kingdom of Heaven, a film
 _BARE_WATERS = re.compile(r"(?:Lac|Lago|Lake|Loch|Lough) |.* (?:Bay|Creek|Falls|Fjord|Harbour|Lagoon|Lake|Sound)$")
 
 
@@ -34,8 +37,8 @@ class _Words:
     heads: kind -> nouns that take the article at the head of a name of that kind, and of a name of an unknown kind;
     heads_when_known: the same, but not of an unknown kind, for they are surnames too. heads_of: nouns that take it only
     before a link (``University of``). modified: noun -> words before it with which it takes it (``Supreme Court``).
-    starts: kind -> beginnings of names that take it. clubs: words of clubs that do not. nicknames: last words of teams that do.
-    with_the, without: kind -> whole names.
+    starts: kind -> beginnings of names that take it. clubs: words in names of clubs that do not; nicknames: last
+    words of teams that do, not_teams: of teams that do not. with_the, without: kind -> whole names.
     """
 
     heads: Mapping[str, frozenset[str]]
@@ -55,7 +58,7 @@ class _Words:
 def _words() -> _Words:
     raw = json.loads(files("anachron.text").joinpath("articles.json").read_text("utf-8"))
 
-    def read(value: str | list[str] | dict[str, str | list[str]]) -> object:
+    def read(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: read(of_key) for key, of_key in value.items()}
         return frozenset(value.split() if isinstance(value, str) else value)
@@ -76,7 +79,7 @@ def in_sentence(label: str, kind: str | None = None) -> str:
 
 @cache
 def takes_article(label: str, kind: str | None = None) -> bool:
-    """Whether a name takes "the" inside a sentence; one that begins with an article, in any language, has it already."""
+    """Whether a name takes "the" inside a sentence; one that begins with an article, of any language, has its own."""
     words = _words()
     name = _IN_BRACKETS.sub("", label.strip())
     first = name.partition(" ")[0]

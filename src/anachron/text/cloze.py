@@ -104,13 +104,12 @@ def cloze_prompt_text(template: str, subject: str, language: str = "English", ki
     return fill_cloze(template, subject, BLANK, language, kind)
 
 
-def fill_cloze(
-    template: str, subject: str, object: str, language: str = "English", kind: str | None = None
-) -> str:
+def fill_cloze(template: str, subject: str, object: str, language: str = "English", kind: str | None = None) -> str:
     """The sentence about a subject and an object, without full stop: the prompt with the object in its blank.
 
-    The subject is written as inside a sentence (``the United States``), where the language is English; kind is
-    what it is, see `anachron.text.kinds`. The object is its bare label, for that is what a model is to answer. Raises `DataError` as `cloze_prompt_text`.
+    The subject is written as inside a sentence (``the United States``), where the language is English; kind is what it
+    is, see `anachron.text.kinds`. The object is its bare label, for that is what a model is to answer. Raises
+    `DataError` as `cloze_prompt_text`.
     """
     fault = cloze_fault(template)
     if fault is not None:

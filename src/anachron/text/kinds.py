@@ -6,14 +6,14 @@
 from collections.abc import Iterable
 
 KINDS = (
-    "band", "building", "company", "country", "event", "line", "model", "office", "organisation", "periodical", "person",
-    "place", "ship", "software", "team", "title", "water", "work",
+    "band", "building", "company", "country", "event", "line", "model", "office", "organisation", "periodical",
+    "person", "place", "ship", "software", "team", "title", "water", "work",
 )  # fmt: skip
 _RELATIONS = {
     # a title is an office that stands behind "the office of" or "served as"
     "title": "P1308",
-    "person": "P19 P20 P21 P22 P25 P26 P27 P39 P40 P69 P97 P102 P103 P106 P108 P119 P184 P410 P412 P413 P450 P451 P54 P551"
-    " P611 P734 P735 P768 P802 P803 P937 P1066 P1412 P1971 P2632 P3373 P4100",
+    "person": "P19 P20 P21 P22 P25 P26 P27 P39 P40 P69 P97 P102 P103 P106 P108 P119 P184 P410 P412 P413 P450 P451 P54"
+    " P551 P611 P734 P735 P768 P802 P803 P937 P1066 P1412 P1971 P2632 P3373 P4100",
     "team": "P115 P286 P634 P831",
     "band": "P264",
     "company": "P113 P114 P414",

@@ -51,7 +51,10 @@ QUESTIONS_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class FactToWord:
-    """What a question is made from. ``subject_kind``: of `anachron.text.kinds`, if known. ``year`` lies in the middle of the fact's period; None where no end is known."""
+    """What a question is made from.
+
+    year: in the middle of the fact's period; None where no end is known. subject_kind: of `anachron.text.kinds`.
+    """
 
     fact_id: str
     subject: str

@@ -31,8 +31,8 @@ def updates_table(
         start=_date("start"), end=_date("end"), point_in_time=_date("point"),
     ).cast(OBJECT)  # fmt: skip
     groups = triples.group_by("group", maintain_order=True).agg(
-        *(pl.col(name).first() for name in ("subject", "subject_label", "subject_description", "subject_kind", "property",
-          "relation_label", "relation_description", "subject_is_new", "functional", "scenario")),
+        *(pl.col(name).first() for name in ("subject", "subject_label", "subject_description", "subject_kind",
+          "property", "relation_label", "relation_description", "subject_is_new", "functional", "scenario")),
         objects.alias("objects"),
     )  # fmt: skip
     rows = [_row(group, facts, templates, language, popularity) for group in groups.iter_rows(named=True)]

@@ -64,7 +64,9 @@ def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.
         rows.append((words, None if words is None else literal_type(kind, precision)))
     schema = {"object_label": pl.String, "object_type": pl.String}
     worded = distinct.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
-    subjects = entities.select(subject="id", subject_label="label", subject_description="description", subject_kind="kind")
+    subjects = entities.select(
+        subject="id", subject_label="label", subject_description="description", subject_kind="kind"
+    )
     objects = entities.select(value="id", object_description="description", value_type=pl.lit("entity"))
     told = (
         triples.join(worded, on=VALUE, how="left", nulls_equal=True, maintain_order="left")
