@@ -1,4 +1,4 @@
-"""Templates for subjects nobody foresaw: they ask for what the relation means, and agree with teams named in the plural."""
+"""Templates for subjects nobody foresaw: they ask for what the relation means, and go with teams in the plural."""
 
 import re
 
@@ -15,7 +15,7 @@ NARROWER = {
     "P17": "ruled", "P31": "represents", "P36": "seat|governed", "P53": "dynasty", "P54": "shirt|professional|club",
     "P81": "rail ?way", "P85": "national", "P98": "journalist", "P106": "trade|calling|living", "P108": "where",
     "P115": "ground", "P118": r"\bin\?", "P122": "how", "P127": "to whom", "P140": "profess|follow",
-    "P276": r"kept|\bhome\b", "P449": r"what was the broadcaster|\bairs\b", "P451": "outside marriage|romantic|attached",
+    "P276": r"kept|\bhome\b", "P449": r"what was the broadcaster|\bairs\b", "P451": "outside|romantic|attached",
     "P463": "band|learned|academy|body of people", "P527": "who was|musician|line-up|played", "P551": "settled",
     "P768": "elected|stands for", "P1376": r"governed from \[SUBJ\]\?|seat", "P1304": "money",
 }  # fmt: skip

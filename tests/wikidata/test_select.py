@@ -101,6 +101,15 @@ def test_a_snapshot_of_all_wikis_asks_for_no_title(tmp_path: Path):
     assert select(folder, Selection(popularity=False)).facts["subject_id"].to_list() == ["Q3"]
 
 
+def test_the_classes_of_a_subject_say_what_it_is(tmp_path: Path):
+    others = [row for row in ENTITIES if row["id"] != "Q3"]
+    rows = [statement("Q3", "P39", "Q6", *TIMES), statement("Q1", "P39", "Q6", *TIMES)]
+    ship = entity("Q3", "Titanic", classes=["Q11446", "Q424242"])
+    folder = write_snapshot(tmp_path / "s", [*others, ship], rows, PROPERTIES, wiki="all")
+    facts = select(folder, Selection(popularity=False)).facts
+    assert dict(facts.select("subject_id", "subject_kind").iter_rows()) == {"Q3": "ship", "Q1": None}
+
+
 def test_several_periods_can_be_kept(tmp_path: Path):
     rows = [
         statement("Q1", "P39", "Q22", "1990", "1995"),

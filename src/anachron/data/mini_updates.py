@@ -3,9 +3,10 @@
 Three files in ``mini/``:
 
 ``updates.csv``
-    one replacement a row: ``relation_id, subject, old, new, old_start, date, precision, end, note``. ``date`` is when
-    the new value took the place of the old one, as precisely as ``precision`` says; ``end`` is when the new value
-    ended again, empty if it still held at the end of 2024; ``note`` says where anyone can check it.
+    one replacement a row: ``relation_id, subject, old, new, old_start, old_end, date, precision, end, note``. ``date`` is
+    when the new value took the place of the old one, as precisely as ``precision`` says; ``old_end`` is when the old one
+    ended, empty if with the date; ``end`` is when the new value ended again, empty if it still held at the end of 2024;
+    ``note`` says where anyone can check it.
 ``standing.csv``
     facts of the same relations that held for years on end, so that every update has facts around it that did not
     change: ``relation_id, subject, object, start, end, note``.
@@ -71,7 +72,7 @@ def mini_replacements() -> tuple[MiniUpdate, ...]:
     """All updates, in the order of the file."""
     return tuple(
         MiniUpdate(
-            old=_fact(row, row["old"], row["old_start"], row["date"]),
+            old=_fact(row, row["old"], row["old_start"], row["old_end"] or row["date"]),
             new=_fact(row, row["new"], row["date"], row["end"]),
             precision=row["precision"],  # type: ignore[arg-type]
             note=row["note"],
@@ -90,7 +91,7 @@ def standing_facts() -> tuple[Fact, ...]:
 def known_facts() -> tuple[Fact, ...]:
     """One fact of each subject and relation of the updates: its old value, else the one that stands, else the latest.
 
-    The latest of ``mini``, where it held in 2015 or after. A fact ends where its update begins.
+    The latest of ``mini``, where it held in 2015 or after. A fact ends where its update begins, or before.
     """
     relations = {update.old.relation_id for update in mini_replacements()}
     known = {_key(update.old): update.old for update in mini_replacements()}

@@ -142,4 +142,6 @@ def _by_head(core: list[str], kind: str | None) -> bool:
         return True
     if before in words.modified.get(head, ()):
         return True
+    if kind not in _CALLED_AFTER_ANY and head.endswith("museum"):  # Rijksmuseum
+        return True
     return head in _of_kind(words.heads, kind) or head in words.heads_when_known.get(kind or "", ())
