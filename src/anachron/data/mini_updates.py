@@ -3,10 +3,10 @@
 Three files in ``mini/``:
 
 ``updates.csv``
-    one replacement a row: ``relation_id, subject, old, new, old_start, old_end, date, precision, end, note``. ``date`` is
-    when the new value took the place of the old one, as precisely as ``precision`` says; ``old_end`` is when the old one
-    ended, empty if with the date; ``end`` is when the new value ended again, empty if it still held at the end of 2024;
-    ``note`` says where anyone can check it.
+    one replacement a row: ``relation_id, subject, old, new, old_start, old_end, date, precision, end, note``. ``date``
+    is when the new value took the place of the old one, as precisely as ``precision`` says; ``old_end`` is when the old
+    one ended, empty if with the date; ``end`` is when the new value ended again, empty if it still held at the end of
+    2024; ``note`` says where anyone can check it.
 ``standing.csv``
     facts of the same relations that held for years on end, so that every update has facts around it that did not
     change: ``relation_id, subject, object, start, end, note``.
