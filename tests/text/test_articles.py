@@ -5,6 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anachron.errors import ConfigError
 from anachron.text.articles import in_sentence
@@ -72,6 +74,11 @@ def test_takes_the_article_with_the_kind_and_without(label: str, kind: str) -> N
 def test_never_doubles_an_article(label: str) -> None:
     assert in_sentence(label) == label
     assert in_sentence(in_sentence("United States")) == "the United States"
+
+
+@given(st.text(), st.sampled_from([None, *KINDS]))
+def test_any_text_stays_whole(text: str, kind: str | None) -> None:
+    assert in_sentence(text, kind) in (text, f"the {text}")
 
 
 def test_the_kind_decides_between_namesakes() -> None:

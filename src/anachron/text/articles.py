@@ -23,6 +23,7 @@ _NUMBERED = re.compile(r"\d+(?:st|nd|rd|th)\b")  # 62nd Fighter Squadron, 14th D
 _OF_A_YEAR = re.compile(r"\d{4} \w")  # 2012 Summer Olympics
 _VESSELS = frozenset({"battleship", "carrier", "cruiser", "destroyer", "frigate", "submarine"})
 _FOREIGN_ENDINGS = ("ais", "ois", "enses", "as", "os", "us", "is", "ss", "ães")
+_ANY = "any kind"
 _ALWAYS = frozenset({"model", "office"})
 _CALLED_AFTER_ANY = frozenset(
     {"band", "company", "periodical", "software", "team", "work"}
@@ -59,9 +60,10 @@ def _words() -> _Words:
     raw = json.loads(files("anachron.text").joinpath("articles.json").read_text("utf-8"))
 
     def read(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: read(of_key) for key, of_key in value.items()}
-        return frozenset(value.split() if isinstance(value, str) else value)
+        if not isinstance(value, dict):
+            return frozenset(value.split() if isinstance(value, str) else value)
+        of_kind = {kind: read(words) for kind, words in value.items()}
+        return of_kind | {_ANY: frozenset().union(*of_kind.values())}
 
     return _Words(**{name: read(value) for name, value in raw.items()})
 
@@ -77,7 +79,6 @@ def in_sentence(label: str, kind: str | None = None) -> str:
     return f"the {label}" if takes_article(label, kind) else label
 
 
-@cache
 def takes_article(label: str, kind: str | None = None) -> bool:
     """Whether a name takes "the" inside a sentence; one that begins with an article, of any language, has its own."""
     words = _words()
@@ -95,7 +96,7 @@ def takes_article(label: str, kind: str | None = None) -> bool:
         return not _SHIP_PREFIX.match(name)
     if kind == "water":
         return not _BARE_WATERS.match(name)
-    core = name.partition(",")[0].split()
+    core = name.partition(",")[0].split() or name.split()
     if kind == "team" or kind is None:
         decided = _of_team(core, kind)
         if decided is not None:
@@ -105,7 +106,7 @@ def takes_article(label: str, kind: str | None = None) -> bool:
 
 def _of_kind(lists: Mapping[str, frozenset[str]], kind: str | None) -> frozenset[str]:
     """The words of any kind; of the own kind alone for what is called after anything, as a company or a film."""
-    return lists.get(kind or "", frozenset()) if kind in _CALLED_AFTER_ANY else frozenset().union(*lists.values())
+    return lists.get(kind or "", frozenset()) if kind in _CALLED_AFTER_ANY else lists[_ANY]
 
 
 def _of_team(core: list[str], kind: str | None) -> bool | None:
