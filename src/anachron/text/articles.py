@@ -118,6 +118,8 @@ def _of_team(core: list[str], kind: str | None) -> bool | None:
         return True
     if kind is None:
         return None
+    if last in words.heads_when_known["team"]:
+        return True
     return len(core) > 1 and last.endswith("s") and last not in words.not_teams and not last.endswith(_FOREIGN_ENDINGS)
 
 
