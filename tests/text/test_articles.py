@@ -1,7 +1,7 @@
 """Labels inside a sentence: 1,750 real ones, marked by reading, and what was found wrong before.
 
 The labels of ``articles.csv`` are names from public collections (CLDR's territories; F1DB, CC BY 4.0; EveryPolitician;
-TimeQA; lists of the S&P 500 and of endoflife.date; CounterFact) and from common knowledge. Split at random by their hash.
+TimeQA; lists of the S&P 500 and of endoflife.date; CounterFact) and from common knowledge. Split by hash.
 """
 
 import csv
