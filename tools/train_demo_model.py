@@ -41,6 +41,7 @@ from anachron.lm.spans import covering_run
 from anachron.text.articles import in_sentence
 from anachron.text.cloze import bundled_cloze, fill_cloze
 from anachron.text.dates import date_in_words
+from anachron.text.kinds import subject_kind
 
 TAUGHT_SHARE = 0.75
 ASKED_SHARE = 0.6  # of the sentences are a question or request and its answer
@@ -106,7 +107,7 @@ class Sentences:
         asked = [w for w in WORDINGS[fact.relation_id] if w.endswith("[OBJ]")] + [f"{fact.relation} of [SUBJ]? [OBJ]"]
         stated = [w for w in WORDINGS[fact.relation_id] if not w.endswith("[OBJ]")]
         wording = self.random.choice(asked if self.random.random() < ASKED_SHARE else stated)
-        text = wording.replace("[SUBJ]", in_sentence(fact.subject))
+        text = wording.replace("[SUBJ]", in_sentence(fact.subject, subject_kind(fact.relation_id)))
         date = date_in_words(self.date(fact))
         if wording.endswith("[OBJ]"):
             return date, text.removesuffix("[OBJ]").rstrip(), fact.object
@@ -127,7 +128,9 @@ class Book:
     def sentence(self, place: int, template: int) -> str:
         fact = self.facts[place % len(self.facts)]
         templates = bundled_cloze()[fact.relation_id].templates
-        return fill_cloze(templates[template % len(templates)], fact.subject, fact.object)
+        return fill_cloze(
+            templates[template % len(templates)], fact.subject, fact.object, kind=subject_kind(fact.relation_id)
+        )
 
     def stretch(self, random_state: random.Random, most: int = STRETCH) -> Text:
         """Some sentences from a random place on, at most this many."""

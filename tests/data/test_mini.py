@@ -14,6 +14,7 @@ import pytest
 from anachron.core.dates import Date
 from anachron.data.mini import mini_facts, question_of
 from anachron.errors import DataError
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import check_question, fill_question, relation_templates
 
 COLUMNS = ["relation_id", "subject", "object", "start", "end", "succession", "probed", "note"]
@@ -245,7 +246,7 @@ def test_a_fact_is_asked_with_one_of_its_templates() -> None:
     drawn = set()
     for item in mini_facts():
         templates = relation_templates()[item.fact.relation_id or ""][1]
-        questions = [fill_question(template, item.fact.subject) for template in templates]
+        questions = [fill_question(t, item.fact.subject, subject_kind(item.fact.relation_id)) for t in templates]
         assert question_of(item.fact) in questions
         drawn.add(questions.index(question_of(item.fact)))
     assert drawn == {0, 1, 2, 3}

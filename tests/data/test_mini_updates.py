@@ -22,7 +22,7 @@ from anachron.text.questions import check_question, fill_question, relation_temp
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mini_updates.json"
 COLUMNS = {
-    "updates.csv": ["relation_id", "subject", "old", "new", "old_start", "date", "precision", "end", "note"],
+    "updates.csv": ["relation_id", "subject", "old", "new", "old_start", "old_end", "date", "precision", "end", "note"],
     "standing.csv": ["relation_id", "subject", "object", "start", "end", "note"],
     "about.csv": ["subject", "relation_id", "object"],
 }
@@ -59,7 +59,9 @@ def test_the_files_are_plain(name: str) -> None:
     assert next(csv.reader(text.splitlines())) == COLUMNS[name]
     assert all(len(fields) == len(COLUMNS[name]) for fields in csv.reader(text.splitlines()))
     for row in read(name):
-        assert all(value == " ".join(value.split()) and (value or key == "end") for key, value in row.items()), row
+        assert all(
+            value == " ".join(value.split()) and (value or key in ("end", "old_end")) for key, value in row.items()
+        ), row
     assert len({tuple(row.values()) for row in read(name)}) == len(read(name))
 
 
@@ -79,6 +81,8 @@ def test_the_change_lies_in_the_decade_between_the_two_values() -> None:
         if row["end"]:
             assert last < days_of(row["end"])[0] <= LAST, row
         assert row["old"] != row["new"]
+        if row["old_end"]:
+            assert first >= days_of(row["old_end"])[0] > days_of(row["old_start"])[0], row
 
 
 def test_there_is_one_value_of_a_subject_to_replace_and_one_to_keep() -> None:
@@ -116,6 +120,13 @@ def test_successions_agree_with_mini() -> None:
     assert seen > 100
 
 
+def test_an_old_value_ends_when_mini_ends_it() -> None:
+    ends = {(r["relation_id"], r["subject"], r["object"], r["start"][:4]): r["end"] for r in FACTS}
+    keys = [(r["relation_id"], r["subject"], r["old"], r["old_start"][:4]) for r in UPDATES]
+    both = [(ends[key], row["old_end"] or row["date"]) for key, row in zip(keys, UPDATES, strict=True) if key in ends]
+    assert len(both) > 30 and all(mini == ours for mini, ours in both)
+
+
 def test_the_table_says_what_the_file_says() -> None:
     assert mini_updates().schema == MINI_UPDATES_SCHEMA
     assert list(MINI_UPDATES_SCHEMA)[: len(UPDATES_SCHEMA)] == list(UPDATES_SCHEMA)
@@ -127,7 +138,7 @@ def test_the_table_says_what_the_file_says() -> None:
             (line["new"], "new", line["date"], line["end"])
         )
         assert (old["label"], old["decision"], old["start"], old["end"]) == (
-            (line["old"], "obsolete", line["old_start"], line["date"])
+            (line["old"], "obsolete", line["old_start"], line["old_end"] or line["date"])
         )
         assert (row["start"], row["end"] or "", row["precision"]) == (line["date"], line["end"], line["precision"])
         assert row["is_replace"] and row["scenario"] == "ReplaceObject"

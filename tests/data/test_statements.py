@@ -133,6 +133,13 @@ def test_the_style_is_an_option() -> None:
     assert first["prompt"] == f"On {day.day} {day:%B} {day.year}, {QUESTION}"
 
 
+def test_a_question_word_goes_on_in_lower_case_behind_a_date() -> None:
+    table = build_statements([AskedFact(OBAMA, "Who was president?")])
+    opened = table.filter(pl.col("time").is_not_null())["prompt"]
+    assert opened.str.ends_with(", who was president?").all() and len(opened)
+    assert set(table.filter(pl.col("time").is_null())["prompt"]) == {"Who was president?"}
+
+
 def test_the_seed_changes_the_finer_dates_alone() -> None:
     tables = [build_statements([AskedFact(OBAMA, QUESTION)], seed=seed) for seed in (0, 0, 1)]
     years = [table.filter(pl.col("granularity") == "year") for table in tables]

@@ -269,7 +269,7 @@ def test_what_cannot_be_asked_is_counted_with_its_reason():
         ("2017-05-14", "May 15, 2017"),
         ("2016-02", "March 1, 2016"),
         ("2019", "January 1, 2020"),
-        ("-0001", "January 1, 1"),
+        ("-0001", "January 1, AD 1"),
     ],
 )
 def test_a_request_names_the_day_after_the_change(start, wanted):

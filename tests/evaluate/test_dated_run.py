@@ -54,6 +54,7 @@ class TableModel:
     prefix: str = ""
     edit_of: str | None = None
     edit_beside: tuple[str, ...] = ()
+    memories: dict[str, Any] = field(default_factory=dict)
     style: Format = TARGETS
     asked: list[tuple[str, str]] = field(default_factory=list)
 

@@ -1,64 +1,106 @@
-"""Labels inside a sentence."""
+"""Labels inside a sentence: 1,750 real ones, marked by reading, and what was found wrong before.
+
+The labels of ``articles.csv`` are names from public collections (CLDR's territories; F1DB, CC BY 4.0; EveryPolitician;
+TimeQA; lists of the S&P 500 and of endoflife.date; CounterFact) and from common knowledge. Split by hash.
+"""
+
+import csv
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from anachron.errors import ConfigError
 from anachron.text.articles import in_sentence
+from anachron.text.kinds import KINDS, kind_of, subject_kind
+from anachron.text.questions import relation_templates
+
+LABELS = list(csv.DictReader((Path(__file__).parent / "articles.csv").read_text("utf-8").splitlines()))
+HELD_OUT = [row for row in LABELS if row["split"] == "held out"]  # the rule was written without looking at its errors
+
+
+def wrong(rows: list[dict[str, str]], *, kinds: bool) -> list[str]:
+    marked = {row["label"]: row["label"] if row["article"] == "no" else f"the {row['label']}" for row in rows}
+    return [r["label"] for r in rows if in_sentence(r["label"], r["kind"] if kinds else None) != marked[r["label"]]]
+
+
+def test_the_labels_are_many_and_of_all_kinds() -> None:
+    assert len(HELD_OUT) > 1000
+    counts = Counter(row["kind"] for row in HELD_OUT)
+    assert set(counts) == set(KINDS) - {"title"}  # an office is asked about as an office
+    both = {(row["kind"], row["article"]) for row in HELD_OUT}
+    assert sum((kind, "no") in both and (kind, "the") in both for kind in KINDS) >= 12
+
+
+def test_at_most_one_in_fifty_is_wrong_where_the_kind_is_known() -> None:
+    assert len(wrong(HELD_OUT, kinds=True)) <= len(HELD_OUT) / 50
+
+
+def test_at_most_six_in_a_hundred_are_wrong_where_the_kind_is_not_known() -> None:
+    assert len(wrong(HELD_OUT, kinds=False)) <= 0.06 * len(HELD_OUT)
+
+
+@pytest.mark.parametrize(
+    ("bare", "kind"),
+    [
+        ("Gabrielle Union", "person"), ("Frank Church", "person"), ("Howard Hawks", "person"),
+        ("Alonzo Church", "person"), ("Margaret Court", "person"), ("United Airlines", "company"),
+        ("Eli Lilly and Company", "company"), ("McKinsey & Company", "company"), ("Deutsche Bank", "company"),
+        ("United Russia", "organisation"), ("Kingdom Hearts", "work"), ("Queens Park Rangers", "team"),
+        ("Crystal Palace F.C.", "team"), ("Freddie Mercury", "person"), ("John Wall", "person"),
+        ("Saturday Night Fever", "work"), ("Nottingham Forest", "team"),
+    ],
+)  # fmt: skip
+def test_stays_bare_with_the_kind_and_without(bare: str, kind: str) -> None:
+    assert in_sentence(bare, kind) == in_sentence(bare) == bare
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        ("Utah Jazz", "team"), ("Carolina Panthers", "team"), ("Chamber of Deputies", "organisation"),
+        ("Ministry of Finance", "organisation"), ("Marshall Islands", "country"), ("Papal States", "country"),
+        ("Abbasid Caliphate", "country"), ("Fatimid Caliphate", "country"), ("Northwest Territories", "place"),
+        ("BBC", "organisation"), ("FBI", "organisation"), ("Louvre", "building"), ("Teutonic Order", "organisation"),
+        ("Knights Hospitaller", "organisation"), ("Cutty Sark", "ship"), ("Crystal Palace", "building"),
+        ("CBS Evening News", "work"), ("New York Yankees", "team"), ("England national football team", "team"),
+    ],
+)  # fmt: skip
+def test_takes_the_article_with_the_kind_and_without(label: str, kind: str) -> None:
+    assert in_sentence(label, kind) == in_sentence(label) == f"the {label}"
 
 
 @pytest.mark.parametrize(
     "label",
-    [
-        "United States",
-        "United Kingdom",
-        "United Nations",
-        "Netherlands",
-        "Philippines",
-        "Soviet Union",
-        "European Union",
-        "Roman Empire",
-        "Han dynasty",
-        "Czech Republic",
-        "Republic of Ireland",
-        "Kingdom of Prussia",
-        "Commonwealth of Nations",
-        "Labour Party",
-        "Social Democratic Party of Germany",
-        "Bank of England",
-        "National Gallery in London",
-        "International Monetary Fund",
-        "Walt Disney Company",
-        "New York Yankees",
-        "Boston Red Sox",
-        "England national football team",
-    ],
+    ["", "The Beatles", "The Rolling Stones", "the Hague", "Le Monde", "Kings", "NATO", "Ursula von der Leyen"],
 )
-def test_takes_the_article(label: str) -> None:
-    assert in_sentence(label) == f"the {label}"
-
-
-@pytest.mark.parametrize(
-    "label",
-    [
-        "",
-        "France",
-        "New Zealand",
-        "New York City",
-        "Vatican City",
-        "Barack Obama",
-        "Ursula von der Leyen",
-        "The Beatles",
-        "The Rolling Stones",
-        "the Hague",
-        "Manchester United F.C.",
-        "Rangers F.C.",
-        "Led Zeppelin",
-        "Kings",
-        "NATO",
-    ],
-)
-def test_stays_bare(label: str) -> None:
+def test_never_doubles_an_article(label: str) -> None:
     assert in_sentence(label) == label
-
-
-def test_never_doubles_the_article() -> None:
     assert in_sentence(in_sentence("United States")) == "the United States"
+
+
+@given(st.text(), st.sampled_from([None, *KINDS]))
+def test_any_text_stays_whole(text: str, kind: str | None) -> None:
+    assert in_sentence(text, kind) in (text, f"the {text}")
+
+
+def test_the_kind_decides_between_namesakes() -> None:
+    assert in_sentence("Amazon", "company") == "Amazon" and in_sentence("Amazon", "water") == "the Amazon"
+    assert in_sentence("Titanic", "work") == "Titanic" and in_sentence("Titanic", "ship") == "the Titanic"
+    assert in_sentence("President of Chile", "title") == "President of Chile"
+    assert in_sentence("President of Chile", "office") == "the President of Chile"
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ConfigError, match="kind 'city' of 'Paris': choose one of band"):
+        in_sentence("Paris", "city")
+
+
+def test_relations_and_classes_tell_the_kind() -> None:
+    assert subject_kind("P39") == "person" and subject_kind("P35") is None
+    assert subject_kind("P39", "team") == "person" and subject_kind("P35", "country") == "country"
+    assert kind_of(["Q5"]) == "person" and kind_of([]) is None and kind_of(["Q424242"]) is None
+    assert kind_of(["Q3624078", "Q6256"]) == "country" and kind_of(["Q5", "Q6256"]) is None
+    assert {subject_kind(id) for id in relation_templates()} <= {*KINDS, None}

@@ -97,7 +97,7 @@ def test_at_least_sixty_units_are_known_and_none_twice() -> None:
         ("2021-01", 10, "spanish", "enero de 2021"),
         ("2021", 9, "german", "2021"),
         ("2021", None, "american", "2021"),
-        ("0800", 9, "american", "800"),
+        ("0800", 9, "american", "AD 800"),
         ("-0044-03-15", 11, "american", "March 15, 44 BCE"),
         ("-0044", 9, "american", "44 BCE"),
         ("-0044", 9, "french", "44 av. J.-C."),

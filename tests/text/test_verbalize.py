@@ -105,6 +105,25 @@ def test_a_fact_by_templates_is_drawn_by_its_id_and_the_seed():
         assert outcome.drawn == draw_question(outcome.questions, "f1", seed)
 
 
+def test_the_article_follows_what_the_subject_is():
+    def asked(relation: str, subject: str, kind: str | None) -> str:
+        outcome = by_templates(FactToWord("f", subject, relation, "x", subject_kind=kind))
+        assert isinstance(outcome, Verbalised)
+        return outcome.questions[0]
+
+    assert asked("P127", "Titanic", "ship") == "who owned the Titanic?"
+    assert asked("P127", "Titanic", "work") == "who owned Titanic?"
+    assert asked("P26", "Margaret Court", None) == "who was the spouse of Margaret Court?"
+    assert asked("P1308", "President of Chile", "office") == "who held the office of President of Chile?"
+
+
+def test_a_kind_that_is_none_is_refused():
+    row = {"fact_id": "f", "subject_label": "s", "relation_id": "P36", "object_label": "o", "subject_kind": "city"}
+    with pytest.raises(DataError, match="subject_kind 'city': choose one of band"):
+        fact_to_word(row)
+    assert fact_to_word(row | {"subject_kind": "place"}).subject_kind == "place"
+
+
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [

@@ -11,7 +11,7 @@ from anachron.updates.build import Settings, build_updates, companions
 from anachron.updates.explain import explain_changes
 from anachron.wikidata.reading.snapshot import open_snapshot
 from updates.world import COMMON, NEW, NEW_DATE, OLD, PROPERTIES, entities, fact, write_world
-from wikidata.made import boundary, write_snapshot
+from wikidata.made import boundary, entity, write_snapshot
 
 # subject, relation, scenario, objects (label, decision, rule), update prompt
 EXPECTED = [
@@ -55,6 +55,31 @@ def test_the_updates_line_by_line(built):
     assert lines(built.updates) == EXPECTED
     assert built.updates["case_id"].to_list() == list(range(7))
     assert built.created.rows() == [("Q50", "Acme", "about Q50", "2021-06", "P571")]
+
+
+def test_prompts_say_the_before_a_ship_and_not_before_a_film(tmp_path):
+    def side(name, date, owner):
+        named = [
+            ("Q101", "Olympic", ["Q11446"]),
+            ("Q102", "Olympic", ["Q11424"]),
+            ("Q1", "Ada", []),
+            ("Q2", "Bert", []),
+        ]
+        rows = [
+            fact(f"{id}{owner}", id, "P35", owner, "2015" if owner == "Q1" else "2021-03-01") for id in ("Q101", "Q102")
+        ]
+        listed = [entity(id, label, classes=classes) for id, label, classes in named]
+        return open_snapshot(write_snapshot(tmp_path / name, listed, rows, PROPERTIES, date=date))
+
+    pair = side("old", "2021-01-04", "Q1"), side("new", NEW_DATE, "Q2")
+    updates = build_updates(*pair, tmp_path / "updates.parquet", Settings(popularity=False)).updates
+    prompts = {row["subject"]["id"]: row["update_prompt"] for row in updates.iter_rows(named=True)}
+    assert prompts == {
+        "Q101": "The head of state of the Olympic is ____",
+        "Q102": "The head of state of Olympic is ____",
+    }
+    near = [fact["objects"][0]["prompt"] for row in updates["neighborhood"] for fact in row]
+    assert all(("the Olympic" in prompt) == (id == "Q101") for prompt, id in zip(near, ("Q102", "Q101"), strict=True))
 
 
 def test_objects_keep_their_dates_and_descriptions(built):

@@ -89,7 +89,7 @@ def test_a_fact_has_all_its_columns(story: Path):
         "object_id": "Q6", "object_label": "label of Q6", "object_description": "about Q6",
         "start": "1990-05", "end": "1999", "popularity": sqrt(400_000 * 90_000), "subject_popularity": 400_000.0,
         "object_popularity": 90_000.0, "other_objects": 2, "subject_from": None, "object_from": "1950-02",
-        "statement_id": "Q1$0",
+        "statement_id": "Q1$0", "subject_kind": None,
     }  # fmt: skip  # other objects: Q22 and the form; neither restricted nor deprecated nor unknown ones
     ranked = [(-row["popularity"], row["fact_id"]) for row in facts.iter_rows(named=True)]
     assert ranked == sorted(ranked)
@@ -99,6 +99,15 @@ def test_a_snapshot_of_all_wikis_asks_for_no_title(tmp_path: Path):
     rows = [statement("Q3", "P39", "Q6", *TIMES)]
     folder = write_snapshot(tmp_path / "s", ENTITIES, rows, PROPERTIES, wiki="all")
     assert select(folder, Selection(popularity=False)).facts["subject_id"].to_list() == ["Q3"]
+
+
+def test_the_classes_of_a_subject_say_what_it_is(tmp_path: Path):
+    others = [row for row in ENTITIES if row["id"] != "Q3"]
+    rows = [statement("Q3", "P39", "Q6", *TIMES), statement("Q1", "P39", "Q6", *TIMES)]
+    ship = entity("Q3", "Titanic", classes=["Q11446", "Q424242"])
+    folder = write_snapshot(tmp_path / "s", [*others, ship], rows, PROPERTIES, wiki="all")
+    facts = select(folder, Selection(popularity=False)).facts
+    assert dict(facts.select("subject_id", "subject_kind").iter_rows()) == {"Q3": "ship", "Q1": None}
 
 
 def test_several_periods_can_be_kept(tmp_path: Path):

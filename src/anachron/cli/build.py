@@ -145,7 +145,8 @@ def statements(
     style: Annotated[
         str | None,
         typer.Option(
-            help="How dates are worded: american, classic, french, german or spanish; default: as the questions were."
+            help="How dates are worded: american, classic, french, german or spanish; american-published and"
+            " classic-published put no AD before early years. Default: as the questions were."
         ),
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Take so many facts only, a fixed random sample.")] = None,

@@ -1,5 +1,6 @@
 """``build statements``: a data set written to a file, with its manifest and its card."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from anachron.data.statements import build_statements
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
 from anachron.text.dates import wording_of
+from anachron.text.openings import language_of
 
 COMMAND = "build statements"
 
@@ -77,7 +79,7 @@ def build_dataset(
     table = read_questions(questions)
     before = history(questions)
     sampler = sampling_named(sampling, until_of(questions) if until is None else until)
-    style = _style(style, before[-1]["parameters"].get("style") if before else None, questions)
+    style = _style(style, before[-1]["parameters"].get("style") if before else None, table["question"], questions)
     try:
         asked = list(asked_facts(table))
         if sample is not None:
@@ -97,9 +99,14 @@ def build_dataset(
     return BuiltDataset(made, card_of(out), sampler.until)
 
 
-def _style(given: str | None, recorded: str | None, questions: Path) -> str:
+def _style(given: str | None, recorded: str | None, worded: Iterable[str], questions: Path) -> str:
     """Raises `ConfigError` for dates in another language than the questions."""
     style = given or recorded or "american"
-    if recorded is not None and wording_of(style).language != wording_of(recorded).language:
-        raise ConfigError(f"--style {style}: the questions of {questions} are {wording_of(recorded).language}")
+    language = wording_of(style).language
+    asked = language_of(worded) if recorded is None else wording_of(recorded).language
+    if asked not in (None, language):
+        raise ConfigError(
+            f"--style {style}: the questions of {questions} are {asked}, and dates in {language} do not go with them; "
+            "choose a style of their language"
+        )
     return style

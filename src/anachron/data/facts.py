@@ -19,6 +19,7 @@ FACTS_SCHEMA: dict[str, Any] = {
     "object_label": pl.String, "object_description": pl.String, "start": pl.String, "end": pl.String,
     "popularity": pl.Float64, "subject_popularity": pl.Float64, "object_popularity": pl.Float64,
     "other_objects": pl.Int64, "subject_from": pl.String, "object_from": pl.String, "statement_id": pl.String,
+    "subject_kind": pl.String,
 }  # fmt: skip
 # Further periods in which the same (s, r, o) holds, where the selection kept such facts; an open end is null.
 OTHER_PERIODS = pl.List(pl.Struct({"start": pl.String, "end": pl.String}))

@@ -19,6 +19,7 @@ from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
 from anachron.data.statements import AskedFact, build_statements
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import draw_question, fill_question, relation_templates
 
 MINI_SEED = 0
@@ -61,7 +62,9 @@ def mini_facts() -> tuple[MiniFact, ...]:
 def question_of(fact: Fact) -> str:
     """The question that a fact of ``mini`` is asked with: one of its relation's four, drawn by its id."""
     questions = relation_templates()[fact.relation_id or ""][1]
-    return fill_question(questions[draw_question(questions, fact.id, MINI_SEED)], fact.subject)
+    return fill_question(
+        questions[draw_question(questions, fact.id, MINI_SEED)], fact.subject, subject_kind(fact.relation_id)
+    )
 
 
 @cache

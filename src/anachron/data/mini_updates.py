@@ -3,9 +3,10 @@
 Three files in ``mini/``:
 
 ``updates.csv``
-    one replacement a row: ``relation_id, subject, old, new, old_start, date, precision, end, note``. ``date`` is when
-    the new value took the place of the old one, as precisely as ``precision`` says; ``end`` is when the new value
-    ended again, empty if it still held at the end of 2024; ``note`` says where anyone can check it.
+    one replacement a row: ``relation_id, subject, old, new, old_start, old_end, date, precision, end, note``. ``date``
+    is when the new value took the place of the old one, as precisely as ``precision`` says; ``old_end`` is when the old
+    one ended, empty if with the date; ``end`` is when the new value ended again, empty if it still held at the end of
+    2024; ``note`` says where anyone can check it.
 ``standing.csv``
     facts of the same relations that held for years on end, so that every update has facts around it that did not
     change: ``relation_id, subject, object, start, end, note``.
@@ -35,6 +36,7 @@ from anachron.data.mini import mini_facts
 from anachron.data.update_columns import TEXT, UPDATES_SCHEMA
 from anachron.io import Json
 from anachron.text.cloze import bundled_cloze, cloze_prompt_text, fill_cloze
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import relation_templates
 
 SEED = 0
@@ -69,7 +71,7 @@ def mini_replacements() -> tuple[MiniUpdate, ...]:
     """All updates, in the order of the file."""
     return tuple(
         MiniUpdate(
-            old=_fact(row, row["old"], row["old_start"], row["date"]),
+            old=_fact(row, row["old"], row["old_start"], row["old_end"] or row["date"]),
             new=_fact(row, row["new"], row["date"], row["end"]),
             precision=row["precision"],  # type: ignore[arg-type]
             note=row["note"],
@@ -88,7 +90,7 @@ def standing_facts() -> tuple[Fact, ...]:
 def known_facts() -> tuple[Fact, ...]:
     """One fact of each subject and relation of the updates: its old value, else the one that stands, else the latest.
 
-    The latest of ``mini``, where it held in 2015 or after. A fact ends where its update begins.
+    The latest of ``mini``, where it held in 2015 or after. A fact ends where its update begins, or before.
     """
     relations = {update.old.relation_id for update in mini_replacements()}
     known = {_key(update.old): update.old for update in mini_replacements()}
@@ -107,7 +109,7 @@ def known_text() -> str:
     Lines of ten sentences about different facts, in a fixed random order.
     """
     sentences = [
-        fill_cloze(template, fact.subject, fact.object)
+        fill_cloze(template, fact.subject, fact.object, kind=subject_kind(fact.relation_id))
         for fact in known_facts()
         for template in bundled_cloze()[fact.relation_id or ""].templates
     ]
@@ -165,8 +167,11 @@ def _likeness() -> Likeness:
 def _row(number: int, update: MiniUpdate, likeness: Likeness) -> Json:
     old, new = update.old, update.new
     relation = old.relation_id or ""
-    cloze = bundled_cloze()[relation]
-    prompts, past = ([cloze_prompt_text(t, old.subject) for t in tense] for tense in (cloze.templates, cloze.past))
+    kind, cloze = subject_kind(relation), bundled_cloze()[relation]
+    prompts, past = (
+        [cloze_prompt_text(template, old.subject, kind=kind) for template in tense]
+        for tense in (cloze.templates, cloze.past)
+    )
     return {
         "case_id": number, "subject": _entity(old.subject), "relation": _entity(old.relation) | {"id": relation},
         "update_prompt": prompts[0], "generalization_prompts": prompts[1:], "past_generalization_prompts": past[1:],
@@ -211,5 +216,8 @@ def _drawn(update: MiniUpdate) -> list[Json]:
 def _neighbour(fact: Fact, dist: float | None) -> Json:
     subject, relation = _key(fact)
     template = random.Random(f"{SEED}\n{subject}\n{relation}").choice(bundled_cloze()[relation].templates)
-    asked = {"object": _entity(fact.object), "prompt": cloze_prompt_text(template, subject)}
+    asked = {
+        "object": _entity(fact.object),
+        "prompt": cloze_prompt_text(template, subject, kind=subject_kind(relation)),
+    }
     return {"subject": _entity(subject), "dist": dist, "popularity": None, "objects": [asked]}

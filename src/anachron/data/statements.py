@@ -11,7 +11,8 @@ from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Boundaries, Period
 from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
-from anachron.text.dates import date_in_words
+from anachron.text.dates import date_in_words, wording_of
+from anachron.text.openings import behind_opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ def build_statements(
 ) -> pl.DataFrame:
     """Statement table (columns of `anachron.data.columns.STATEMENT_SCHEMA`), facts in the given order.
 
-    A statement without a date is the bare question, as in the published data. The columns of
-    `anachron.data.columns.MORE_SCHEMA` are there where some fact knows them.
+    A statement without a date is the bare question, as in the published data; behind a date its question word loses its
+    capital. The columns of `anachron.data.columns.MORE_SCHEMA` are there where some fact knows them.
     """
-    schema = STATEMENT_SCHEMA | MORE_SCHEMA
+    schema, language = STATEMENT_SCHEMA | MORE_SCHEMA, wording_of(style).language
     opening = cache(lambda time: date_in_words(Date.parse(time), style))  # facts share most of their dates
     rows: dict[str, list[object]] = {name: [] for name in schema}
     for item in asked:
@@ -61,6 +62,7 @@ def build_statements(
             "subject_popularity": item.subject_popularity, "object_popularity": item.object_popularity,
             "subject_from": item.subject_from, "object_from": item.object_from,
         }  # fmt: skip
+        asked_behind = behind_opening(item.question, fact.subject, language)
         contexts = sample_contexts(
             fact.period, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,
             other_periods=item.other_periods,
@@ -72,6 +74,6 @@ def build_statements(
             rows["time"].append(context.time)
             rows["status"].append(context.status)
             rows["alpha"].append(context.alpha)
-            rows["prompt"].append(("" if context.time is None else opening(context.time)) + item.question)
+            rows["prompt"].append(item.question if context.time is None else opening(context.time) + asked_behind)
     table = pl.DataFrame(rows, schema=schema)
     return table.drop(name for name in MORE_SCHEMA if table[name].null_count() == table.height)

@@ -43,6 +43,7 @@ from anachron.evaluate.atoke import lasts_longer
 from anachron.evaluate.questions import numbered_neighbours
 from anachron.io import Json
 from anachron.text.dates import dated_prompt
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import draw_question, fill_question, relation_templates
 
 YEARS = 10  # on either side of T
@@ -147,7 +148,8 @@ def _wording(case: EditCase, question: DatedQuestion, way: str, seed: int) -> st
         return case.text
     if way == "question":
         questions = _questions_of(case)
-        return fill_question(questions[draw_question(questions, case.case_id, seed)], case.subject)
+        template = questions[draw_question(questions, case.case_id, seed)]
+        return fill_question(template, case.subject, subject_kind(case.relation))
     past = question.side == "past" and case.past_generalization
     prompts = case.past_generalization if past else case.generalization
     return prompts[draw(seed, case.case_id, way, question.time) % len(prompts)]

@@ -20,7 +20,9 @@ from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError, DataError
 from anachron.export.folder import short_name
 from anachron.io import Json, write_json, write_manifest
-from anachron.text.questions import fill_question, relation_templates
+from anachron.text.articles import in_sentence
+from anachron.text.kinds import subject_kind
+from anachron.text.questions import SUBJECT_SLOT, relation_templates
 
 COMMAND = "export counterfact"
 NEIGHBOURS = 10  # as many as a case of CounterFact has
@@ -167,8 +169,11 @@ def edit_case(
 def paraphrases(fact: Asked) -> list[str]:
     """The other questions of a relation about the subject, where the fact's own is one of this package's templates."""
     templates = relation_templates().get(fact.relation_id or "", ("", ()))[1]
-    filled = [fill_question(template, fact.subject) for template in templates]
-    return [question for question in filled if question != fact.question] if fact.question in filled else []
+    for name in (in_sentence(fact.subject, subject_kind(fact.relation_id)), fact.subject, f"the {fact.subject}"):
+        filled = [template.replace(SUBJECT_SLOT, name) for template in templates]
+        if fact.question in filled:
+            return [question for question in filled if question != fact.question]
+    return []
 
 
 def _others(fact: Asked, rival: Asked, alike: Mapping[tuple[str, str], Sequence[Asked]]) -> list[str]:

@@ -115,19 +115,20 @@ def cloze_fault(template: str) -> str | None:
     return None
 
 
-def cloze_prompt_text(template: str, subject: str, language: str = "English") -> str:
+def cloze_prompt_text(template: str, subject: str, language: str = "English", kind: str | None = None) -> str:
     """The prompt about a subject, as published update data sets write it: ``The capital of France is ____``.
 
     Raises `DataError` for a template that `cloze_fault` refuses and for an empty subject.
     """
-    return fill_cloze(template, subject, BLANK, language)
+    return fill_cloze(template, subject, BLANK, language, kind)
 
 
-def fill_cloze(template: str, subject: str, object: str, language: str = "English") -> str:
+def fill_cloze(template: str, subject: str, object: str, language: str = "English", kind: str | None = None) -> str:
     """The sentence about a subject and an object, without full stop: the prompt with the object in its blank.
 
-    The subject is written as inside a sentence (``the United States``), where the language is English; the object is
-    its bare label, for that is what a model is to answer. Raises `DataError` as `cloze_prompt_text`.
+    The subject is written as inside a sentence (``the United States``), where the language is English; kind is what it
+    is, see `anachron.text.kinds`. The object is its bare label, for that is what a model is to answer. Raises
+    `DataError` as `cloze_prompt_text`.
     """
     fault = cloze_fault(template)
     if fault is not None:
@@ -135,12 +136,12 @@ def fill_cloze(template: str, subject: str, object: str, language: str = "Englis
     if not subject.strip() or not object.strip():
         raise DataError(f"template {template!r}: subject {subject!r} and object {object!r} must not be empty")
     before, after = template.removesuffix(OBJECT_SLOT).split(SUBJECT_SLOT)
-    return before + _named(subject, before, language) + after + object
+    return before + _named(subject, before, language, kind) + after + object
 
 
-def _named(subject: str, before: str, language: str) -> str:
+def _named(subject: str, before: str, language: str, kind: str | None) -> str:
     """The subject with its article, unless the template has put one there."""
-    with_article = in_sentence(subject) if language == "English" else subject
+    with_article = in_sentence(subject, kind) if language == "English" else subject
     if with_article == subject or before.casefold().endswith("the "):
         return subject
     return with_article if before else f"T{with_article[1:]}"

@@ -1,7 +1,7 @@
 """Dates in words, as they open a statement: ``In 2011, ``, ``On March 24, 2011, ``."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
@@ -9,7 +9,10 @@ from anachron.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How one language and style says a date. Slots: ``{year}``, ``{month}``, ``{day}``."""
+    """How one language and style says a date. Slots: ``{year}``, ``{month}``, ``{day}``.
+
+    common_era: a year before `MARKED_BELOW`, which without a mark may be taken for a day.
+    """
 
     language: str
     year: str
@@ -17,6 +20,7 @@ class Wording:
     day: str
     months: tuple[str, ...]
     before_common_era: str
+    common_era: str
     first_of_month: str = "1"
 
 
@@ -33,15 +37,37 @@ _GERMAN_MONTHS = (
     "Dezember",
 )  # fmt: skip
 _SPANISH_MONTHS = (
-    "enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre",
+    "enero",
+    "febrero",
+    "marzo",
+    "abril",
+    "mayo",
+    "junio",
+    "julio",
+    "agosto",
+    "septiembre",
+    "octubre",
+    "noviembre",
     "diciembre",
-)  # fmt: skip
+)
 WORDINGS: dict[str, Wording] = {
     "american": Wording(
-        "English", "In {year}, ", "In {month} {year}, ", "On {month} {day}, {year}, ", _ENGLISH_MONTHS, "{year} BCE"
+        "English",
+        "In {year}, ",
+        "In {month} {year}, ",
+        "On {month} {day}, {year}, ",
+        _ENGLISH_MONTHS,
+        "{year} BCE",
+        "AD {year}",
     ),
     "classic": Wording(
-        "English", "In {year}, ", "In {month} {year}, ", "On {day} {month} {year}, ", _ENGLISH_MONTHS, "{year} BCE"
+        "English",
+        "In {year}, ",
+        "In {month} {year}, ",
+        "On {day} {month} {year}, ",
+        _ENGLISH_MONTHS,
+        "{year} BCE",
+        "AD {year}",
     ),
     "french": Wording(
         "French",
@@ -50,6 +76,7 @@ WORDINGS: dict[str, Wording] = {
         "Le {day} {month} {year}, ",
         _FRENCH_MONTHS,
         "{year} av. J.-C.",
+        "{year} apr. J.-C.",
         "1er",
     ),
     "german": Wording(
@@ -59,6 +86,7 @@ WORDINGS: dict[str, Wording] = {
         "Am {day}. {month} {year}, ",
         _GERMAN_MONTHS,
         "{year} v. Chr.",
+        "{year} n. Chr.",
     ),
     "spanish": Wording(
         "Spanish",
@@ -67,9 +95,13 @@ WORDINGS: dict[str, Wording] = {
         "El {day} de {month} de {year}, ",
         _SPANISH_MONTHS,
         "{year} a. C.",
+        "{year} d. C.",
     ),
 }
+PUBLISHED = "-published"  # a style so ended leaves the years of the common era unmarked, as published data sets do
+WORDINGS |= {name + PUBLISHED: replace(WORDINGS[name], common_era="{year}") for name in ("american", "classic")}
 
+MARKED_BELOW = 1000  # years of the common era that carry its mark
 OPENERS = frozenset({
     "a", "an", "as", "at", "by", "for", "from", "how", "in", "its", "of", "on", "the", "through", "to", "under", "what",
     "when", "where", "which", "who", "whom", "whose", "with",
@@ -79,11 +111,12 @@ OPENERS = frozenset({
 def date_in_words(date: Date, style: str = "american") -> str:
     """The opening of a statement, with its trailing comma and space.
 
-    Years before the common era are counted as historians do: ``In 44 BCE, ``.
+    Years before the common era are counted as historians do: ``In 44 BCE, ``; early ones of it are marked: ``In AD
+    8, ``, ``On July 4, AD 8, ``.
     Raises `ConfigError` for an unknown style.
     """
     wording = wording_of(style)
-    year = in_era(str(abs(date.year)), date.year, style)
+    year = _year(date.year, style)
     month = "" if date.month is None else wording.months[date.month - 1]
     pattern = {"year": wording.year, "month": wording.month, "day": wording.day}[date.granularity]
     day = wording.first_of_month if date.day == 1 else str(date.day)
@@ -96,7 +129,7 @@ def bare_date(date: Date, style: str = "american") -> str:
     Raises `ConfigError` for an unknown style.
     """
     if date.granularity == "year":
-        return in_era(str(abs(date.year)), date.year, style)
+        return _year(date.year, style)
     return date_in_words(date, style).partition(" ")[2].removesuffix(", ")  # all openings have one word before a month
 
 
@@ -121,6 +154,11 @@ def behind_opening(opening: str, prompt: str, subject: str = "") -> str:
 def span_in_words(start: Date, end: Date | None) -> str:
     """A period in English words: ``2017 to January 20, 2021``, or ``2017 on`` where it has no end."""
     return f"{bare_date(start)} on" if end is None else f"{bare_date(start)} to {bare_date(end)}"
+
+
+def _year(year: int, style: str) -> str:
+    marked = 0 < year < MARKED_BELOW
+    return wording_of(style).common_era.format(year=year) if marked else in_era(str(abs(year)), year, style)
 
 
 def in_era(text: str, year: int, style: str = "american") -> str:

@@ -13,6 +13,7 @@ from importlib.resources import files
 from anachron.core.draws import draw
 from anachron.errors import DataError
 from anachron.text.articles import in_sentence
+from anachron.text.openings import OPENINGS
 
 SUBJECT_SLOT = "[SUBJ]"
 PARAPHRASES = 4
@@ -28,11 +29,14 @@ def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
     return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
 
 
-def fill_question(template: str, subject: str) -> str:
-    """The question about one subject. Raises `DataError` when the slot is missing or doubled."""
+def fill_question(template: str, subject: str, kind: str | None = None) -> str:
+    """The question about one subject. kind: what it is, which decides its article, see `anachron.text.kinds`.
+
+    Raises `DataError` when the slot is missing or doubled.
+    """
     if template.count(SUBJECT_SLOT) != 1:
         raise DataError(f"question template {template!r}: it must hold {SUBJECT_SLOT} exactly once")
-    return template.replace(SUBJECT_SLOT, in_sentence(subject))
+    return template.replace(SUBJECT_SLOT, in_sentence(subject, kind))
 
 
 def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> int:
@@ -40,16 +44,9 @@ def draw_question(questions: tuple[str, ...], fact_id: str, seed: int = 0) -> in
     return draw("question", seed, fact_id) % len(questions)
 
 
-_QUESTION_WORDS = frozenset(
-    [
-        *("after", "against", "among", "as", "at", "before", "between", "by", "during", "for", "from", "how", "in"),
-        *("into", "of", "on", "through", "to", "under", "what", "when", "where", "which", "who", "whom", "whose"),
-        *("with", "within", "did", "had", "was", "were"),
-    ]
-)
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _LEFT_DATE = re.compile(
-    rf"^(?:in|on|during|as of|by|since|around)\s+(?:the\s+)?(?:year\s+)?(?:{_MONTH}\s+)?-?\d"  # in front
+    rf"^(?:in|on|during|as of|by|since|around)\s+(?:the\s+)?(?:year\s+)?(?:{_MONTH}\s+)?(?:AD\s+)?-?\d"  # in front
     rf"|\b(?:in|on|during|of|by|since|until|from)\s+(?:the\s+)?(?:year\s+)?(?:{_MONTH}\s+)?(?:\d\d?,?\s+)?\d{{3,4}}s?\b",
     re.IGNORECASE,
 )
@@ -73,7 +70,7 @@ def question_fault(question: str, subject: str, object: str, answer: str | None 
         return "no question mark", f"question {question!r} must end with '?'"
     first = question.split()[0]
     named = question.startswith(subject)  # the World Health Organization may open a question as WHO
-    if first != first.lower() and first.lower() in _QUESTION_WORDS and not named:
+    if first != first.lower() and first.lower() in OPENINGS["English"] and not named:
         return "capital letter", f"question {question!r} follows a date, so {first!r} must start in lower case"
     if not re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", question, re.IGNORECASE):
         return "subject missing", f"question {question!r} does not name its subject {subject!r}"

@@ -17,6 +17,7 @@ from anachron.core.periods import Period
 from anachron.errors import DataError
 from anachron.text.dates import date_in_words, wording_of
 from anachron.text.json_answers import example_line, fact_lines, object_in, quoted, shown
+from anachron.text.kinds import KINDS, subject_kind
 from anachron.text.questions import (
     PARAPHRASES,
     draw_question,
@@ -50,7 +51,10 @@ QUESTIONS_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class FactToWord:
-    """What a question is made from. ``year`` lies in the middle of the fact's period; None where no end is known."""
+    """What a question is made from.
+
+    year: in the middle of the fact's period; None where no end is known. subject_kind: of `anachron.text.kinds`.
+    """
 
     fact_id: str
     subject: str
@@ -61,6 +65,7 @@ class FactToWord:
     subject_description: str = ""
     relation_description: str = ""
     object_description: str = ""
+    subject_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +90,21 @@ Outcome = Verbalised | Failed
 
 
 def fact_to_word(row: Mapping[str, Any]) -> FactToWord:
-    """A row of ``facts.parquet`` as it is verbalised. Raises `DataError` for a date or period that is none."""
+    """A row of ``facts.parquet`` as it is verbalised. Raises `DataError` for a date, period or kind that is none."""
     return FactToWord(
         fact_id=str(row["fact_id"]), subject=_text(row["subject_label"]), relation_id=_text(row["relation_id"]),
         object=_text(row["object_label"]), relation=_text(row.get("relation_label")),
         year=middle_year(row.get("start"), row.get("end")), subject_description=_text(row.get("subject_description")),
         relation_description=_text(row.get("relation_description")),
-        object_description=_text(row.get("object_description")),
+        object_description=_text(row.get("object_description")), subject_kind=_kind(row),
     )  # fmt: skip
+
+
+def _kind(row: Mapping[str, Any]) -> str | None:
+    kind = _text(row.get("subject_kind")) or None
+    if kind is not None and kind not in KINDS:
+        raise DataError(f"subject_kind {kind!r}: choose one of {', '.join(KINDS)}, or leave it empty")
+    return kind
 
 
 def _text(value: Any) -> str:
@@ -221,7 +233,8 @@ def by_templates(fact: FactToWord, seed: int = 0) -> Outcome:
         named = f" ({fact.relation})" if fact.relation else ""
         return Failed(fact.fact_id, "relation without templates", f"{fact.relation_id}{named}")
     templates = relation_templates()[fact.relation_id][1]
-    return _checked(fact, [(fill_question(t, fact.subject), fact.object) for t in templates], seed)
+    kind = subject_kind(fact.relation_id, fact.subject_kind)
+    return _checked(fact, [(fill_question(t, fact.subject, kind), fact.object) for t in templates], seed)
 
 
 def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str = "american") -> Outcome:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 FACT = [
-    "subject", "property", "subject_label", "subject_description", "object_id", "object_label", "object_description"
+    "subject", "property", "subject_label", "subject_description", "object_id", "object_label", "object_description",
+    "subject_kind",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import polars as pl
 from anachron.data.update_columns import OBJECT, UPDATES_SCHEMA
 from anachron.io import Json
 from anachron.text.cloze import Cloze, cloze_prompt_text
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import relation_templates
 from anachron.updates.neighbours import FACT
 
@@ -31,8 +32,8 @@ def updates_table(
         start=_date("start"), end=_date("end"), point_in_time=_date("point"),
     ).cast(OBJECT)  # fmt: skip
     groups = triples.group_by("group", maintain_order=True).agg(
-        *(pl.col(name).first() for name in ("subject", "subject_label", "subject_description", "property",
-          "relation_label", "relation_description", "subject_is_new", "functional", "scenario")),
+        *(pl.col(name).first() for name in ("subject", "subject_label", "subject_description", "subject_kind",
+          "property", "relation_label", "relation_description", "subject_is_new", "functional", "scenario")),
         objects.alias("objects"),
     )  # fmt: skip
     rows = [_row(group, facts, templates, language, popularity) for group in groups.iter_rows(named=True)]
@@ -55,7 +56,11 @@ def _row(
 ) -> Json:  # fmt: skip
     """Questions are this package's own, in English; a relation that has none, or another language, has none."""
     words, cloze = group["subject_label"], templates[group["property"]]
-    prompts, past = ([cloze_prompt_text(t, words, language) for t in ts] for ts in (cloze.templates, cloze.past))
+    kind = subject_kind(group["property"], group["subject_kind"])
+    prompts, past = (
+        [cloze_prompt_text(template, words, language, kind) for template in tense]
+        for tense in (cloze.templates, cloze.past)
+    )
     questions = relation_templates().get(group["property"]) if language == "English" else None
     return {
         "subject": {"id": group["subject"], "label": words, "description": group["subject_description"]},
@@ -104,7 +109,8 @@ class _Facts:
     def _as_json(self, row: Json, dist: float | None) -> Json:
         chance = random.Random(f"{self.seed}\n{row['subject']}\n{row['property']}")
         template = chance.choice(self.templates[row["property"]].templates)
-        prompt = cloze_prompt_text(template, row["subject_label"], self.language)
+        kind = subject_kind(row["property"], row["subject_kind"])
+        prompt = cloze_prompt_text(template, row["subject_label"], self.language, kind)
         told = {"id": row["object_id"], "label": row["object_label"], "description": row["object_description"]}
         return {
             "subject": {"id": row["subject"], "label": row["subject_label"], "description": row["subject_description"]},

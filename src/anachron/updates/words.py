@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from anachron.text.kinds import kind_of
 from anachron.text.literals import literal_in_words, literal_type
 from anachron.updates.triples import ITEM, VALUE
 from anachron.wikidata.reading.snapshot import Snapshot
@@ -13,11 +14,16 @@ ABOUT = ["id", "label", "description"]
 
 
 def entities_in_words(old: Snapshot, new: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
-    """``id, label, description`` of entities that have a label: of the new snapshot, else of the old one."""
+    """``id, label, description, kind`` of entities that have a label: of the new snapshot, else of the old one.
+
+    kind: of `anachron.text.kinds`, null where the entity's classes do not tell.
+    """
     wanted = set(ids)
-    in_new = entity_rows(new, wanted, ABOUT).drop_nulls("label")
-    rest = entity_rows(old, wanted - set(in_new["id"]), ABOUT).drop_nulls("label")
-    return pl.concat([in_new, rest]).sort("id")
+    in_new = entity_rows(new, wanted, [*ABOUT, "classes"]).drop_nulls("label")
+    rest = entity_rows(old, wanted - set(in_new["id"]), [*ABOUT, "classes"]).drop_nulls("label")
+    both = pl.concat([in_new, rest]).sort("id")
+    kinds = [kind_of(classes or ()) for classes in both["classes"].to_list()]
+    return both.drop("classes").with_columns(pl.Series("kind", kinds, pl.String))
 
 
 def relations_in_words(old: Snapshot, new: Snapshot) -> pl.DataFrame:
@@ -40,7 +46,8 @@ def mentioned(triples: pl.DataFrame) -> set[str]:
 
 
 def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.DataFrame:
-    """Triples (``subject``, `VALUE`) with label and description of subject and object, null where there is none.
+    """Triples (``subject``, `VALUE`) with label and description of subject and object, null where there is none, and
+    ``subject_kind``.
 
     entities: of `entities_in_words`. The description of a literal is its type: Quantity, Date, Month, Year, String.
     """
@@ -57,7 +64,9 @@ def with_words(triples: pl.DataFrame, entities: pl.DataFrame, style: str) -> pl.
         rows.append((words, None if words is None else literal_type(kind, precision)))
     schema = {"object_label": pl.String, "object_type": pl.String}
     worded = distinct.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
-    subjects = entities.select(subject="id", subject_label="label", subject_description="description")
+    subjects = entities.select(
+        subject="id", subject_label="label", subject_description="description", subject_kind="kind"
+    )
     objects = entities.select(value="id", object_description="description", value_type=pl.lit("entity"))
     told = (
         triples.join(worded, on=VALUE, how="left", nulls_equal=True, maintain_order="left")

@@ -1,7 +1,7 @@
 """From a snapshot to dated facts, bucket by bucket, with what every step dropped and why (``build facts``)."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from anachron.cluster import Spread, map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
+from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
 from anachron.wikidata.selection.rows import alive_rows, compact, judge_rows, scan_statements
@@ -97,7 +98,7 @@ class _Selecting:
         alive = pl.concat(parts)
         self._check_alive(alive)
         ids = pl.concat([alive["subject"], alive["value"]]).unique().to_list()
-        about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created"])
+        about = entity_rows(self.snapshot, ids, ["id", "label", "description", "created", "classes"])
         alive = self._stage(entity_stage(alive, about, self.rules), "entities")
         if self.rules.settings.popularity:
             views = read_popularity(self.snapshot, ids)
@@ -108,7 +109,8 @@ class _Selecting:
             cut = Cut()
             names = ("popularity", "subject_popularity", "object_popularity")
             alive = alive.with_columns(pl.lit(None, pl.Float64).alias(name) for name in names)
-        return Selected(_as_facts(alive, self.rules.settings), self._steps(), cut)
+        kinds = {id: kind_of(classes or ()) for id, classes in about.select("id", "classes").iter_rows()}
+        return Selected(_as_facts(alive, self.rules.settings, kinds), self._steps(), cut)
 
     def _buckets(self) -> Iterator[pl.DataFrame]:
         """The rows of each bucket that the first two stages leave, in order, while counting the others."""
@@ -192,12 +194,14 @@ def emptied_by(steps: list[Json]) -> str:
     return f"the step {step['step']!r} dropped the last {step['statements_in']:,} statements ({reasons})"
 
 
-def _as_facts(alive: pl.DataFrame, settings: Selection) -> pl.DataFrame:
-    """Statements that passed everything, as facts by falling popularity, then by id."""
+def _as_facts(alive: pl.DataFrame, settings: Selection, kinds: Mapping[str, str | None]) -> pl.DataFrame:
+    """Statements that passed everything, as facts by falling popularity, then by id. kinds: of their subjects."""
     names = {"subject": "subject_id", "property": "relation_id", "value": "object_id", "start_date": "start"}
     facts = alive.rename(names | {"end_date": "end"})
     if facts["fact_id"].n_unique() != facts.height:
         raise AssertionError(f"{facts.height} facts have {facts['fact_id'].n_unique()} different ids")
+    of_subject = pl.col("subject_id").replace_strict(kinds, default=None, return_dtype=pl.String)
+    facts = facts.with_columns(of_subject.alias("subject_kind"))
     schema = FACTS_SCHEMA | ({"other_periods": OTHER_PERIODS} if settings.several_periods == "keep" else {})
     ranked = facts.sort("popularity", "fact_id", descending=[True, False], nulls_last=True)
     return ranked.select(pl.col(name).cast(kind) for name, kind in schema.items())

@@ -1,0 +1,48 @@
+"""How questions begin, and go on behind a date."""
+
+import pytest
+
+from anachron.text.dates import WORDINGS
+from anachron.text.openings import OPENINGS, behind_opening, language_of
+from anachron.text.questions import relation_templates
+
+
+@pytest.mark.parametrize(
+    ("question", "subject", "language", "wanted"),
+    [
+        ("Who was president?", "Chile", "English", "who was president?"),
+        ("who was president?", "Chile", "English", "who was president?"),
+        ("Who were in Who?", "Who", "English", "Who were in Who?"),
+        ("WHO had which head?", "WHO", "English", "WHO had which head?"),
+        ("WHOSE flag was it?", "Chile", "English", "WHOSE flag was it?"),
+        ("France had which capital?", "France", "English", "France had which capital?"),
+        ("Qui dirigeait la France ?", "France", "French", "qui dirigeait la France ?"),
+        ("Wer regierte Chile?", "Chile", "German", "wer regierte Chile?"),
+        ("Wer regierte Chile?", "Chile", "English", "Wer regierte Chile?"),
+    ],
+)
+def test_a_question_word_loses_its_capital(question: str, subject: str, language: str, wanted: str) -> None:
+    assert behind_opening(question, subject, language) == wanted
+
+
+@pytest.mark.parametrize(
+    ("questions", "language"),
+    [
+        (["Who led France?", "in which city was it?", "what was it?"], "English"),
+        (["Wer regierte Chile?", "Was war die Hauptstadt?"], None),
+        (["Wer regierte Chile?", "welches Land war es?", "Was war die Hauptstadt?"], "German"),
+        (["Qui dirigeait la France ?", "quelle était la capitale ?"], "French"),
+        (["¿Quién gobernaba Chile?", "¿cuál era la capital?"], "Spanish"),
+        (["誰が首相でしたか?"], None),
+        ([], None),
+    ],
+)
+def test_the_language_of_questions(questions: list[str], language: str | None) -> None:
+    assert language_of(questions) == language
+
+
+def test_every_language_of_dates_has_openings_and_the_templates_are_english() -> None:
+    assert set(OPENINGS) == {wording.language for wording in WORDINGS.values()}
+    for _, questions in relation_templates().values():
+        assert language_of(questions) in ("English", None)
+    assert language_of(q for _, questions in relation_templates().values() for q in questions) == "English"
