@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anachron.cli.facts import tell_left_out, tell_notes
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
+    AsOf,
     ContextSeed,
     JsonFlag,
     ReadBoundaries,
@@ -131,7 +133,7 @@ def print_facts(selected: "Selected", out: Path) -> None:
 
 
 def statements(
-    questions: Annotated[Path, typer.Argument(help="Facts with questions, made by verbalize.")],
+    questions: Annotated[Path, typer.Argument(help="Facts with questions, made by verbalize, or a file of your own.")],
     out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl.")],
     boundaries: ReadBoundaries = "released",
     seed: ContextSeed = 0,
@@ -149,6 +151,7 @@ def statements(
         ),
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Take so many facts only, a fixed random sample.")] = None,
+    as_of: AsOf = None,
     json_: JsonFlag = False,
 ) -> None:
     """Statements in the published TimeStress columns: every context of each fact in front of its question.
@@ -169,6 +172,7 @@ def statements(
         sampling=sampling,
         style=style,
         sample=sample,
+        as_of=as_of,
     )
     if json_:
         numbers = counts(built.table)
@@ -187,3 +191,6 @@ def print_statements(built: "BuiltDataset", out: Path) -> None:
         f"{numbers['statements']:,} statements of {numbers['facts']:,} facts written to {out}, its card to {built.card}"
     )
     say(f"the last year asked about is {built.until}")
+    if built.own is not None:
+        tell_notes(built.own.notes)
+        tell_left_out(built.own.left_out, built.own.about.height, str(built.own.as_of))

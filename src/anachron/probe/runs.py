@@ -18,6 +18,7 @@ from anachron.jobs import RUN_FILE, RunFolder
 from anachron.metrics import RUN_KEYS
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
+ABOUT_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # of a run about a file of facts
 
 
 def part_name(part: int) -> str:

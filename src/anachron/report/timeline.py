@@ -40,7 +40,9 @@ def timeline(years: pl.DataFrame, width: int = WIDTH) -> Text:
     low, high = min(c["logp"] for c in columns), max(c["logp"] for c in columns)
     text = Text()
     text.append(f"{error['subject_label']} | {error['relation_label']} | {error['object_label']}", style="bold")
-    text.append(f"   held {error['start']} to {error['end']}   {error['model']}, W {100 * error['win_rate']:.1f} %\n")
+    text.append(
+        f"   held {error['start']} to {error['end'] or 'now'}   {error['model']}, W {100 * error['win_rate']:.1f} %\n"
+    )
     for column in columns:
         level = round((len(BARS) - 1) * (column["logp"] - low) / (high - low)) if high > low else 0
         text.append(BARS[level], style="green" if column["valid"] else "red" if column["lost"] else "dim")
