@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from anachron.probe.audit import audit
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import ProbeSettings, run_probe
+    from anachron.probe.runs import rename_run
     from anachron.report.evaluation import write_evaluation
     from anachron.text.llm_settings import LlmSettings
     from anachron.text.question_files import judged_questions, sample_questions, verbalise
@@ -97,6 +98,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "probe.audit": "audit",
     "probe.pairs": "read_pairs, score_pairs",
     "probe.run": "ProbeSettings, run_probe",
+    "probe.runs": "rename_run",
     "report.evaluation": "write_evaluation",
     "text.llm_settings": "LlmSettings",
     "text.question_files": "judged_questions, sample_questions, verbalise",
@@ -125,8 +127,8 @@ __all__ = [
     "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity", "export_counterfact",
     "export_hub", "export_lm_eval", "fact_metrics", "ingest", "judged_questions", "label_file", "load_cases",
     "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits", "mend_lessons",
-    "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_pairs", "run_demo",
-    "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions", "save_edit",
+    "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_pairs", "rename_run",
+    "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions", "save_edit",
     "save_edited_model", "score_pairs", "selection_named", "summarise", "train_mend", "update_requests", "verbalise",
     "write_dataset", "write_evaluation", "write_metrics", "write_report",
 ]  # fmt: skip

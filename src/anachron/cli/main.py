@@ -21,6 +21,7 @@ from anachron.cli import (
     export,
     measure,
     probe,
+    runs,
     timestress,
     train_mend,
     updates,
@@ -75,6 +76,14 @@ wikidata_app = typer.Typer(
 app.add_typer(wikidata_app, name="wikidata")
 for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
+
+runs_app = typer.Typer(
+    help='Runs that are there.\n\nExample: anachron runs rename runs/gpt2 "GPT-2, small"',
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.add_typer(runs_app, name="runs")
+runs.register(runs_app)
 
 
 def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int:

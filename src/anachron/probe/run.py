@@ -24,7 +24,7 @@ from anachron.lm.scoring import Counters
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
-from anachron.probe.runs import ABOUT_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name
+from anachron.probe.runs import ABOUT_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
@@ -39,7 +39,8 @@ class ProbeSettings:
     format: ``raw`` or ``chat``.
     prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is,
         but for a byte order mark.
-    label: what the model is called in tables; by default the last part of its name.
+    label: what the model is called in tables; by default the last part of its name. It is no part of a run's identity:
+        another label for a run that is there renames it.
     batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
     prefix_tree: compute prefixes that texts share once, where the model takes it; off for padded batches everywhere.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
@@ -115,6 +116,8 @@ def run_probe(
     identity, style = _identity(lm, data, settings)
     with open_run(folder, identity) as run:
         run.remove_leftovers(PARTS)
+        if settings.label not in (None, run.record["settings"]["label"]):
+            rename(run, settings.label)  # type: ignore[arg-type]
         style = _freeze_date(lm, style, run.record, callbacks)
         files = run.record["files"]
         if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
@@ -317,7 +320,8 @@ class _Run:
                 )
             order.append(rows)
             tables.append(table)
-        return pl.concat(tables)[np.argsort(np.concatenate(order), kind="stable")].rechunk()
+        whole = pl.concat(tables)[np.argsort(np.concatenate(order), kind="stable")].rechunk()
+        return whole.with_columns(pl.lit(self.record["settings"]["label"]).alias("model"))  # it may have been renamed
 
     def _noise(self, scores: pl.DataFrame) -> Json:
         """Score a sample again in other batches; what differs is the backend's noise, if it is small enough."""
