@@ -44,7 +44,7 @@ ELSEWHERE = "choose another --out"
 WORK_FILE = "job.json"  # of a work folder: the identity, and when it was begun
 RUN_FILE = "run.json"
 FORMAT = 2
-# What a thing is called, which is not what it is: a model's label; where data was read from (its fingerprint says that).
+# What a thing is called, not what it is: a model's label; where data was read from (its fingerprint says what it is).
 NAMES = frozenset({"dataset", "updates", "label"})
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
