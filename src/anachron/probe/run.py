@@ -116,8 +116,8 @@ def run_probe(
     identity, style = _identity(lm, data, settings)
     with open_run(folder, identity) as run:
         run.remove_leftovers(PARTS)
-        if settings.label not in (None, run.record["settings"]["label"]):
-            rename(run, settings.label)  # type: ignore[arg-type]
+        if settings.label is not None and settings.label != run.record["settings"]["label"]:
+            rename(run, settings.label)
         style = _freeze_date(lm, style, run.record, callbacks)
         files = run.record["files"]
         if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
