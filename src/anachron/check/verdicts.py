@@ -18,7 +18,9 @@ The chance takes the scores of a fact's dates as independent. Those of neighbour
 merely prefers recent dates may pass for shaky on a recent fact; ``known`` and ``robust`` do not rest on it.
 """
 
+from collections.abc import Mapping
 from math import erfc, sqrt
+from typing import Any
 
 import polars as pl
 
@@ -55,9 +57,7 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     )
     missing = [f"{name}_{g}" for name in ("win_rate", "robustness") for g in GRANULARITIES]
     wide = wide.with_columns(pl.lit(None, pl.Float64).alias(name) for name in missing if name not in wide.columns)
-    whole = facts.filter(pl.col("granularity") != GLOBAL).group_by("fact_id").agg(
-        pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum()
-    )  # fmt: skip
+    whole = mean_win_rates(facts)
     about = scores.select("fact_id", "start", "end").unique("fact_id", maintain_order=True)
     believed = believed_periods(scores, about).with_columns(
         (pl.col(f"{side}_error_days") / DAYS_A_YEAR).alias(f"{side}_error_years") for side in ("start", "end")
@@ -81,6 +81,33 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(verdict.alias("verdict")).select(
         pl.col(name).cast(kind) for name, kind in VERDICT_SCHEMA.items()
     )
+
+
+def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
+    """``fact_id, win_rate, robustness, matches``: W and R over the granularities that a fact has, of one run."""
+    return facts.filter(pl.col("granularity") != GLOBAL).group_by("fact_id", maintain_order=True).agg(
+        pl.col("win_rate").mean(), pl.col("robustness").min(), pl.col("matches").sum()
+    )  # fmt: skip
+
+
+def verdict_in_words(row: Mapping[str, Any]) -> str:
+    """A row of `fact_verdicts` as people read it: ``shaky, W 71 %``."""
+    return f"{row['verdict']}{belief_in_words(row)}, W {100 * row['win_rate']:.0f} %"
+
+
+def belief_in_words(row: Mapping[str, Any]) -> str:
+    """What is believed in the place of a wrong period: ``: believed to 1990, 9 years too early``; else nothing.
+
+    The error is that of the start, or of the end where the start is open.
+    """
+    if row["verdict"] != "wrong period":
+        return ""
+    start, end = row["believed_start"], row["believed_end"]
+    span = f"{start} to {end}" if start and end else f"from {start} on" if start else f"to {end}"
+    errors = [row[f"{side}_error_years"] for side in ("start", "end") if row[f"{side}_error_years"] is not None]
+    if not errors:
+        return f": believed {span}"
+    return f": believed {span}, {abs(errors[0]):.0f} years too {'early' if errors[0] < 0 else 'late'}"
 
 
 def _chances(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """The commands of ``anachron``, and how errors become one line and an exit code.
 
-0 done, 1 the work failed, 2 wrong use, 130 interrupted. Results go to stdout or ``--out``, words for people
+0 done, 1 the work failed, 2 wrong use, 130 interrupted; of ``check`` 1 says that a demand is not met, 2 that there is
+no verdict. Results go to stdout or ``--out``, words for people
 to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 """
 
@@ -14,6 +15,7 @@ import typer
 
 from anachron.cli import (
     build,
+    check,
     covariance,
     data,
     demo,
@@ -62,7 +64,7 @@ def _options(
     return
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, export):
+for module in (demo, check, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, export):
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)
@@ -114,7 +116,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         if debug:
             raise
         _say(f"error: {' '.join(str(error).split())}")
-        return 2 if isinstance(error, ConfigError) else 1
+        return 2 if isinstance(error, ConfigError) or argv[:1] == ["check"] else 1
     except BrokenPipeError:
         _drop_stdout()
         return 1
@@ -123,7 +125,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
             raise
         reason = " ".join(str(error).split())
         _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
-        return 1
+        return 2 if argv[:1] == ["check"] else 1
 
 
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
