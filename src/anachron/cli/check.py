@@ -67,7 +67,7 @@ def check(
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
-    from anachron.check.gate import Gate
+    from anachron.checks.gate import Gate
     from anachron.errors import ConfigError
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.check import check_facts, read_facts, write_junit

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.check.gate import Gate, Outcome, loss_against, outcomes
-from anachron.check.junit import junit
-from anachron.check.present import PresentQuestion, present_answers, present_pairs
-from anachron.check.questions import group_of, present_questions
-from anachron.check.verdicts import VERDICTS, fact_verdicts, mean_win_rates, verdict_in_words
+from anachron.checks.gate import Gate, Outcome, loss_against, outcomes
+from anachron.checks.junit import junit
+from anachron.checks.present import PresentQuestion, present_answers, present_pairs
+from anachron.checks.questions import group_of, present_questions
+from anachron.checks.verdicts import VERDICTS, fact_verdicts, mean_win_rates, verdict_in_words
 from anachron.core.dates import Date
 from anachron.core.facts import fact_id
 from anachron.core.several_periods import periods_text
@@ -38,7 +38,7 @@ class Check:
 
     folder: the run folder, with ``verdicts.csv`` and ``check.json``. verdicts: one row a fact of the file, those that
     could not be asked too; columns: name, subject, relation, object, periods, question, then those of
-    `anachron.check.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to compare with, or
+    `anachron.checks.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to compare with, or
     null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates. outcomes: the
     demands.
     """

@@ -7,8 +7,8 @@ import polars as pl
 from rich.cells import cell_len
 from rich.text import Text
 
-from anachron.check.present import STALE
-from anachron.check.verdicts import belief_in_words
+from anachron.checks.present import STALE
+from anachron.checks.verdicts import belief_in_words
 from anachron.io import Json
 from anachron.report.tables import percent
 
@@ -44,7 +44,9 @@ def verdict_lines(verdicts: pl.DataFrame) -> Iterator[Text]:
 
 
 def _held(row: dict[str, Any]) -> str:
-    return str(row["periods"]).replace("/", " to ").replace(" to ;", " on;").removesuffix(" to ")
+    """``2009-01-20 to 2017-01-20``; ``2017-01-20 on`` where it still holds."""
+    periods = [period.split("/") for period in row["periods"].split("; ")]
+    return "; ".join(f"{start} to {end}" if end else f"{start} on" for start, end in periods)
 
 
 def _today(row: dict[str, Any]) -> str:

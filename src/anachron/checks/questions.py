@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from anachron.check.present import PresentObject, PresentQuestion
+from anachron.checks.present import PresentObject, PresentQuestion
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anachron.check.gate import Gate, Loss, Outcome, loss_against, outcomes
-from anachron.check.junit import junit
-from anachron.check.present import CURRENT, PRESENT_SCHEMA, STALE
+from anachron.checks.gate import Gate, Loss, Outcome, loss_against, outcomes
+from anachron.checks.junit import junit
+from anachron.checks.present import CURRENT, PRESENT_SCHEMA, STALE
 from anachron.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from anachron.check.verdicts import CHANCE, KNOWN, fact_verdicts
+from anachron.checks.verdicts import CHANCE, KNOWN, fact_verdicts
 from anachron.core.contexts import sample_contexts
 from anachron.core.periods import Period
 from anachron.metrics import check_scores, fact_metrics

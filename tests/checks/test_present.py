@@ -4,7 +4,7 @@ from math import exp, log
 
 import pytest
 
-from anachron.check.present import (
+from anachron.checks.present import (
     ALONE,
     CURRENT,
     STALE,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from anachron.check.gate import Outcome
+from anachron.checks.gate import Outcome
 
 NOT_IN_XML = {
     code: None for code in (*range(0x20), 0x7F, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF) if code not in (9, 10, 13)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from anachron.check.present import STALE
+from anachron.checks.present import STALE
 from anachron.errors import ConfigError
 from anachron.statistics import sign_flips
 
@@ -70,7 +70,7 @@ def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 
 def outcomes(gate: Gate, verdicts: pl.DataFrame, present: pl.DataFrame, loss: Loss | None = None) -> list[Outcome]:
     """What is demanded, and whether it is met; empty where nothing is demanded.
 
-    verdicts: of `anachron.check.verdicts.fact_verdicts`. present: of `anachron.check.present.present_answers`. loss:
+    verdicts: of `anachron.checks.verdicts.fact_verdicts`. present: of `anachron.checks.present.present_answers`. loss:
     against the baseline, where there is one. Raises `ConfigError` for a demand on W where no fact has one.
     """
     found: list[Outcome] = []
