@@ -23,7 +23,7 @@ Germany;capital;Bonn;1949;October 3, 1990;bonn;
 Peru;spirit animal;the llama;2021-02-01;2024-03-31;llama;which animal stood for Peru?
 Peru;spirit animal;the condor;2021-02-01;2024-03-31;condor;
 USA;P35;Cleveland;1885-03-04;1889-03-04;gc;
-USA;P35;Cleveland;1893-03-04;1897-03-04;gc;
+USA;P35;Cleveland;1893-03-04;1897-03-04;gc2;
 USA;P35;the next one;2029-01-20;;next;
 Rome;country;Italy;1990-01-01;1990-01-01;day;
 Iran;head of state;Khamenei;2023-06-01;;late;
@@ -50,7 +50,7 @@ def test_every_fact_is_asked_or_listed_with_its_reason(facts: Path):
     left_out = dict(data.left_out.select("given_id", "reason").iter_rows())
     assert left_out.keys() == REASONS.keys()
     assert all(left_out[name].startswith(reason) for name, reason in REASONS.items()), left_out
-    assert data.about["given_id"].to_list() == ["berlin", "bonn", "llama", "gc"]
+    assert data.about["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
     others = dict(data.table.select("object_label", "other_objects").unique().iter_rows())
     assert others == OTHERS  # "Capital" and "capital" are one relation, and what cannot be asked counts
     times = {text: Date.parse(text) for text in data.table["time"].drop_nulls().unique()}
@@ -157,7 +157,7 @@ def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys
     assert {row["facts"] for row in json.loads(printed.out)["summary"]} == {4}
     assert "the condor" in printed.err
     asked, left_out = pl.read_csv(out / "asked.csv"), pl.read_csv(out / "left_out.csv")
-    assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc"]
+    assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
     assert set(left_out["given_id"]) == set(REASONS)
     record = read_json(out / "run.json")
     assert record["settings"]["as_of"] == "2024-06-30" and {"asked.csv", "left_out.csv"} <= record["files"].keys()

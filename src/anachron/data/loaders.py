@@ -39,6 +39,11 @@ class Dataset:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
         return rows_fingerprint(self.table.iter_rows())
 
+    def choices(self) -> dict[str, str | int]:
+        """What was chosen when it was loaded, for identities and manifests: ``as_of`` and ``limit``, where given."""
+        chosen = {"as_of": self.as_of, "limit": self.limit}
+        return {name: value for name, value in chosen.items() if value is not None}
+
     @property
     def facts(self) -> int:
         return self.table["fact_id"].n_unique()

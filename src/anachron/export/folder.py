@@ -32,7 +32,7 @@ def close_folder(
 ) -> Json:
     """Write the manifest of an export: only a complete one has it. Returns its content."""
     content: Json = {
-        "command": command, "parameters": {"boundaries": dataset.boundaries, **parameters},
+        "command": command, "parameters": {"boundaries": dataset.boundaries, **dataset.choices(), **parameters},
         "inputs": {short_name(dataset): dataset.fingerprint()}, "counts": counts,
         "files": {name: file_fingerprint(out / name) for name in files}, "versions": versions(),
     }  # fmt: skip
