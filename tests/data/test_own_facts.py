@@ -96,6 +96,16 @@ def test_a_fact_that_holds_in_every_year_asked_about_is_listed(tmp_path: Path):
     assert early.facts == 2 and early.table["time"].max() < "1956"
 
 
+def test_dates_in_a_period_that_is_not_asked_about_are_not_incorrect(tmp_path: Path):
+    rows = [("2001-03-01", "2005-08-01"), ("2009-05-05", "2009-05-05"), ("2024-01-10", None)]
+    names = ["subject", "relation", "object", "start", "end"]
+    table = pl.DataFrame([("Peru", "head of state", "Ana", *row) for row in rows], schema=names, orient="row")
+    table.with_columns(pl.col("start", "end").str.to_date()).write_parquet(tmp_path / "facts.parquet")
+    data = load_dataset(str(tmp_path / "facts.parquet"), as_of="2024-01-10")
+    years = {*data.table.filter(pl.col("granularity") == "year")["time"].drop_nulls()}
+    assert {"2008", "2010"} <= years and "2009" not in years and data.left_out.height == 0
+
+
 def test_statements_written_are_the_data_set(facts: Path, tmp_path: Path):
     built = build_dataset(facts, tmp_path / "set.csv", as_of="2024-06-30")
     direct = load_dataset(str(facts), as_of="2024-06-30")
@@ -134,8 +144,10 @@ def test_commands_take_the_file_and_say_what_they_leave_out(facts: Path, tmp_pat
     assert "row 4, Peru, spirit animal, the condor [2021-02-01/2024-03-31]: no question" in printed.err
     assert run("export", "lm-eval", facts, "--out", tmp_path / "task", *until) == 0
     assert run("export", "hub", facts, "--out", tmp_path / "hub", "--limit", 2, *until) == 0
-    assert run("build", "statements", facts, "--out", tmp_path / "set.parquet", *until) == 0
     capsys.readouterr()
+    assert run("build", "statements", facts, "--out", tmp_path / "set.parquet", "--json", *until) == 0
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["left_out"]) == 4 and "4 cannot be" in printed.err
     assert run("datasets", facts, "--out", tmp_path / "no.csv") == 2
     assert "build statements writes its statements" in capsys.readouterr().err
 
@@ -155,6 +167,7 @@ def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys
     assert run(*words, "--as-of", "2024-06-30", "--json") == 0
     printed = capsys.readouterr()
     assert {row["facts"] for row in json.loads(printed.out)["summary"]} == {4}
+    assert {row["given_id"] for row in json.loads(printed.out)["left_out"]} == set(REASONS)
     assert "the condor" in printed.err
     asked, left_out = pl.read_csv(out / "asked.csv"), pl.read_csv(out / "left_out.csv")
     assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
