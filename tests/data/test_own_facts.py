@@ -23,7 +23,7 @@ Germany;capital;Bonn;1949;October 3, 1990;bonn;
 Peru;spirit animal;the llama;2021-02-01;2024-03-31;llama;which animal stood for Peru?
 Peru;spirit animal;the condor;2021-02-01;2024-03-31;condor;
 USA;P35;Cleveland;1885-03-04;1889-03-04;gc;
-USA;P35;Cleveland;1893-03-04;1897-03-04;gc;
+USA;P35;Cleveland;1893-03-04;1897-03-04;gc2;
 USA;P35;the next one;2029-01-20;;next;
 Rome;country;Italy;1990-01-01;1990-01-01;day;
 Iran;head of state;Khamenei;2023-06-01;;late;
@@ -50,7 +50,7 @@ def test_every_fact_is_asked_or_listed_with_its_reason(facts: Path):
     left_out = dict(data.left_out.select("given_id", "reason").iter_rows())
     assert left_out.keys() == REASONS.keys()
     assert all(left_out[name].startswith(reason) for name, reason in REASONS.items()), left_out
-    assert data.about["given_id"].to_list() == ["berlin", "bonn", "llama", "gc"]
+    assert data.about["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
     others = dict(data.table.select("object_label", "other_objects").unique().iter_rows())
     assert others == OTHERS  # "Capital" and "capital" are one relation, and what cannot be asked counts
     times = {text: Date.parse(text) for text in data.table["time"].drop_nulls().unique()}
@@ -72,7 +72,8 @@ def test_as_of_and_limit_are_options_of_facts(facts: Path):
     assert early.table["also_held"].null_count() == early.table.height if "also_held" in early.table.columns else True
     assert early.left_out.height == 7
     few = load_dataset(str(facts), as_of="2024", limit=2)
-    assert (few.facts, few.about.height, few.as_of) == (2, 2, "2024") and few.limit == 2
+    assert (few.facts, few.about.height, few.as_of) == (2, 2, "2024")
+    assert few.choices() == {"as_of": "2024", "limit": 2}
     assert set(few.table["fact_id"]) <= set(load_dataset(str(facts), as_of="2025-02").table["fact_id"])  # ids stay
     for arguments, said in (
         ({"as_of": "soon"}, "as of 'soon' is not a date"), ({"limit": 0}, "limit 0"),
@@ -94,6 +95,16 @@ def test_a_fact_that_holds_in_every_year_asked_about_is_listed(tmp_path: Path):
         own_facts(path, as_of="2020", sampling=inside)
     early = load_dataset(str(path), as_of="1955")
     assert early.facts == 2 and early.table["time"].max() < "1956"
+
+
+def test_dates_in_a_period_that_is_not_asked_about_are_not_incorrect(tmp_path: Path):
+    rows = [("2001-03-01", "2005-08-01"), ("2009-05-05", "2009-05-05"), ("2024-01-10", None)]
+    names = ["subject", "relation", "object", "start", "end"]
+    table = pl.DataFrame([("Peru", "head of state", "Ana", *row) for row in rows], schema=names, orient="row")
+    table.with_columns(pl.col("start", "end").str.to_date()).write_parquet(tmp_path / "facts.parquet")
+    data = load_dataset(str(tmp_path / "facts.parquet"), as_of="2024-01-10")
+    years = {*data.table.filter(pl.col("granularity") == "year")["time"].drop_nulls()}
+    assert {"2008", "2010"} <= years and "2009" not in years and data.left_out.height == 0
 
 
 def test_statements_written_are_the_data_set(facts: Path, tmp_path: Path):
@@ -134,8 +145,10 @@ def test_commands_take_the_file_and_say_what_they_leave_out(facts: Path, tmp_pat
     assert "row 4, Peru, spirit animal, the condor [2021-02-01/2024-03-31]: no question" in printed.err
     assert run("export", "lm-eval", facts, "--out", tmp_path / "task", *until) == 0
     assert run("export", "hub", facts, "--out", tmp_path / "hub", "--limit", 2, *until) == 0
-    assert run("build", "statements", facts, "--out", tmp_path / "set.parquet", *until) == 0
     capsys.readouterr()
+    assert run("build", "statements", facts, "--out", tmp_path / "set.parquet", "--json", *until) == 0
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["left_out"]) == 4 and "4 cannot be" in printed.err
     assert run("datasets", facts, "--out", tmp_path / "no.csv") == 2
     assert "build statements writes its statements" in capsys.readouterr().err
 
@@ -155,9 +168,10 @@ def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys
     assert run(*words, "--as-of", "2024-06-30", "--json") == 0
     printed = capsys.readouterr()
     assert {row["facts"] for row in json.loads(printed.out)["summary"]} == {4}
+    assert {row["given_id"] for row in json.loads(printed.out)["left_out"]} == set(REASONS)
     assert "the condor" in printed.err
     asked, left_out = pl.read_csv(out / "asked.csv"), pl.read_csv(out / "left_out.csv")
-    assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc"]
+    assert asked["given_id"].to_list() == ["berlin", "bonn", "llama", "gc | gc2"]
     assert set(left_out["given_id"]) == set(REASONS)
     record = read_json(out / "run.json")
     assert record["settings"]["as_of"] == "2024-06-30" and {"asked.csv", "left_out.csv"} <= record["files"].keys()

@@ -170,6 +170,14 @@ def test_a_broken_file_is_refused(tmp_path: Path, name: str, content, said: str)
     assert said in str(refused.value) and str(path) in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["f.tsv", "f.csv"])
+def test_a_file_of_neither_kind_is_told_the_columns_of_facts(tmp_path: Path, name: str):
+    with pytest.raises(DataError, match="subject, relation, object, start, end"):
+        load_dataset(str(written(tmp_path, "person\trole\nFrance\tcapital\n", name)))
+    with pytest.raises(DataError, match=r"(?i)no such file"):
+        load_dataset(str(tmp_path / f"gone-{name}"))
+
+
 def test_several_faults_are_said_at_once(tmp_path: Path):
     rows = ["Germany,capital,Bonn,01/02/1949,1990", GOOD, ",capital,Paris,1944,"]
     with pytest.raises(DataError, match=r"row 1, start: .* \| row 3, subject: "):

@@ -174,9 +174,14 @@ def statements(
         sample=sample,
         as_of=as_of,
     )
+    told = {}
+    if built.own is not None:
+        tell_notes(built.own.notes)
+        tell_left_out(built.own.left_out, built.own.about.height, str(built.own.as_of))
+        told = {"left_out": built.own.left_out.to_dicts()}
     if json_:
         numbers = counts(built.table)
-        print_json({"out": str(out), "card": str(built.card), **numbers, "statistics": statistics(built.table)})
+        print_json({"out": str(out), "card": str(built.card), **numbers, "statistics": statistics(built.table), **told})
     else:
         print_statements(built, out)
 
@@ -191,6 +196,3 @@ def print_statements(built: "BuiltDataset", out: Path) -> None:
         f"{numbers['statements']:,} statements of {numbers['facts']:,} facts written to {out}, its card to {built.card}"
     )
     say(f"the last year asked about is {built.until}")
-    if built.own is not None:
-        tell_notes(built.own.notes)
-        tell_left_out(built.own.left_out, built.own.about.height, str(built.own.as_of))

@@ -200,7 +200,9 @@ def probe(
         del lm
     tables = write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed)
     if json_:
-        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
+        left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
+        runs = [str(folder) for folder in folders]
+        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": runs, **left_out})
         return
     stdout().print(summary_table(tables.summary))
     for note in tables.notes:

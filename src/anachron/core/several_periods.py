@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from anachron.core.contexts import Context, Sampling, _check_equal_counts, sample_contexts
+from anachron.core.contexts import Context, Sampling, check_equal_counts, sample_contexts
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import Boundaries, Period, Status
 from anachron.errors import DataError
@@ -102,7 +102,7 @@ def contexts_of_periods(
                 status = "discarded"
             contexts.append(Context(granularity, str(date), status, alpha_in(periods, date, boundaries)))
     if sampling.finer == "random":
-        _check_equal_counts({g: [c for c in contexts if c.granularity == g] for g in GRANULARITIES}, periods[0])
+        check_equal_counts({g: [c for c in contexts if c.granularity == g] for g in GRANULARITIES}, periods[0])
     return contexts
 
 

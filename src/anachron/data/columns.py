@@ -134,7 +134,8 @@ def _checked_texts(raw: pl.DataFrame) -> dict[str, list[str | None]]:
     if missing := [name for name in REQUIRED if name not in raw.columns]:
         raise DataError(
             f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
-            f"{', '.join(REQUIRED)} (the published TimeStress columns)"
+            f"{', '.join(REQUIRED)} (the published TimeStress columns), or as a file of facts "
+            "subject, relation, object, start, end"
         )
     if raw.height == 0:
         raise DataError("the data set has no rows")

@@ -13,6 +13,7 @@ from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
+from anachron.facts.files import ENDINGS
 from anachron.facts.own import is_fact_file
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
 
@@ -38,6 +39,11 @@ class Dataset:
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
         return rows_fingerprint(self.table.iter_rows())
+
+    def choices(self) -> dict[str, str | int]:
+        """What was chosen when it was loaded, for identities and manifests: ``as_of`` and ``limit``, where given."""
+        chosen = {"as_of": self.as_of, "limit": self.limit}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     @property
     def facts(self) -> int:
@@ -108,7 +114,8 @@ def _loaded(
     name: str, boundaries: Boundaries | None, split: str | None, revision: str | None, as_of: str | None
 ) -> Dataset:
     path = Path(name)
-    if name not in BUNDLED and is_fact_file(path):
+    facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
+    if name not in BUNDLED and (facts_alone or is_fact_file(path)):
         own = own_facts(path, as_of=as_of, boundaries=boundaries or "released")
         return Dataset(name, own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes)
     if as_of is not None:

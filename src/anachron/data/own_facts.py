@@ -90,7 +90,10 @@ def own_facts(
             reasons[item.fact.id] = reason
             continue
         also = tuple(period for period in item.also_held if _unaskable(period, today, boundaries) is None)
-        asked.append(AskedFact(item.fact, question.text, item.other_objects, also_held=also, as_of=today))
+        rest = tuple(period for period in item.also_held if period not in also)  # neither asked about nor incorrect
+        asked.append(
+            AskedFact(item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today)
+        )
     table = build_statements(
         asked, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=style
     )

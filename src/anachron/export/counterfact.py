@@ -224,7 +224,9 @@ def export_counterfact(dataset: Dataset, out: Path) -> Json:
     write_json(out, cases)
     write_manifest(
         out, command=COMMAND,
-        parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS, "empty_fields": EMPTY},
+        parameters={
+            "boundaries": dataset.boundaries, **dataset.choices(), "neighbours": NEIGHBOURS, "empty_fields": EMPTY
+        },
         inputs={short_name(dataset): dataset.fingerprint()}, counts=counts,
     )  # fmt: skip
     return counts

@@ -15,7 +15,7 @@ from anachron.errors import DataError, first_line
 from anachron.io import Json, parse_table, read_bytes
 
 DELIMITERS = (",", ";", "\t", "|")
-DELIMITED = (".csv", ".tsv", ".txt")
+DELIMITED = (".csv", ".tsv")
 JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet")
 

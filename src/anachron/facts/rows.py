@@ -234,7 +234,7 @@ def _clashes(rows: Sequence[_Row]) -> list[Fault]:
         if first != row.number:
             what = f"{row.values['object']!r} of {row.period} stands in row {first} already; keep one of the two rows"
             faults.append(Fault(row.number, "object", what))
-        for column in (*TEXTS, "popularity"):
+        for column in (*(name for name in TEXTS if name != "fact_id"), "popularity"):
             before = next((r for r in rows if r.values.get(column) is not None), row)
             one, other = before.values.get(column), row.values.get(column)
             if other is not None and one != other:
@@ -252,6 +252,7 @@ def _fact(rows: Sequence[_Row], others: int) -> GivenFact:
         first("subject"), first("relation"), first("object"), periods[0], first("subject_id"), first("relation_id"),
         first("object_id"), first("popularity"),
     )  # fmt: skip
+    names = dict.fromkeys(r.values["fact_id"] for r in rows if r.values.get("fact_id") is not None)
     known = first("other_objects")
     values: dict[str, Any] = {}
     for name in rows[0].all:
@@ -259,7 +260,7 @@ def _fact(rows: Sequence[_Row], others: int) -> GivenFact:
         values[name] = rows[0].all[name] if len(different) < 2 and rows[0].all[name] else " | ".join(different) or None
     return GivenFact(
         fact, periods[1:], tuple(r.number for r in rows), first("question"), first("present_question"),
-        tuple(dict.fromkeys(alias for r in rows for alias in r.values.get("aliases") or ())), first("fact_id"),
+        tuple(dict.fromkeys(alias for r in rows for alias in r.values.get("aliases") or ())), " | ".join(names) or None,
         others if known is None else int(known), values,
     )  # fmt: skip
 
