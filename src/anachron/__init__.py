@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anachron.checks.gate import Gate
     from anachron.core.contexts import Context, Sampling, sample_contexts
     from anachron.core.dates import Date
     from anachron.core.facts import Fact
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from anachron.lm.loading import load_model, load_tokenizer
     from anachron.lm.model import LanguageModel
     from anachron.metrics import fact_metrics, summarise
+    from anachron.pipelines.check import check_facts as check
+    from anachron.pipelines.check import write_junit
     from anachron.pipelines.covariance import prepare_covariance
     from anachron.pipelines.demo import run_demo
     from anachron.pipelines.editing import choose_methods, edit_from_updates, prepare_methods, update_requests
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from anachron.probe.audit import audit
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import ProbeSettings, run_probe
+    from anachron.probe.runs import rename_run
     from anachron.report.evaluation import write_evaluation
     from anachron.text.llm_settings import LlmSettings
     from anachron.text.question_files import judged_questions, sample_questions, verbalise
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from anachron.wikidata.views.popularity import compute_popularity
 
 _NAMES = {  # module -> what is public of it, some under another name
+    "checks.gate": "Gate",
     "core.contexts": "Context, Sampling, sample_contexts",
     "core.dates": "Date",
     "core.facts": "Fact",
@@ -86,6 +91,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "lm.loading": "load_model, load_tokenizer",
     "lm.model": "LanguageModel",
     "metrics": "fact_metrics, summarise",
+    "pipelines.check": "check_facts as check, write_junit",
     "pipelines.covariance": "prepare_covariance",
     "pipelines.demo": "run_demo",
     "pipelines.editing": "choose_methods, edit_from_updates, prepare_methods, update_requests",
@@ -97,6 +103,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "probe.audit": "audit",
     "probe.pairs": "read_pairs, score_pairs",
     "probe.run": "ProbeSettings, run_probe",
+    "probe.runs": "rename_run",
     "report.evaluation": "write_evaluation",
     "text.llm_settings": "LlmSettings",
     "text.question_files": "judged_questions, sample_questions, verbalise",
@@ -118,17 +125,17 @@ _HOMES = {  # public name -> its module, and what it is called there
 
 __all__ = [
     "AnachronError", "Backend", "BackendError", "Callbacks", "ConfigError", "Context", "DataError", "Date", "Edit",
-    "EditRequest", "EvaluateSettings", "Fact", "Format", "IngestSettings", "LanguageModel", "LifelongSettings",
+    "EditRequest", "EvaluateSettings", "Fact", "Format", "Gate", "IngestSettings", "LanguageModel", "LifelongSettings",
     "LlmSettings", "Measures", "MendSettings", "ModelError", "Period", "ProbeSettings", "Sampling",
     "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements", "build_timestress",
-    "build_updates", "choose_methods", "cloze_templates", "collect_covariance", "compute_popularity", "download",
-    "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity", "export_counterfact",
-    "export_hub", "export_lm_eval", "fact_metrics", "ingest", "judged_questions", "label_file", "load_cases",
-    "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits", "mend_lessons",
-    "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_pairs", "run_demo",
-    "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions", "save_edit",
-    "save_edited_model", "score_pairs", "selection_named", "summarise", "train_mend", "update_requests", "verbalise",
-    "write_dataset", "write_evaluation", "write_metrics", "write_report",
+    "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance", "compute_popularity",
+    "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity",
+    "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "ingest", "judged_questions", "label_file",
+    "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits",
+    "mend_lessons", "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_pairs",
+    "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions",
+    "save_edit", "save_edited_model", "score_pairs", "selection_named", "summarise", "train_mend", "update_requests",
+    "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_metrics", "write_report",
 ]  # fmt: skip
 
 

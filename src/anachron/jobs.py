@@ -44,7 +44,8 @@ ELSEWHERE = "choose another --out"
 WORK_FILE = "job.json"  # of a work folder: the identity, and when it was begun
 RUN_FILE = "run.json"
 FORMAT = 2
-NAMES = frozenset({"dataset", "updates"})  # where it was read from; its fingerprint says what it is
+# What a thing is called, not what it is: a model's label; where data was read from (its fingerprint says what it is).
+NAMES = frozenset({"dataset", "updates", "label"})
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
 REPAIR = "repeat the command that made the folder: it makes again what is damaged"

@@ -186,7 +186,6 @@ def test_a_part_of_another_model_ends_the_run_unfinished(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (pl.lit("other").alias("model"), "column model"),
         (pl.col("fact_id").reverse(), "column fact_id"),
         (pl.col("time").reverse(), "column time"),
         ((pl.col("n_tokens") + 1).cast(pl.Int32), "column n_tokens"),

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -16,13 +17,14 @@ import torch
 
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import BackendError, ConfigError, ModelError
+from anachron.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.io import write_table
 from anachron.jobs import Callbacks, RunFolder, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import ProbeSettings, run_probe
+from anachron.probe.runs import part_name, read_runs, rename_run
 
 PART = 50  # statements
 
@@ -116,7 +118,6 @@ def test_a_finished_run_is_not_scored_again(finished: Path, lm: LanguageModel, d
         (ProbeSettings(format="chat"), "format"),
         (ProbeSettings(batch_tokens=64), "batch_tokens"),
         (ProbeSettings(native_softmax=True), "native_softmax"),
-        (ProbeSettings(label="other"), "label"),
     ],
 )
 def test_other_settings_are_refused_with_the_difference(finished: Path, lm, data, change: ProbeSettings, word: str):
@@ -124,6 +125,44 @@ def test_other_settings_are_refused_with_the_difference(finished: Path, lm, data
     with pytest.raises(ConfigError, match=rf"other settings.*{word}: "):
         run_probe(lm, data, finished, change)
     assert all_bytes(finished) == before
+
+
+def test_another_label_renames_a_run(finished: Path, lm: LanguageModel, data: Dataset, tmp_path: Path, monkeypatch):
+    """Tables, record and later readers have the new name; nothing is scored, and the way back gives the same scores."""
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    before = read_runs([folder])
+    monkeypatch.setattr(lm, "score_parts", lambda *a, **k: pytest.fail("scored again"))
+    assert run_probe(lm, data, folder, ProbeSettings(label="other")).scores["model"].unique().to_list() == ["other"]
+    for table in (read_runs([folder]), pl.read_parquet(folder / "scores.parquet")):
+        assert table["model"].unique().to_list() == ["other"] and table["logp"].equals(before["logp"])
+    assert run_probe(lm, data, folder).scores["model"].unique().to_list() == ["other"]  # no label given: as it is
+    assert rename_run(folder, "third") == "other"
+    assert read_runs([folder])["model"].unique().to_list() == ["third"]
+    assert rename_run(folder, before["model"][0]) == "third"
+    assert read_runs([folder]).equals(before)
+
+
+def test_a_run_that_was_renamed_half_way_goes_on(lm: LanguageModel, data: Dataset, finished: Path, tmp_path: Path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    run = RunFolder.read(folder)
+    run.record["status"] = "running"
+    run.forget(["scores.parquet", part_name(1)])
+    rename_run(folder, "other")
+    scores = run_probe(lm, data, folder).scores
+    assert scores["model"].unique().to_list() == ["other"]
+    assert scores.drop("model").equals(read_runs([finished]).drop("model", "noise"))
+
+
+@pytest.mark.parametrize("label", ["", "  ", "pooled"])
+def test_a_label_that_cannot_be_is_refused(finished: Path, label: str):
+    before = all_bytes(finished)
+    with pytest.raises(ConfigError, match=f"label {label!r}"):
+        rename_run(finished, label)
+    assert all_bytes(finished) == before
+    with pytest.raises(DataError, match="no run here"):
+        rename_run(finished / "scores", "x")
 
 
 def test_another_data_set_or_model_is_refused(finished: Path, lm: LanguageModel, data: Dataset):

@@ -5,7 +5,7 @@ import pytest
 
 from anachron.plots.words import year_name
 from anachron.probe.analyses.timelines import worst_errors
-from anachron.report.timeline import BARS, columns_of, timeline
+from anachron.report.timeline import BARS, columns_of, short_timeline, timeline
 
 RUN = {"model": "m", "format": "raw", "prefix": "none"}
 LABELS = {
@@ -147,3 +147,25 @@ def test_timeline_before_the_common_era():
 @pytest.mark.parametrize(("year", "words"), [(2011, "2011"), (476, "476"), (-44, "44 BCE"), (-1, "1 BCE"), (0, "1")])
 def test_years_in_words(year, words):
     assert year_name(year) == words
+
+
+def year_scores(*pairs):
+    """Year contexts from 2000 on: (nats, whether correct)."""
+    rows = [
+        {"time": str(2000 + n), "status": "correct" if held else "incorrect", "logp": logp}
+        for n, (logp, held) in enumerate(pairs)
+    ]
+    return pl.DataFrame([*rows, {"time": None, "status": "none", "logp": -99.0}])
+
+
+def test_a_short_timeline_brackets_the_period() -> None:
+    assert short_timeline(year_scores((-8.0, False), (-1.0, True), (-4.5, True), (-8.0, False))) == "▁[█▅]▁"
+    assert short_timeline(year_scores((-8.0, False), (-1.0, True))) == "▁[█]"
+    assert short_timeline(year_scores((-1.0, True), (-8.0, False), (-1.0, True))) == "[█]▁[█]"
+    assert short_timeline(year_scores((-2.0, False))) == "▁"
+    assert short_timeline(year_scores()) == ""
+
+
+def test_a_short_timeline_has_at_most_its_width_of_bars() -> None:
+    line = short_timeline(year_scores(*((-float(n), 40 <= n < 60) for n in range(100))), width=20)
+    assert len(line) == 22 and line.index("[") == 8 and line.index("]") == 13

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anachron.cli.facts import tell_left_out, tell_notes
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
+    AsOf,
     ContextSeed,
     JsonFlag,
     ReadBoundaries,
@@ -131,7 +133,7 @@ def print_facts(selected: "Selected", out: Path) -> None:
 
 
 def statements(
-    questions: Annotated[Path, typer.Argument(help="Facts with questions, made by verbalize.")],
+    questions: Annotated[Path, typer.Argument(help="Facts with questions, made by verbalize, or a file of your own.")],
     out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl.")],
     boundaries: ReadBoundaries = "released",
     seed: ContextSeed = 0,
@@ -150,6 +152,7 @@ def statements(
         ),
     ] = None,
     sample: Annotated[int | None, typer.Option(help="Take so many facts only, a fixed random sample.")] = None,
+    as_of: AsOf = None,
     json_: JsonFlag = False,
 ) -> None:
     """Statements in the published TimeStress columns: every context of each fact in front of its question.
@@ -170,10 +173,16 @@ def statements(
         sampling=sampling,
         style=style,
         sample=sample,
+        as_of=as_of,
     )
+    told = {}
+    if built.own is not None:
+        tell_notes(built.own.notes)
+        tell_left_out(built.own.left_out, built.own.about.height, str(built.own.as_of))
+        told = {"left_out": built.own.left_out.to_dicts()}
     if json_:
         numbers = counts(built.table)
-        print_json({"out": str(out), "card": str(built.card), **numbers, "statistics": statistics(built.table)})
+        print_json({"out": str(out), "card": str(built.card), **numbers, "statistics": statistics(built.table), **told})
     else:
         print_statements(built, out)
 

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
+from anachron.cli.groups import grouped
 from anachron.cli.options import (
-    Boundaries,
     ContextSeed,
     DatasetArgument,
+    DatasetOptions,
     FormatOption,
     JsonFlag,
     PrefixOption,
     ReadBoundaries,
     SamplingOption,
-    Split,
     Trust,
 )
 from anachron.cli.output import print_json, say, stdout
@@ -25,7 +25,7 @@ from anachron.core.contexts import Sampling
 def register(app: typer.Typer) -> None:
     app.command()(contexts)
     app.command()(datasets)
-    app.command()(audit)
+    app.command()(grouped(audit))
 
 
 def contexts(
@@ -89,12 +89,12 @@ def datasets(
 
 
 def audit(
+    *,
     dataset: DatasetArgument,
     tokenizer: Annotated[str, typer.Option(help="Hub name or folder of a tokenizer, or demo.")],
     format: FormatOption = "raw",
     prefix: PrefixOption = "none",
-    boundaries: Boundaries = None,
-    split: Split = None,
+    selected: DatasetOptions,
     context_length: Annotated[
         int | None, typer.Option(help="Most tokens that fit; by default the tokenizer's.")
     ] = None,
@@ -106,14 +106,13 @@ def audit(
 
     Example: anachron audit mini --tokenizer demo
     """
-    from anachron.data.loaders import load_dataset
     from anachron.lm.formats import Format
     from anachron.lm.loading import load_tokenizer
     from anachron.probe.audit import audit as look
     from anachron.probe.run import prefix_text
     from anachron.report.tables import audit_table
 
-    data = load_dataset(dataset, boundaries=boundaries, split=split)  # type: ignore[arg-type]
+    data = selected.load(dataset)
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
     loaded = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
     audited = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)

@@ -1,6 +1,7 @@
 """The commands of ``anachron``, and how errors become one line and an exit code.
 
-0 done, 1 the work failed, 2 wrong use, 130 interrupted. Results go to stdout or ``--out``, words for people
+0 done, 1 the work failed, 2 wrong use, 130 interrupted; of ``check`` 1 says that a demand is not met, 2 that there is
+no verdict. Results go to stdout or ``--out``, words for people
 to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 """
 
@@ -14,6 +15,7 @@ import typer
 
 from anachron.cli import (
     build,
+    check,
     covariance,
     data,
     demo,
@@ -22,6 +24,7 @@ from anachron.cli import (
     judge,
     measure,
     probe,
+    runs,
     timestress,
     train_mend,
     updates,
@@ -62,7 +65,10 @@ def _options(
     return
 
 
-for module in (demo, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge, export):
+COMMANDS = (
+    demo, check, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge, export,
+)  # fmt: skip
+for module in COMMANDS:
     module.register(app)
 timestress.register(build.builds)
 updates.register_builds(build.builds)
@@ -76,6 +82,14 @@ wikidata_app = typer.Typer(
 app.add_typer(wikidata_app, name="wikidata")
 for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
+
+runs_app = typer.Typer(
+    help='Runs that are there.\n\nExample: anachron runs rename runs/gpt2 "GPT-2, small"',
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.add_typer(runs_app, name="runs")
+runs.register(runs_app)
 
 
 def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int:
@@ -106,7 +120,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         if debug:
             raise
         _say(f"error: {' '.join(str(error).split())}")
-        return 2 if isinstance(error, ConfigError) else 1
+        return 2 if isinstance(error, ConfigError) or argv[:1] == ["check"] else 1
     except BrokenPipeError:
         _drop_stdout()
         return 1
@@ -115,7 +129,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
             raise
         reason = " ".join(str(error).split())
         _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
-        return 1
+        return 2 if argv[:1] == ["check"] else 1
 
 
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:

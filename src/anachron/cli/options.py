@@ -27,6 +27,13 @@ Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
 Boundaries = Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")]
 Split = Annotated[str | None, typer.Option(help="Split of a hub data set.")]
 DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub data set.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        help="Date up to which a file of facts is known: a fact without an end holds till then; default: today."
+    ),
+]
+FactLimit = Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")]
 ReadBoundaries = Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")]
 ContextSeed = Annotated[int, typer.Option(help="Seed of the random months and days.")]
 SamplingOption = Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")]
@@ -78,11 +85,20 @@ class DatasetOptions:
     boundaries: Boundaries = None
     split: Split = None
     dataset_revision: DatasetRevision = None
+    as_of: AsOf = None
+    limit: FactLimit = None
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, *, as_of: str | None = None) -> Any:
+        """The data set; what cannot be asked of it is said. as_of: where the option is not given."""
+        from anachron.cli.facts import tell_facts
         from anachron.data.loaders import load_dataset
 
-        return load_dataset(name, boundaries=self.boundaries, split=self.split, revision=self.dataset_revision)  # type: ignore[arg-type]
+        data = load_dataset(
+            name, boundaries=self.boundaries, split=self.split, revision=self.dataset_revision,  # type: ignore[arg-type]
+            as_of=self.as_of or as_of, limit=self.limit,
+        )  # fmt: skip
+        tell_facts(data)
+        return data
 
 
 @dataclass(frozen=True, kw_only=True)

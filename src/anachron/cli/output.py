@@ -1,30 +1,19 @@
-"""What commands share: words to stderr, results to stdout, progress that vanishes without a terminal."""
+"""What commands share: words and progress to stderr, results to stdout."""
 
 import json
 import math
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
 from rich.text import Text
 
-from anachron.lm.temporary import Temporary
-
 if TYPE_CHECKING:
-    from anachron.jobs import Callbacks
+    from contextlib import AbstractContextManager
+
+    from anachron.jobs import Callbacks, Progress
 
 # What a terminal obeys instead of showing it: control characters but for the end of a line and the tabulator, and the
 # signs that turn the direction of writing round, with which a label could change the order of the numbers beside it.
@@ -98,31 +87,8 @@ def on_screen() -> "Callbacks":
     return Callbacks(warn, notice=say, open_bar=progress_bar)
 
 
-@contextmanager
-def progress_bar(title: str, unit: str = "items") -> Iterator[Callable[..., None]]:
-    """A function to be told (done, total) and perhaps words, which stand behind the title.
+def progress_bar(title: str, unit: str = "items") -> "AbstractContextManager[Progress]":
+    """See `anachron.cli.progress.progress_bar`; on stderr."""
+    from anachron.cli import progress
 
-    It draws a bar with the time left on a terminal, and nothing anywhere else. ``unit`` is items or bytes.
-    """
-    console = stderr()
-    if not console.is_terminal:
-        yield lambda done, total, note="": None
-        return
-    amount: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeRemainingColumn())
-    bars = Progress(*columns, console=console, transient=True)
-
-    def drawn() -> Callable[[], None]:
-        bars.start()
-        return bars.stop
-
-    with Temporary(drawn):  # Ctrl-C in the middle of either would leave a terminal without its cursor
-        task = bars.add_task(title, total=None)
-        last = [0.0]
-
-        def update(done: int, total: int, note: str = "") -> None:
-            if done >= total or time.monotonic() - last[0] > 0.1:
-                last[0] = time.monotonic()
-                bars.update(task, completed=done, total=total, description=f"{title}  {note}" if note else title)
-
-        yield update
+    return progress.progress_bar(title, stderr(), unit)

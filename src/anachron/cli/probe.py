@@ -178,9 +178,10 @@ def probe(
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
     from anachron.errors import ConfigError
+    from anachron.facts.own import is_fact_file
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.studies import write_metrics
-    from anachron.probe.run import ProbeSettings, run_probe
+    from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
     from anachron.report.tables import summary_table
 
     backend = scorer.place(**asdict(replicas))
@@ -191,7 +192,7 @@ def probe(
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
     folders = _folders(out, model)
-    data = selected.load(dataset)
+    data = selected.load(dataset, as_of=recorded_as_of(folders[0]) if is_fact_file(dataset) else None)
     for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
         with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as told:
@@ -200,7 +201,9 @@ def probe(
         del lm
     tables = write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed)
     if json_:
-        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": [str(f) for f in folders]})
+        left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
+        runs = [str(folder) for folder in folders]
+        print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": runs, **left_out})
         return
     stdout().print(summary_table(tables.summary))
     for note in tables.notes:

@@ -124,7 +124,7 @@ def sample_contexts(
             alpha = (first + (last - first) // 2 - middle) / length
             kept[granularity].append(Context(granularity, str(date), status, alpha))
     if sampling.finer == "random":
-        _check_equal_counts(kept, period)
+        check_equal_counts(kept, period)
     return [c for g in GRANULARITIES for c in (Context(g, None, "none", None), *kept[g])]
 
 
@@ -138,7 +138,8 @@ def _refine(year: int, seed: int, fact_id: str) -> tuple[Date, Date, Date]:
     return Date(year), Date(year, month), Date(year, month, day)
 
 
-def _check_equal_counts(kept: dict[Granularity, list[Context]], period: Period) -> None:
+def check_equal_counts(kept: dict[Granularity, list[Context]], period: Period) -> None:
+    """Raise `AssertionError` unless every granularity has as many correct and as many incorrect contexts."""
     for status in ("correct", "incorrect"):
         counts = {g: sum(c.status == status for c in contexts) for g, contexts in kept.items()}
         if len(set(counts.values())) != 1:

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.core.contexts import sampling_named
+from anachron.core.contexts import Sampling, sampling_named
 from anachron.core.periods import Boundaries
 from anachron.data.card import card, card_of, counts, history
 from anachron.data.columns import to_published
 from anachron.data.facts import asked_facts, read_questions
+from anachron.data.own_facts import OwnFacts, own_facts
 from anachron.data.statements import build_statements
 from anachron.errors import ConfigError, DataError
+from anachron.facts.own import has_own_names, read_given_facts
+from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
 from anachron.text.dates import wording_of
 from anachron.text.openings import language_of
@@ -25,12 +28,13 @@ class BuiltDataset:
     """What `build_dataset` wrote.
 
     table: one row a statement, columns of `anachron.data.columns.STATEMENT_SCHEMA`. card: the file that tells how it
-    came about. until: the last year asked about.
+    came about. until: the last year asked about. own: what became of a file of one's own facts.
     """
 
     table: pl.DataFrame
     card: Path
     until: int
+    own: OwnFacts | None = None
 
 
 def last_year(ended_before: int) -> int:
@@ -57,15 +61,20 @@ def build_dataset(
     sampling: str = "timestress",
     style: str | None = None,
     sample: int | None = None,
+    as_of: str | None = None,
 ) -> BuiltDataset:
     """Statements about the facts of a file, written in the published columns with a manifest and a card.
 
-    questions: facts with questions, as `anachron.verbalise` writes them. out: .parquet, .csv or .jsonl.
+    questions: facts with questions, as `anachron.verbalise` writes them, or a file of one's own facts (columns
+        ``subject, relation, object, start, end``, see `anachron.facts.rows`); ``<out>.left_out.csv`` then lists
+        the facts that cannot be asked, and why. out: .parquet, .csv or .jsonl.
     boundaries: how coarse boundaries are read, ``released`` or ``paper``. seed: of the random months and days.
-    until: last year asked about; by default the last that the facts could end in, by their manifests, or the sampler's.
+    until: last year asked about; by default the last that the facts could end in, by their manifests, or the later of
+        the sampler's and that in which the last fact ended; of one's own facts the last that is over at ``as_of``.
     sampling: a name of `anachron.core.contexts.SAMPLINGS`.
     style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, else american.
     sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
+    as_of: of one's own facts, the date up to which they are known; by default today.
 
     Raises `ConfigError` for options that cannot be, and `DataError` naming the file, and the row where one is at fault.
     """
@@ -76,27 +85,61 @@ def build_dataset(
         raise ConfigError(f"sample {sample}: give 1 or more facts")
     if out.resolve() == questions.resolve():
         raise ConfigError(f"{out} holds the questions; choose another --out")
-    table = read_questions(questions)
     before = history(questions)
-    sampler = sampling_named(sampling, until_of(questions) if until is None else until)
-    style = _style(style, before[-1]["parameters"].get("style") if before else None, table["question"], questions)
+    recorded = before[-1]["parameters"].get("style") if before else None
+    if has_own_names(questions):
+        worded = [fact.question for fact in read_given_facts(questions).facts if fact.question is not None]
+        style = _style(style, recorded, worded, questions)
+        own = own_facts(
+            questions, as_of=as_of, boundaries=boundaries, seed=seed, sampling=sampling_named(sampling), until=until,
+            style=style, sample=sample,
+        )  # fmt: skip
+        write_table(left_out_of(out), own.left_out)
+        made, sampler = own.table, sampling_named(sampling, own.until)
+        known = {"as_of": str(own.as_of), "left_out": own.left_out.height}
+    else:
+        if as_of is not None:
+            raise ConfigError(f"as of {as_of}: for files with the columns {', '.join(NEEDED)}; leave it out")
+        own, known, table = None, {}, read_questions(questions)
+        style = _style(style, recorded, table["question"], questions)
+        made, sampler = _asked(questions, table, boundaries, seed, until, sampling, style, sample)
+    made_here: Json = {
+        "command": COMMAND,
+        "parameters": {
+            "boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **known, **asdict(sampler)
+        },
+        "counts": counts(made),
+    }  # fmt: skip
+    write_table(out, to_published(made, boundaries))
+    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **made_here)
+    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, made_here]).encode())
+    return BuiltDataset(made, card_of(out), sampler.until, own)
+
+
+def left_out_of(out: Path) -> Path:
+    """Where the facts are listed that a data set does not ask about."""
+    return out.with_name(f"{out.name}.left_out.csv")
+
+
+def _asked(
+    questions: Path, table: pl.DataFrame, boundaries: Boundaries, seed: int, until: int | None, sampling: str,
+    style: str, sample: int | None,
+) -> tuple[pl.DataFrame, Sampling]:  # fmt: skip
+    """Statements about the facts of a table that `anachron.verbalise` wrote, and how their dates were chosen."""
+    until = until_of(questions) if until is None else until
     try:
         asked = list(asked_facts(table))
         if sample is not None:
             few = set(sorted(item.fact.id for item in asked)[:sample])
             asked = [item for item in asked if item.fact.id in few]
+        ends = [item.fact.period.end.year for item in asked if item.fact.period.end is not None]
+        sampler = sampling_named(sampling, max(sampling_named(sampling).until, *ends) if until is None else until)
         made = build_statements(asked, boundaries=boundaries, seed=seed, sampling=sampler, style=style)
     except DataError as error:
         raise DataError(f"{questions}: {error}") from None
-    made_here: Json = {
-        "command": COMMAND,
-        "parameters": {"boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **asdict(sampler)},
-        "counts": counts(made),
-    }
-    write_table(out, to_published(made, boundaries))
-    write_manifest(out, inputs={str(questions): file_fingerprint(questions)}, **made_here)
-    write_bytes(card_of(out), card(out.name, made, boundaries, [*before, made_here]).encode())
-    return BuiltDataset(made, card_of(out), sampler.until)
+    if made["time"].null_count() == made.height:
+        raise DataError(f"{questions}: no date up to {sampler.until} can be asked about; give a later --until")
+    return made, sampler
 
 
 def _style(given: str | None, recorded: str | None, worded: Iterable[str], questions: Path) -> str:

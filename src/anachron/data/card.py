@@ -73,7 +73,7 @@ def statistics(table: pl.DataFrame) -> dict[str, float]:
         numbers[LEAST] = max(max(chance.values()) for chance in chances)
     known = table.unique("fact_id", maintain_order=True)
     for side in ("start", "end"):
-        precisions = [Date.parse(text).granularity for text in known[side]]
+        precisions = [Date.parse(text).granularity for text in known[side].drop_nulls()]  # it still holds: no end
         for granularity in reversed(GRANULARITIES):
             share = precisions.count(granularity) / facts
             numbers[f"share of facts whose {side} is known to the {granularity}"] = share

@@ -3,7 +3,8 @@
 Published (one row a statement): ``SubjectID ... Statement, Status`` and, where present, ``Alpha, FactPop,
 Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects`` and, where it is known,
 ``SubjectPop, ObjectPop, SubjectFrom, ObjectFrom``. Inside, a statement table has the columns of `STATEMENT_SCHEMA`, and
-those of `MORE` where they are known; reading checks every row and names the first that breaks a rule.
+those of `MORE` where they are known; reading checks every row and names the first that breaks a rule. ``EndDate`` is
+empty where a fact still holds; its ``Alpha`` must then be there.
 """
 
 import re
@@ -16,21 +17,22 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES, Date, Granularity
 from anachron.core.facts import fact_id
 from anachron.core.periods import Boundaries, Period, Status, check_boundaries
+from anachron.core.several_periods import alpha_in, parse_periods, periods_text
 from anachron.errors import ConfigError, DataError
 
 PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
     "Time", "Statement", "Status", "Alpha", "FactPop", "Granularity", "Boundaries", "OtherObjects",
 )  # fmt: skip
-# Popularity of subject and object, and the first date on which each exists: columns of a data set that knows them of
-# some fact, and of no other.
+# Popularity of subject and object, the first date on which each exists, and later periods in which the fact holds too:
+# columns of a data set that knows them of some fact, and of no other.
 MORE = {
     "SubjectPop": "subject_popularity", "ObjectPop": "object_popularity", "SubjectFrom": "subject_from",
-    "ObjectFrom": "object_from",
+    "ObjectFrom": "object_from", "AlsoHeld": "also_held",
 }  # fmt: skip
 MORE_SCHEMA: dict[str, Any] = {
     "subject_popularity": pl.Float64, "object_popularity": pl.Float64, "subject_from": pl.String,
-    "object_from": pl.String,
+    "object_from": pl.String, "also_held": pl.String,
 }  # fmt: skip
 REQUIRED = ("SubjectLabel", "RelationLabel", "ObjectLabel", "StartDate", "EndDate", "Time", "Statement", "Status")
 
@@ -94,9 +96,9 @@ def from_published(raw: pl.DataFrame, boundaries: Boundaries | None = None) -> t
     times = [None if t is None or t.casefold() in _NO_TIME else t for t in text["Time"]]
     dates = _dates(times, "Time")
     written, identify = cache(str), cache(fact_id)  # many rows have the same dates and are of the same fact
-    starts, ends = [written(p.start) for p in periods], [written(p.end) for p in periods]
+    starts, ends = [written(p.start) for p in periods], [None if p.end is None else written(p.end) for p in periods]
     ids = [
-        identify(si or sl or "", ri or rl or "", oi or ol or "", start, end)
+        identify(si or sl or "", ri or rl or "", oi or ol or "", start, end or "")
         for si, sl, ri, rl, oi, ol, start, end in zip(
             optional("SubjectID"), text["SubjectLabel"], optional("RelationID"), text["RelationLabel"],
             optional("ObjectID"), text["ObjectLabel"], starts, ends, strict=True,
@@ -132,12 +134,16 @@ def _checked_texts(raw: pl.DataFrame) -> dict[str, list[str | None]]:
     if missing := [name for name in REQUIRED if name not in raw.columns]:
         raise DataError(
             f"the data set lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; it needs "
-            f"{', '.join(REQUIRED)} (the published TimeStress columns)"
+            f"{', '.join(REQUIRED)} (the published TimeStress columns), or as a file of facts "
+            "subject, relation, object, start, end"
         )
     if raw.height == 0:
         raise DataError("the data set has no rows")
     text = {name: _texts(raw, name) for name in PUBLISHED if name in raw.columns}
-    for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", "EndDate", "Status"):
+    open_ends = "Alpha" in text  # without it, positions are computed from both ends
+    text["EndDate"] = [value or None for value in text["EndDate"]]
+    ends = () if open_ends else ("EndDate",)
+    for name in ("SubjectLabel", "RelationLabel", "ObjectLabel", "Statement", "StartDate", *ends, "Status"):
         _every(text[name], lambda value: bool(value), f"{name} is empty; give a value")
     known = f"unknown Status; use one of {', '.join(_STATUS_NAMES.values())}"
     _every(text["Status"], lambda s: s is not None and s.casefold() in _STATUSES, known)
@@ -153,12 +159,24 @@ def _more(raw: pl.DataFrame) -> list[pl.Series]:
         values: Sequence[float | str | None]
         if MORE_SCHEMA[column] == pl.Float64:
             values = _numbers(raw, name)
+        elif column == "also_held":
+            values = _also_held(_texts(raw, name))
         else:
             texts = [None if text is None or text.casefold() in _NO_TIME else text for text in _texts(raw, name)]
             values = [None if date is None else str(date) for date in _dates(texts, name)]
         if any(value is not None for value in values):
             columns.append(pl.Series(column, values, MORE_SCHEMA[column]))
     return columns
+
+
+def _also_held(values: Sequence[str | None]) -> list[str | None]:
+    texts: list[str | None] = []
+    for row, value in enumerate(values, 1):
+        try:
+            texts.append(periods_text(parse_periods(value)))
+        except DataError as error:
+            raise DataError(f"row {row}: AlsoHeld {error}") from None
+    return texts
 
 
 def _convention(raw: pl.DataFrame, wanted: Boundaries | None) -> Boundaries:
@@ -275,15 +293,16 @@ def _alphas(
     raw: pl.DataFrame, dates: Sequence[Date | None], periods: Sequence[Period], convention: Boundaries
 ) -> list[float | None]:
     given = _numbers(raw, "Alpha")
+    also = _also_held(_texts(raw, "AlsoHeld")) if "AlsoHeld" in raw.columns else [None] * raw.height
     alphas: list[float | None] = []
-    for row, (value, date, period) in enumerate(zip(given, dates, periods, strict=True), 1):
+    for row, (value, date, period, more) in enumerate(zip(given, dates, periods, also, strict=True), 1):
         if date is None:
             alphas.append(None)
         elif value is not None:
             alphas.append(value)
         else:
             try:
-                alphas.append(period.alpha(date, convention))
+                alphas.append(alpha_in((period, *parse_periods(more)), date, convention))
             except DataError as error:
                 raise DataError(f"row {row}: {error}") from None
     return alphas

@@ -1,7 +1,7 @@
 """Data sets by name: bundled ones, files in the published columns, and the Hugging Face hub."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,39 @@ from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published, to_published
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_updates import mini_updates
+from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
+from anachron.facts.files import ENDINGS
+from anachron.facts.own import is_fact_file
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A checked table of statements (columns of `anachron.data.columns.STATEMENT_SCHEMA`) and where it is from."""
+    """A checked table of statements (columns of `anachron.data.columns.STATEMENT_SCHEMA`) and where it is from.
+
+    Of a file of facts also, as `anachron.data.own_facts.OwnFacts` has them: ``as_of``, the date up to which they are
+    known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked, and
+    why; ``notes``. ``limit``: how many facts were taken of more.
+    """
 
     name: str
     table: pl.DataFrame
     boundaries: Boundaries
+    as_of: str | None = None
+    about: pl.DataFrame | None = None
+    left_out: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+    limit: int | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
         return rows_fingerprint(self.table.iter_rows())
+
+    def choices(self) -> dict[str, str | int]:
+        """What was chosen when it was loaded, for identities and manifests: ``as_of`` and ``limit``, where given."""
+        chosen = {"as_of": self.as_of, "limit": self.limit}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     @property
     def facts(self) -> int:
@@ -34,9 +52,10 @@ class Dataset:
     def sample(self, facts: int) -> "Dataset":
         """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order."""
         ids = sorted(self.table["fact_id"].unique())[:facts]
-        return Dataset(
-            f"{self.name}, {len(ids)} facts", self.table.filter(pl.col("fact_id").is_in(ids)), self.boundaries
+        table, about = (
+            None if one is None else one.filter(pl.col("fact_id").is_in(ids)) for one in (self.table, self.about)
         )
+        return replace(self, name=f"{self.name}, {len(ids)} facts", table=table, about=about, limit=facts)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +82,50 @@ _DATA_ENDINGS = (*READERS, ".arrow")  # what `datasets` reads besides
 
 
 def load_dataset(
-    name: str, *, boundaries: Boundaries | None = None, split: str | None = None, revision: str | None = None
+    name: str,
+    *,
+    boundaries: Boundaries | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+    as_of: str | None = None,
+    limit: int | None = None,
 ) -> Dataset:
     """Load and check a data set.
 
-    name: a bundled name (``mini``); a file in the published TimeStress columns (.parquet, .csv, .jsonl, .json);
-        or a hub name such as ``Orange/TimeStress``, which needs the extra ``anachron[hub]``.
+    name: a bundled name (``mini``); a file of facts (``subject, relation, object, start, end``, see
+        `anachron.facts.rows`: .csv, .tsv, .jsonl, .json, .parquet) or of statements in the published TimeStress columns
+        (.parquet, .csv, .jsonl, .json); or a hub name such as ``Orange/TimeStress``, which needs the extra
+        ``anachron[hub]``.
     boundaries: the convention its statuses follow, where the data set does not record it (default ``released``).
     split, revision: of a hub data set.
+    as_of: of a file of facts, the date up to which they are known (default: today); facts without an end hold until
+        then, and no later date is asked about.
+    limit: take so many facts only, see `Dataset.sample`.
 
-    Raises `DataError` naming the row, value, rule and fix of the first thing that is wrong.
+    Raises `DataError` naming the row, value, rule and fix of what is wrong.
     """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit {limit}: take 1 or more facts")
+    data = _loaded(name, boundaries, split, revision, as_of)
+    return data if limit is None else data.sample(limit)
+
+
+def _loaded(
+    name: str, boundaries: Boundaries | None, split: str | None, revision: str | None, as_of: str | None
+) -> Dataset:
+    path = Path(name)
+    facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
+    if name not in BUNDLED and (facts_alone or is_fact_file(path)):
+        own = own_facts(path, as_of=as_of, boundaries=boundaries or "released")
+        return Dataset(name, own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes)
+    if as_of is not None:
+        raise ConfigError(f"as of {as_of}: {name} is no file of facts, so its dates are chosen already; leave it out")
     if name in BUNDLED:
         if boundaries not in (None, "released"):
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
         return Dataset(name, BUNDLED[name].statements(), "released")
     if name in UPDATES:
         raise ConfigError(f"{name} holds updates, not dated statements; statements are in {', '.join(BUNDLED)}")
-    path = Path(name)
     raw = (
         read_table(path)
         if path.is_file() or path.suffix in READERS
@@ -147,6 +192,8 @@ def write_dataset(name: str, out: Path | str) -> dict[str, int]:
             raise ConfigError(f"{out}: the columns of updates are nested; write .parquet or .jsonl")
         table = UPDATES[name][1]()
         fingerprint, counts = rows_fingerprint(table.iter_rows()), {"updates": table.height}
+    elif is_fact_file(name):
+        raise ConfigError(f"{name} is a file of facts; build statements writes its statements, and what they leave out")
     else:
         dataset = load_dataset(name)
         table = to_published(dataset.table, dataset.boundaries)

@@ -6,10 +6,11 @@ from functools import cache
 
 import polars as pl
 
-from anachron.core.contexts import SAMPLINGS, Sampling, sample_contexts
+from anachron.core.contexts import SAMPLINGS, Sampling
 from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Boundaries, Period
+from anachron.core.several_periods import closed_at, contexts_of_periods, periods_text
 from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
 from anachron.text.dates import date_in_words, wording_of
 from anachron.text.openings import behind_opening
@@ -24,6 +25,8 @@ class AskedFact:
     subject_from, object_from: the first date on which the subject or the object exists.
     other_periods: further periods in which the triple holds; incorrect contexts that fall into one are left out
         (paper 001, section 3.2.2).
+    also_held: later periods in which it is asked about too: their dates are correct.
+    as_of: where a period has no end, the date up to which it is known to hold.
     """
 
     fact: Fact
@@ -34,6 +37,8 @@ class AskedFact:
     subject_from: str | None = None
     object_from: str | None = None
     other_periods: tuple[Period, ...] = ()
+    also_held: tuple[Period, ...] = ()
+    as_of: Date | None = None
 
 
 def build_statements(
@@ -57,14 +62,17 @@ def build_statements(
         common = {
             "fact_id": fact.id, "subject_id": fact.subject_id, "subject_label": fact.subject,
             "relation_id": fact.relation_id, "relation_label": fact.relation, "object_id": fact.object_id,
-            "object_label": fact.object, "start": str(fact.period.start), "end": str(fact.period.end),
+            "object_label": fact.object, "start": str(fact.period.start),
+            "end": fact.period.end and str(fact.period.end),
             "answer": fact.object, "popularity": fact.popularity, "other_objects": item.other_objects,
             "subject_popularity": item.subject_popularity, "object_popularity": item.object_popularity,
             "subject_from": item.subject_from, "object_from": item.object_from,
+            "also_held": periods_text(item.also_held),
         }  # fmt: skip
         asked_behind = behind_opening(item.question, fact.subject, language)
-        contexts = sample_contexts(
-            fact.period, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,
+        periods = [closed_at(period, item.as_of) for period in (fact.period, *item.also_held)]
+        contexts = contexts_of_periods(
+            periods, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,
             other_periods=item.other_periods,
         )  # fmt: skip
         for name, value in common.items():

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 import polars as pl
@@ -56,7 +57,7 @@ class Asked:
     object: str
     object_id: str | None
     start: Date
-    end: Date
+    end: Date | None  # None: it still holds
     question: str | None
 
     @property
@@ -70,14 +71,14 @@ class Asked:
         return self.relation_id or self.relation, self.object_id or self.object
 
     @property
-    def possible(self) -> tuple[int, int]:
+    def possible(self) -> tuple[int, float]:
         """First and last day (day numbers) on which the fact may have held."""
-        return self.start.first_day, self.end.last_day
+        return self.start.first_day, inf if self.end is None else self.end.last_day
 
     @property
-    def certain(self) -> tuple[int, int]:
+    def certain(self) -> tuple[int, float]:
         """Latest start and earliest end (day numbers)."""
-        return self.start.last_day, self.end.first_day
+        return self.start.last_day, inf if self.end is None else self.end.first_day
 
 
 def asked_facts(table: pl.DataFrame) -> list[Asked]:
@@ -88,7 +89,7 @@ def asked_facts(table: pl.DataFrame) -> list[Asked]:
         pl.col("prompt").filter(pl.col("status") == "none").first().alias("question"),
     )
     return [
-        Asked(**(row | {"start": Date.parse(row["start"]), "end": Date.parse(row["end"])}))
+        Asked(**(row | {"start": Date.parse(row["start"]), "end": row["end"] and Date.parse(row["end"])}))
         for row in facts.iter_rows(named=True)
     ]
 
@@ -160,7 +161,7 @@ def edit_case(
         "date_of_change": str(later.start),
         "periods": {
             "target_true": [str(earlier.start), str(earlier.end)],
-            "target_new": [str(later.start), str(later.end)],
+            "target_new": [str(later.start), later.end and str(later.end)],
         },
         "fact_ids": {"target_true": earlier.fact_id, "target_new": later.fact_id},
     }
@@ -228,7 +229,9 @@ def export_counterfact(dataset: Dataset, out: Path) -> Json:
     write_json(out, cases)
     write_manifest(
         out, command=COMMAND,
-        parameters={"boundaries": dataset.boundaries, "neighbours": NEIGHBOURS, "empty_fields": EMPTY},
+        parameters={
+            "boundaries": dataset.boundaries, **dataset.choices(), "neighbours": NEIGHBOURS, "empty_fields": EMPTY
+        },
         inputs={short_name(dataset): dataset.fingerprint()}, counts=counts,
     )  # fmt: skip
     return counts

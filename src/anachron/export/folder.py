@@ -32,7 +32,7 @@ def close_folder(
 ) -> Json:
     """Write the manifest of an export: only a complete one has it. Returns its content."""
     content: Json = {
-        "command": command, "parameters": {"boundaries": dataset.boundaries, **parameters},
+        "command": command, "parameters": {"boundaries": dataset.boundaries, **dataset.choices(), **parameters},
         "inputs": {short_name(dataset): dataset.fingerprint()}, "counts": counts,
         "files": {name: file_fingerprint(out / name) for name in files}, "versions": versions(),
     }  # fmt: skip
@@ -42,4 +42,5 @@ def close_folder(
 
 def short_name(dataset: Dataset) -> str:
     """A data set's name as others should see it: of a local file or folder only its own name, not where it lies."""
-    return Path(dataset.name).name if Path(dataset.name).exists() else dataset.name
+    whole = dataset.name if dataset.limit is None else dataset.name.rpartition(", ")[0]
+    return Path(dataset.name).name if Path(whole).exists() else dataset.name

@@ -38,7 +38,7 @@ COLUMNS = {
     "ObjectID": "identifier of the object (Wikidata's where known)",
     "ObjectLabel": "object in words; the statement ends with it",
     "StartDate": "first date on which the fact holds: `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; `-0044` is 44 BCE",
-    "EndDate": "last date on which it holds, inclusive",
+    "EndDate": "last date on which it holds, inclusive; empty where it still does",
     "Time": "the date that the statement names, at its granularity; empty in a statement without a date",
     "Statement": "date, question and answer in one text",
     "Status": "`Correct`: the date lies in the period; `Incorrect`: they do not meet; `Transitional`: neither; "
@@ -55,6 +55,7 @@ MORE_COLUMNS = {
     "ObjectPop": "likewise of the object",
     "SubjectFrom": "first date on which the subject exists, where known",
     "ObjectFrom": "likewise of the object",
+    "AlsoHeld": "later periods in which the fact holds too, as `start/end` with `;` between them",
 }
 
 
@@ -95,7 +96,7 @@ def how_made(dataset: Dataset) -> Json:
     if dataset.name in BUNDLED:
         return {"seed": MINI_SEED, "sampling": "timestress", "last_day": str(LAST_DAY), "least_days": LEAST_DAYS}
     if (manifest := manifest_of(Path(dataset.name))) is None:
-        return {}
+        return dict(dataset.choices())
     return {"command": manifest.get("command"), **manifest.get("parameters", {})}
 
 

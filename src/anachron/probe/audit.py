@@ -7,7 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.core.periods import Boundaries, Period
+from anachron.core.several_periods import alpha_in, parse_periods, status_in
 from anachron.errors import DataError
 from anachron.lm.formats import Format, check_pair, locate
 from anachron.lm.spans import Encoded, Located, cut, tokenise
@@ -137,14 +139,15 @@ def _check_positions(report: Audit, table: pl.DataFrame, boundaries: Boundaries)
     """Status and alpha against what the dates give. A period that is open or a single day defines no alpha."""
     dated = table.filter(pl.col("status").is_in(["correct", "incorrect", "transitional"]))
     columns = ["start", "end", "time", "status", "alpha", "subject_label", "object_label"]
-    for start, end, time, status, alpha, subject, object_ in dated.select(columns).iter_rows():
-        period = Period(start, end)
+    also = pl.col("also_held") if "also_held" in dated.columns else pl.lit(None, pl.String)
+    for start, end, time, status, alpha, subject, object_, more in dated.select(*columns, also).iter_rows():
+        periods = (Period(start, end), *parse_periods(more))
         named = f"{subject}, {object_} [{start}, {end}]: {time}"
-        if period.has_length(boundaries):
-            by_dates = period.alpha(time, boundaries)
+        if all(period.has_length(boundaries) for period in periods):
+            by_dates = alpha_in(periods, Date.parse(time), boundaries)
             if abs(alpha - by_dates) > ALPHA_TOLERANCE:
                 report.note("alpha_differs", f"{named} has {alpha}, by its dates {by_dates:.3f}")
-        expected = period.status(time, boundaries)
+        expected = status_in(periods, Date.parse(time), boundaries)
         if expected != status:
             report.note("status_differs", f"{named} is {status}, by its dates {expected}")
 

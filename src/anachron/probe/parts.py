@@ -40,14 +40,15 @@ def plan_fault(plan: pl.DataFrame, texts: int) -> str | None:
 def part_fault(part: pl.DataFrame, expected: pl.DataFrame) -> str | None:
     """What keeps the table of a part from holding the scores of its rows, if anything.
 
-    expected: the same rows with any scores. All else must be as it is there, and scores are numbers of at most 0.
+    expected: the same rows with any scores. All else must be as it is there, but for what the model is called, and
+    scores are numbers of at most 0.
     """
     if part.schema != expected.schema:
         return f"its columns are {', '.join(part.columns)}, not {', '.join(expected.columns)}"
     if part.height != expected.height:
         return f"it has {part.height} rows, not {expected.height}"
     for name in part.columns:
-        if name != "logp" and not part[name].equals(expected[name], null_equal=True):
+        if name not in ("logp", "model") and not part[name].equals(expected[name], null_equal=True):
             return f"its column {name} is that of other statements or another run"
     return scores_fault(part["logp"].to_numpy())
 

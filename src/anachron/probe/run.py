@@ -11,8 +11,9 @@ import polars as pl
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
+from anachron.facts.own import is_fact_file
 from anachron.io import Json, table_bytes, versions
-from anachron.jobs import Callbacks, RunFolder, now, open_run
+from anachron.jobs import RUN_FILE, Callbacks, RunFolder, now, open_run
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
@@ -23,7 +24,7 @@ from anachron.lm.scoring import Counters
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
-from anachron.probe.runs import PARTS, PLAN_FILE, SCORES_FILE, part_name
+from anachron.probe.runs import ABOUT_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
@@ -38,7 +39,8 @@ class ProbeSettings:
     format: ``raw`` or ``chat``.
     prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is,
         but for a byte order mark.
-    label: what the model is called in tables; by default the last part of its name.
+    label: what the model is called in tables; by default the last part of its name. It is no part of a run's identity:
+        another label for a run that is there renames it.
     batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
     prefix_tree: compute prefixes that texts share once, where the model takes it; off for padded batches everywhere.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
@@ -109,17 +111,31 @@ def run_probe(
     settings = settings or ProbeSettings()
     callbacks = callbacks or Callbacks()
     lm = load_model(model) if isinstance(model, str) else model
-    data = load_dataset(dataset) if isinstance(dataset, str) else dataset
     folder = Path(out)
+    data = _named(dataset, folder) if isinstance(dataset, str) else dataset
     identity, style = _identity(lm, data, settings)
     with open_run(folder, identity) as run:
         run.remove_leftovers(PARTS)
+        if settings.label is not None and settings.label != run.record["settings"]["label"]:
+            rename(run, settings.label)
         style = _freeze_date(lm, style, run.record, callbacks)
         files = run.record["files"]
         if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
         with deterministic(settings.deterministic):
             return _Run(lm, data, settings, run, style, callbacks).finish()
+
+
+def _named(dataset: str, folder: Path) -> Dataset:
+    return load_dataset(dataset, as_of=recorded_as_of(folder) if is_fact_file(dataset) else None)
+
+
+def recorded_as_of(folder: Path | str) -> str | None:
+    """The date up to which the facts of a run are known, where it records one: a run goes on as of its first day."""
+    if not (Path(folder) / RUN_FILE).is_file():
+        return None
+    recorded = RunFolder.read(Path(folder)).record["settings"].get("as_of")
+    return recorded if isinstance(recorded, str) else None
 
 
 def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
@@ -139,6 +155,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
         "dataset": data.name,
         "dataset_fingerprint": data.fingerprint(),
         "boundaries": data.boundaries,
+        **data.choices(),
         "batch_tokens": settings.batch_tokens,
         "prefix_tree": settings.prefix_tree,
         "deterministic": settings.deterministic,
@@ -247,6 +264,9 @@ class _Run:
             started = time.perf_counter()
         table = self._gather()
         self.record["noise"] = self._noise(table)
+        for name, side in ((ABOUT_FILE, self.data.about), (LEFT_OUT_FILE, self.data.left_out)):
+            if side is not None:
+                self.run.write_table(name, side)
         self.run.write_table(SCORES_FILE, table)
         self._count_session()
         self.run.finish()
@@ -300,7 +320,8 @@ class _Run:
                 )
             order.append(rows)
             tables.append(table)
-        return pl.concat(tables)[np.argsort(np.concatenate(order), kind="stable")].rechunk()
+        whole = pl.concat(tables)[np.argsort(np.concatenate(order), kind="stable")].rechunk()
+        return whole.with_columns(pl.lit(self.record["settings"]["label"]).alias("model"))  # it may have been renamed
 
     def _noise(self, scores: pl.DataFrame) -> Json:
         """Score a sample again in other batches; what differs is the backend's noise, if it is small enough."""

@@ -14,10 +14,11 @@ import polars as pl
 
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, read_table
-from anachron.jobs import RUN_FILE, RunFolder
-from anachron.metrics import RUN_KEYS
+from anachron.jobs import RUN_FILE, RunFolder, locked
+from anachron.metrics import POOLED, RUN_KEYS
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
+ABOUT_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # of a run about a file of facts
 
 
 def part_name(part: int) -> str:
@@ -31,6 +32,37 @@ def find_runs(path: Path | str) -> list[Path]:
     if not folders:
         raise DataError(f"{path}: no run here (no {RUN_FILE}); give the folder that probe --out wrote")
     return folders
+
+
+def rename(run: RunFolder, label: str) -> None:
+    """Call the model of a run otherwise; what it is and what was scored stay. The run's lock is held.
+
+    The record goes first: a run that is killed between has its new name, and readers take names from the record.
+    Raises `ConfigError` for a label that is empty or kept for all models together.
+    """
+    if not label.strip() or label == POOLED:
+        raise ConfigError(f"label {label!r}: give a name that is not empty and not {POOLED!r}")
+    run.record["settings"]["label"] = label
+    run.save()
+    if SCORES_FILE in run.record["files"]:
+        run.write_table(SCORES_FILE, run.read_table(SCORES_FILE).with_columns(pl.lit(label).alias("model")))
+
+
+def rename_run(path: Path | str, label: str) -> str:
+    """Change what a probe run's model is called in tables; the label it had. Nothing is scored again.
+
+    Raises `DataError` where there is no run, `ConfigError` while it is in use and for a label that cannot be.
+    """
+    folder = Path(path)
+    if not (folder / RUN_FILE).is_file():
+        raise DataError(f"{folder}: no run here (no {RUN_FILE}); give the folder that probe --out wrote")
+    with locked(folder / ".lock", folder):
+        run = RunFolder.read(folder)
+        before = run.record["settings"].get("label")
+        if not isinstance(before, str) or "dataset_fingerprint" not in run.record["settings"]:
+            raise DataError(f"{folder} holds no probe run; give the folder that probe --out wrote")
+        rename(run, label)
+    return before
 
 
 def finished(folder: Path) -> RunFolder:

@@ -9,7 +9,7 @@ from rich.text import Text
 from anachron.plots.words import year_name
 
 BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 100
+WIDTH, SHORT = 100, 30
 
 
 def columns_of(years: Sequence[Mapping[str, Any]], width: int = WIDTH) -> list[dict[str, Any]]:
@@ -29,6 +29,25 @@ def columns_of(years: Sequence[Mapping[str, Any]], width: int = WIDTH) -> list[d
     return columns
 
 
+def short_timeline(years: pl.DataFrame, width: int = SHORT) -> str:
+    """A fact of one run in one line: a bar of log-probability a year, its own period in brackets: ``▂▁▃[▆█▇]▄▃▂``.
+
+    years: its year contexts, with ``time, status, logp``. Brackets are put where years become correct, and where they
+    are so no longer; a bar stands for the best of several years where there are more than fit.
+    """
+    rows = years.filter(pl.col("time").is_not_null()).with_columns(
+        pl.lit(False).alias(name) for name in ("lost", "far")
+    )
+    columns = columns_of(list(rows.iter_rows(named=True)), width)
+    low, high = (f((c["logp"] for c in columns), default=0.0) for f in (min, max))
+    text, inside = "", False
+    for column in columns:
+        if column["valid"] != inside:
+            text, inside = text + ("]" if inside else "["), not inside
+        text += BARS[round((len(BARS) - 1) * (column["logp"] - low) / (high - low)) if high > low else 0]
+    return text + ("]" if inside else "")
+
+
 def timeline(years: pl.DataFrame, width: int = WIDTH) -> Text:
     """A few lines for one fact of one run: bars of log-probability, and marks below them.
 
@@ -40,7 +59,9 @@ def timeline(years: pl.DataFrame, width: int = WIDTH) -> Text:
     low, high = min(c["logp"] for c in columns), max(c["logp"] for c in columns)
     text = Text()
     text.append(f"{error['subject_label']} | {error['relation_label']} | {error['object_label']}", style="bold")
-    text.append(f"   held {error['start']} to {error['end']}   {error['model']}, W {100 * error['win_rate']:.1f} %\n")
+    text.append(
+        f"   held {error['start']} to {error['end'] or 'now'}   {error['model']}, W {100 * error['win_rate']:.1f} %\n"
+    )
     for column in columns:
         level = round((len(BARS) - 1) * (column["logp"] - low) / (high - low)) if high > low else 0
         text.append(BARS[level], style="green" if column["valid"] else "red" if column["lost"] else "dim")

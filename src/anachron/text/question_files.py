@@ -1,17 +1,21 @@
 """Questions for a file of facts, written with a manifest, and samples of them for a person to judge (``verbalize``)."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
+from anachron.facts.own import has_own_names, read_given_facts
+from anachron.facts.rows import GivenFact, refuse
 from anachron.io import Json, file_fingerprint, read_table, write_manifest, write_table
 from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
 from anachron.text.dates import wording_of
 from anachron.text.llm import ask_all, readable
 from anachron.text.llm_settings import LlmSettings, NoAnswer
+from anachron.text.own_questions import facts_to_ask, in_words, question_faults, with_questions
 from anachron.text.question_tables import (
     Judged,
     count_reasons,
@@ -61,7 +65,9 @@ def verbalise(
     """Four questions for each fact of a table, checked, one of them drawn; written with a manifest.
 
     facts: a table with ``fact_id, subject_label, relation_id, object_label``, and for a model ``relation_label, start,
-        end``. out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why.
+        end``; or a file of one's own facts (``subject, relation, object, start, end``, see `anachron.facts.rows`),
+        which is written again, one row a period, with the questions; those that it brings are kept.
+    out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why.
     llm: the model that writes the questions; without, they come from the templates of each relation.
     style: how dates are worded, see `anachron.text.dates`; its language is that of a model's questions.
     seed: which of four questions each fact is asked with. limit: only the first so many facts.
@@ -77,24 +83,26 @@ def verbalise(
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
     check_style(llm, style)
-    every_row = facts_table(read_table(facts), str(facts))
+    own = read_given_facts(facts).facts if has_own_names(facts) else None
+    every_row = facts_table(read_table(facts), str(facts)) if own is None else facts_to_ask(own)
+    brought = _brought(facts, own or ())
     every_fact = facts_to_word(every_row, str(facts), by_model=llm is not None)
     table, asked = every_row[:limit], every_fact[:limit]
     parameters: Json = {"seed": seed, "limit": limit, "style": style}
     usage: Json = {}
     if llm is None:
         source = TEMPLATES
-        outcomes: list[Outcome] = [by_templates(fact, seed) for fact in asked]
+        outcomes: list[Outcome] = [brought.get(fact.fact_id) or by_templates(fact, seed) for fact in asked]
     else:
         source = llm.model
         # examples of the whole table, so that the first facts are asked in the same words when the rest follows
         examples = relation_examples(every_fact)
-        prompts = [prompt_of(fact, examples, style) for fact in asked]
-        sent = [prompt for prompt in prompts if not isinstance(prompt, Failed)]
+        prompts = [brought.get(fact.fact_id) or prompt_of(fact, examples, style) for fact in asked]
+        sent = [prompt for prompt in prompts if not isinstance(prompt, Failed | Verbalised)]
         answers, used = ask_all(sent, llm, cache, schema=QUESTIONS_SCHEMA, callbacks=callbacks)
         replies = iter(answers)
         outcomes = [
-            prompt if isinstance(prompt, Failed) else _outcome(fact, next(replies), seed, style)
+            prompt if isinstance(prompt, Failed | Verbalised) else _outcome(fact, next(replies), seed, style)
             for fact, prompt in zip(asked, prompts, strict=True)
         ]
         usage = asdict(used)
@@ -107,13 +115,24 @@ def verbalise(
         "failed": count_reasons(outcomes),
         **({"usage": usage} if usage else {}),
     }
-    write_table(f"{out}.failed.jsonl", failures_table(outcomes))
-    write_table(out, questions_table(table, outcomes, source))
+    failed = failures_table(outcomes)
+    write_table(f"{out}.failed.jsonl", failed if own is None else in_words(own, failed))
+    worded = questions_table(table, outcomes, source)
+    write_table(out, worded if own is None else with_questions(own, worded))
     write_manifest(
         out, command="verbalize", parameters={"source": source, **parameters},
         inputs={str(facts): file_fingerprint(facts)}, counts=counts,
     )  # fmt: skip
     return counts | {"source": source}
+
+
+def _brought(facts: Path, own: Sequence[GivenFact]) -> dict[str, Verbalised]:
+    """The questions that a file of one's own facts holds already, by the ids of their facts."""
+    try:
+        refuse([fault for item in own for fault in question_faults(item)])
+    except DataError as error:
+        raise DataError(f"{facts}: {error}") from None
+    return {item.fact.id: Verbalised(item.fact.id, (item.question,), 0) for item in own if item.question is not None}
 
 
 def _outcome(fact: FactToWord, reply: Answer | NoAnswer, seed: int, style: str) -> Outcome:

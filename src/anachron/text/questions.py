@@ -29,6 +29,17 @@ def relation_templates() -> dict[str, tuple[str, tuple[str, ...]]]:
     return {r["id"]: (r["label"], tuple(r["questions"])) for r in raw}
 
 
+@cache
+def _present_templates() -> dict[str, str]:
+    raw = json.loads(files("anachron.text").joinpath("relations.json").read_text("utf-8"))
+    return {r["id"]: r["present"] for r in raw}
+
+
+def present_template(relation_id: str) -> str:
+    """The question template of a bundled relation in the present tense: ``who is the head of state of [SUBJ]?``."""
+    return _present_templates()[relation_id]
+
+
 def fill_question(template: str, subject: str, kind: str | None = None) -> str:
     """The question about one subject. kind: what it is, which decides its article, see `anachron.text.kinds`.
 

@@ -1,0 +1,74 @@
+"""Is a fact that holds today still what the model answers, or does it answer one that is over?
+
+All objects of a subject and relation are put behind one question in the present tense, without a date ("who is the
+president of the USA?"). What the model answers is the object with the highest probability a token (the geometric mean
+over its tokens, as edits are judged), since names differ in length.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import polars as pl
+
+CURRENT, STALE, ALONE = "current", "stale", "nothing to compare with"
+PRESENT_SCHEMA: dict[str, type[pl.DataType]] = {
+    "subject": pl.String, "relation": pl.String, "question": pl.String, "object": pl.String, "status": pl.String,
+    "answer": pl.String, "answer_until": pl.String, "p": pl.Float64, "p_answer": pl.Float64, "objects": pl.Int64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PresentObject:
+    """One object of a subject and relation. holds: on the day that is asked about. until: when it ended, if it has."""
+
+    label: str
+    holds: bool
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PresentQuestion:
+    """A question in the present tense about a subject and relation, with every object that they ever had, each once."""
+
+    subject: str
+    relation: str
+    question: str
+    objects: tuple[PresentObject, ...]
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is something to tell apart: an object that holds, and one that does not."""
+        return len({one.holds for one in self.objects}) == 2
+
+
+def present_pairs(questions: Sequence[PresentQuestion]) -> list[tuple[str, str]]:
+    """The (question, object) pairs that are scored, each once."""
+    return list(dict.fromkeys((q.question, one.label) for q in questions if q.asked for one in q.objects))
+
+
+def present_answers(questions: Sequence[PresentQuestion], scores: Mapping[tuple[str, str], float]) -> pl.DataFrame:
+    """One row (`PRESENT_SCHEMA`) for each object that holds.
+
+    scores: log-probability a token, in nats, of each of `present_pairs`. ``status`` is `CURRENT` where the object that
+    the model answers holds, `STALE` where it does not, and `ALONE` where no object is over, so that nothing can be told
+    apart; then there is no answer. ``answer``: what the model answers, with ``answer_until``, when that ended;
+    ``p`` and ``p_answer``: probability a token of the object and of the answer, 0 to 1. Of equally likely answers one
+    that holds is not preferred: the first that is over is taken, as ties are lost in W.
+    """
+    rows: list[dict[str, Any]] = []
+    for q in questions:
+        about = {"subject": q.subject, "relation": q.relation, "question": q.question, "objects": len(q.objects)}
+        best = max(q.objects, key=lambda one: (scores[q.question, one.label], not one.holds)) if q.asked else None
+        for one in q.objects:
+            if not one.holds:
+                continue
+            row = about | {"object": one.label, "status": ALONE}
+            if best is not None:
+                row |= {
+                    "status": CURRENT if best.holds else STALE, "answer": best.label, "answer_until": best.until,
+                    "p": exp(scores[q.question, one.label]), "p_answer": exp(scores[q.question, best.label]),
+                }  # fmt: skip
+            rows.append(row)
+    return pl.DataFrame(rows, schema=PRESENT_SCHEMA)

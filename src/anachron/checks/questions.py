@@ -1,0 +1,65 @@
+"""Which questions in the present tense the facts of a file ask."""
+
+from collections.abc import Iterable, Sequence
+
+from anachron.checks.present import PresentObject, PresentQuestion
+from anachron.core.dates import Date
+from anachron.core.periods import Period
+from anachron.errors import DataError
+from anachron.facts.rows import GivenFact
+from anachron.text.kinds import subject_kind
+from anachron.text.own_questions import relation_id_of
+from anachron.text.questions import fill_question, present_template
+
+Group = tuple[str, str]
+
+
+def group_of(item: GivenFact) -> Group:
+    """What facts share that have each other's objects as rivals: subject and relation, by their ids where given."""
+    fact = item.fact
+    return fact.subject_id or fact.subject, fact.relation_id or fact.relation
+
+
+def present_questions(facts: Sequence[GivenFact], as_of: Date) -> dict[Group, PresentQuestion]:
+    """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
+
+    The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where one
+    of its periods holds on all of ``as_of``. Raises `DataError` where rows of one subject and relation ask differently.
+    """
+    groups: dict[Group, list[GivenFact]] = {}
+    for item in facts:
+        groups.setdefault(group_of(item), []).append(item)
+    questions = {}
+    for group, items in groups.items():
+        first = items[0].fact
+        own = list(dict.fromkeys(item.present_question for item in items if item.present_question is not None))
+        if len(own) > 1:
+            raise DataError(
+                f"{first.subject}, {first.relation}: the rows ask {own[0]!r} and {own[1]!r}; give all of them the same "
+                "present_question"
+            )
+        relation = relation_id_of(first.relation_id, first.relation)
+        text = own[0] if own else None
+        if text is None and relation is not None:
+            text = fill_question(present_template(relation), first.subject, subject_kind(relation))
+        if text is not None:
+            objects = [
+                PresentObject(item.fact.object, _holds(item.periods, as_of), _until(item.periods)) for item in items
+            ]
+            questions[group] = PresentQuestion(first.subject, first.relation, text, tuple(objects))
+    return questions
+
+
+def _holds(periods: Iterable[Period], as_of: Date) -> bool:
+    return any(
+        period.start is not None
+        and period.start.last_day <= as_of.last_day
+        and (period.end is None or period.end.last_day >= as_of.last_day)
+        for period in periods
+    )
+
+
+def _until(periods: Sequence[Period]) -> str | None:
+    """When the last of the periods ended; None where it has not."""
+    ends = [period.end for period in periods]
+    return None if None in ends else str(max((end for end in ends if end is not None), key=lambda end: end.last_day))

@@ -1,0 +1,113 @@
+"""``check``."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anachron.cli.facts import tell_facts
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions
+from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
+
+if TYPE_CHECKING:
+    from anachron.pipelines.check import Check
+
+NOT_MET, REPORT = 1, "report"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """What is demanded of a model; a demand that is not met ends the command with code 1."""
+
+    min_win_rate: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Fail below this mean win rate over the facts, 0 to 1.")
+    ] = None
+    max_stale: Annotated[int | None, typer.Option(min=0, help="Fail where more facts than this are stale.")] = None
+    baseline: Annotated[
+        Path | None, typer.Option(help="Run folder of an earlier check; fail where W fell by more than chance.")
+    ] = None
+    confidence: Annotated[float, typer.Option(help="How sure a fall below the baseline must be, 0.5 to below 1.")] = (
+        0.95
+    )
+    junit: Annotated[Path | None, typer.Option(help="JUnit file to write, for continuous integration.")] = None
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(grouped(check))
+
+
+def check(
+    *,
+    model: ModelArgument,
+    facts: Annotated[
+        Path,
+        typer.Option(help="Facts with subject, relation, object, start, end: .csv, .tsv, .jsonl, .json, .parquet."),
+    ],
+    out: Annotated[Path, typer.Option(help="Run folder; holds verdicts.csv, check.json and the page in report/.")],
+    as_of: Annotated[
+        str | None, typer.Option(help="Day on which the facts are as the file says; default: today.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")] = None,
+    gate: GateOptions,
+    texts: TextOptions,
+    scorer: ScorerOptions,
+    replicas: ReplicaOptions,
+    label: Annotated[str | None, typer.Option(help="What the model is called in tables.")] = None,
+    loading: ModelOptions,
+    page: Annotated[bool, typer.Option(help="Make the page; needs the extra report.")] = True,
+    json_: JsonFlag = False,
+) -> None:
+    """Does a model know your facts, and since when is it wrong? A verdict for each, and a gate for your build.
+
+    Exit code 0: every demand is met (or none was made); 1: one is not; 2: no verdict, for bad input or a model that
+    cannot be run.
+
+    Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
+    """
+    from anachron.checks.gate import Gate
+    from anachron.errors import ConfigError
+    from anachron.lm.loading import check_dtype
+    from anachron.pipelines.check import check_facts, read_facts, write_junit
+    from anachron.pipelines.studies import write_report
+    from anachron.probe.run import ProbeSettings, recorded_as_of
+
+    demands = Gate(min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence)
+    if gate.baseline is not None and gate.baseline.resolve() == out.resolve():
+        raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
+    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
+    texts.style()
+    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit)
+    tell_facts(asked.data)
+    settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
+    with (
+        scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm,
+        on_screen().bar(model) as told,
+    ):
+        found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)
+    if gate.junit is not None:
+        write_junit(found, gate.junit)
+    report = write_report([out], out / REPORT).page if page else None
+    if json_:
+        print_json(found.summary | {"run": str(out), "report": None if report is None else str(report)})
+    else:
+        _print(found)
+        if report is not None:
+            say(f"page: {report}")
+    if not found.passed:
+        raise typer.Exit(NOT_MET)
+
+
+def _print(found: "Check") -> None:
+    from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
+
+    screen = stdout()
+    for fact in verdict_lines(found.verdicts):
+        screen.print(fact, soft_wrap=True)
+    screen.print(LEGEND, style="dim", markup=False)
+    for line in summary_lines(found.summary):
+        screen.print(line, markup=False)
+    for outcome in found.outcomes:
+        screen.print(f"{'passed' if outcome.passed else 'FAILED'}: {outcome.demand}; {outcome.words}", markup=False)

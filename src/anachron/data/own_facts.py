@@ -1,0 +1,165 @@
+"""From a file of one's own facts to a data set: questions, dates up to ``as_of``, and what cannot be asked, and why."""
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from anachron.core.contexts import SAMPLINGS, Sampling
+from anachron.core.dates import Date
+from anachron.core.periods import Boundaries, Period, check_boundaries
+from anachron.core.several_periods import closed_at, last_whole_year, periods_text
+from anachron.data.statements import AskedFact, build_statements
+from anachron.errors import ConfigError, DataError
+from anachron.facts.files import as_table
+from anachron.facts.own import read_given_facts
+from anachron.facts.rows import GivenFact, canonical, refuse
+from anachron.text.own_questions import question_faults, question_of
+
+ABOUT = ("fact_id", "given_id", "question", "present_question", "aliases")
+LEFT_OUT = ("given_id", "subject", "relation", "object", "periods", "rows", "reason")
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class OwnFacts:
+    """A file of facts, made into statements.
+
+    table: columns of `anachron.data.columns.STATEMENT_SCHEMA`. about: one row a fact that is asked, the columns `ABOUT`
+    and those of the file; ``given_id`` is the file's own ``fact_id``. left_out: one row a fact that is not,
+    columns `LEFT_OUT`. notes: what the reader of the file should know. as_of: the last day that is known of. until: the
+    last year asked about.
+    """
+
+    table: pl.DataFrame
+    about: pl.DataFrame
+    left_out: pl.DataFrame
+    notes: tuple[str, ...]
+    as_of: Date
+    until: int
+
+
+def as_of_date(as_of: str | datetime.date | Date | None) -> Date:
+    """The date up to which facts are known; today by default. Raises `ConfigError` for what is no date."""
+    if isinstance(as_of, Date):
+        return as_of
+    if as_of is None:
+        as_of = datetime.date.today()
+    try:
+        return Date.parse(as_of if isinstance(as_of, str) else as_of.isoformat())
+    except DataError as error:
+        raise ConfigError(f"as of {error}") from None
+
+
+def own_facts(
+    path: Path | str,
+    *,
+    as_of: str | datetime.date | Date | None = None,
+    boundaries: Boundaries = "released",
+    seed: int = 0,
+    sampling: Sampling = SAMPLINGS["timestress"],
+    until: int | None = None,
+    style: str = "american",
+    sample: int | None = None,
+) -> OwnFacts:
+    """Statements about the facts of a file (`anachron.facts.rows`), asked under dates up to ``as_of``.
+
+    as_of: when the facts were as the file says; one without an end is true up to then, and no later date is asked
+    about. until: the last year asked about; by default, and at most, the last that is over at ``as_of``. sample: so
+    many facts only, those with the smallest ids. The other options are those of `build_statements`.
+
+    Raises `ConfigError` for an option that cannot be, `DataError` for broken rows, and where no fact can be asked.
+    """
+    check_boundaries(boundaries)
+    today = as_of_date(as_of)
+    last = last_whole_year(today) if until is None else min(until, last_whole_year(today))
+    given = read_given_facts(path)
+    kept = _sampled(given.facts, sample)
+    try:
+        refuse([fault for fact in kept for fault in question_faults(fact)])
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    reasons: dict[str, str] = {}
+    asked: list[AskedFact] = []
+    for item in kept:
+        question = question_of(item)
+        if reason := question.reason or _unaskable(item.fact.period, today, boundaries):
+            reasons[item.fact.id] = reason
+            continue
+        also = tuple(period for period in item.also_held if _unaskable(period, today, boundaries) is None)
+        rest = tuple(period for period in item.also_held if period not in also)  # neither asked about nor incorrect
+        asked.append(
+            AskedFact(item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today)
+        )
+    table = build_statements(
+        asked, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=style
+    )
+    reasons |= _dateless(table, asked, last)
+    table = table.filter(~pl.col("fact_id").is_in(list(reasons)))
+    if not table.height:
+        counted = "; ".join(
+            f"{count} because {reason}" for reason, count in Counter(reasons.values()).most_common(SHOWN)
+        )
+        raise DataError(f"{path}: none of the {len(kept)} facts can be asked: {counted}")
+    questions = {item.fact.id: item.question for item in asked}
+    return OwnFacts(
+        table,
+        _about([item for item in kept if item.fact.id not in reasons], questions),
+        _left_out([item for item in kept if item.fact.id in reasons], reasons),
+        given.notes,
+        today,
+        last,
+    )
+
+
+def _sampled(facts: Sequence[GivenFact], sample: int | None) -> Sequence[GivenFact]:
+    few = set(sorted(item.fact.id for item in facts)[:sample])
+    return [item for item in facts if item.fact.id in few]
+
+
+def _unaskable(period: Period, as_of: Date, boundaries: Boundaries) -> str | None:
+    """Why a period cannot be asked about, so far as it can be told before dates are chosen."""
+    assert period.start is not None
+    if period.start.first_day > as_of.last_day:
+        return f"starts after {as_of}: the date as of which facts are known"
+    if not closed_at(period, as_of).has_length(boundaries):
+        return f"no length: it holds from {period.start} to {period.end or as_of} only"
+    return None
+
+
+def _dateless(table: pl.DataFrame, asked: Sequence[AskedFact], last: int) -> dict[str, str]:
+    """The facts that lack a correct or an incorrect date at some granularity, and so have no match, by their id."""
+    counted = table.group_by("fact_id").agg(
+        (pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")
+    )
+    reasons = {}
+    for fact, correct, incorrect in counted.iter_rows():
+        if not correct:
+            reasons[fact] = f"no correct date: it holds in no whole year up to {last}"
+        elif not incorrect:
+            reasons[fact] = f"no incorrect date left: it holds in every year asked about, up to {last}"
+    return reasons
+
+
+def _about(items: Sequence[GivenFact], questions: Mapping[str, str]) -> pl.DataFrame:
+    rows = []
+    for item in items:
+        made = (item.fact.id, item.name, questions[item.fact.id], item.present_question, list(item.aliases))
+        rows.append(item.values | dict(zip(ABOUT, made, strict=True)))
+    of_file = [name for name in rows[0] if canonical(name) not in ABOUT] if rows else []
+    return as_table(rows, [*ABOUT, *of_file])
+
+
+def _left_out(items: Sequence[GivenFact], reasons: Mapping[str, str]) -> pl.DataFrame:
+    rows = [
+        {
+            "given_id": item.name, "subject": item.fact.subject, "relation": item.fact.relation,
+            "object": item.fact.object, "periods": periods_text(item.periods),
+            "rows": " ".join(map(str, item.rows)), "reason": reasons[item.fact.id],
+        }
+        for item in items
+    ]  # fmt: skip
+    return as_table(rows, LEFT_OUT)

@@ -1,0 +1,187 @@
+"""Reading a file of facts: CSV and its relatives, JSON lines, a JSON list or Parquet, as rows of named values."""
+
+import codecs
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anachron.errors import DataError, first_line
+from anachron.io import Json, parse_table, read_bytes
+
+DELIMITERS = (",", ";", "\t", "|")
+DELIMITED = (".csv", ".tsv")
+JSON_LINES = (".jsonl", ".ndjson")
+ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns of a file as it names them, and its rows in order: names -> values, None for an empty one."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Json, ...]
+
+
+def read_rows(path: Path | str) -> Rows:
+    """All rows of a file of `ENDINGS`. Text files are UTF-8, or UTF-16 with its mark; delimiters are found out.
+
+    Raises `DataError` naming file, row (counted from 1, the header aside) and fix for what cannot be read.
+    """
+    path = Path(path)
+    ending = path.suffix.casefold()
+    if ending not in ENDINGS:
+        hint = "save the sheet as CSV" if ending in (".xlsx", ".xls", ".ods") else f"use {', '.join(ENDINGS)}"
+        raise DataError(f"{path}: unknown ending {path.suffix!r}; {hint}")
+    content = read_bytes(path)
+    try:
+        if not content.strip():
+            raise DataError("the file is empty; give a header and a row for each fact")
+        if ending == ".parquet":
+            return _of_table(parse_table(content, path.with_suffix(".parquet")))
+        text = decode(content)
+        return _delimited(text) if ending in DELIMITED else _json(text, lines=ending in JSON_LINES)
+    except DataError as error:
+        message = str(error)
+        raise DataError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def column_names(path: Path | str) -> tuple[str, ...]:
+    """The columns of a file of `ENDINGS`, as its header or its first object has them; none where that is broken."""
+    path = Path(path)
+    ending = path.suffix.casefold()
+    if ending not in ENDINGS or not path.is_file():
+        return ()
+    if ending == ".parquet":
+        try:
+            return tuple(pl.read_parquet_schema(path))
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            return ()  # whoever reads the file says what is wrong with it
+    try:
+        with path.open("rb") as data:
+            head = decode(data.read(1 << 20), partial=True)
+        if ending in DELIMITED:
+            return tuple(_header(head)[0])
+        found, _ = json.JSONDecoder().raw_decode(head[head.find("{") :])
+        return tuple(found)
+    except (DataError, ValueError, csv.Error):
+        return ()
+
+
+def decode(content: bytes, *, partial: bool = False) -> str:
+    """The text of a file, without its byte order mark. partial: its last character may be cut.
+
+    Raises `DataError` naming the line of what is no UTF-8.
+    """
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding, content = "utf-16", content[: len(content) // 2 * 2]
+    elif b"\0" in content[:4096]:
+        raise DataError("the file is binary, or UTF-16 without its mark; save it as UTF-8")
+    else:
+        encoding = "utf-8-sig"
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(content, final=not partial)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(
+            f"line {line}: the byte 0x{content[error.start]:02x} is not UTF-8 (Latin-1 or Windows-1252, perhaps); save "
+            "the file as UTF-8"
+        ) from None
+
+
+def _header(text: str) -> tuple[list[str], str]:
+    """The first line that is not blank, cut at the delimiter that gives the most cells, and that delimiter."""
+    lines = text.lstrip("\r\n \ufeff")
+    cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in DELIMITERS}
+    delimiter = max(DELIMITERS, key=lambda mark: len(cut[mark]))
+    return [cell.strip() for cell in cut[delimiter]], delimiter
+
+
+def _delimited(text: str) -> Rows:
+    try:
+        header, delimiter = _header(text)
+        cells = csv.reader(StringIO(text.lstrip("\r\n \ufeff"), newline=""), delimiter=delimiter, strict=True)
+        lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
+    except csv.Error as error:
+        raise DataError(
+            f"the file is no table ({error}): a quote that opens a value must close it, and one inside it is doubled"
+        ) from None
+    while header and not header[-1] and all(len(line) < len(header) or not line[-1].strip() for line in lines):
+        lines = [line[: len(header) - 1] for line in lines]  # spreadsheets write empty columns behind the last
+        header = header[:-1]
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(header):
+            shown = {"\t": "tab"}.get(delimiter, repr(delimiter))
+            raise DataError(
+                f"row {number}: {len(line)} cells ({delimiter.join(line)[:80]!r}), but the header has {len(header)}; "
+                f"put a value that holds a {shown} into double quotes, and leave no cell out"
+            )
+    if "" in header:
+        raise DataError(
+            f"column {header.index('') + 1} has no name; name it in the header or leave it out (pandas: index=False)"
+        )
+    _refuse_twice(header)
+    rows = ({name: cell.strip() or None for name, cell in zip(header, line, strict=True)} for line in lines)
+    return Rows(tuple(header), tuple(rows))
+
+
+def _json(text: str, *, lines: bool) -> Rows:
+    found: list[Any] = []
+    if lines:
+        for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
+            try:
+                found.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"row {number}: {line[:60]!r} is no JSON ({error}); write one object a line") from None
+    else:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"the file is no JSON ({error}); write a list of objects") from None
+        if not isinstance(found, list):
+            raise DataError(f"the file holds a {type(found).__name__}; write a list of objects, one a fact")
+    for number, row in enumerate(found, 1):
+        if not isinstance(row, dict):
+            raise DataError(f"row {number}: {str(row)[:60]!r} is a {type(row).__name__}; write an object, one a fact")
+    columns = tuple(dict.fromkeys(name for row in found for name in row))
+    return Rows(columns, tuple({name: _value(row.get(name)) for name in columns} for row in found))
+
+
+def _of_table(table: pl.DataFrame) -> Rows:
+    try:
+        rows = table.to_dicts()
+    except (pl.exceptions.PolarsError, ValueError, OverflowError) as error:
+        raise DataError(f"the table holds values that cannot be read: {first_line(error)}") from None
+    return Rows(tuple(table.columns), tuple({name: _value(v) for name, v in row.items()} for row in rows))
+
+
+def _value(value: Any) -> Any:
+    """None for an empty text and for NaN, as CSV and pandas have them."""
+    if isinstance(value, str):
+        return value.strip() or None
+    return None if isinstance(value, float) and value != value else value
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise DataError(f"two columns are called {twice!r}; keep or rename one of them")
+
+
+def as_table(rows: Iterable[Json], columns: Sequence[str]) -> pl.DataFrame:
+    """Rows as a table of texts; what is nested is written as JSON, lists of texts with ``|`` between."""
+
+    def text(value: Any) -> str | None:
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return "|".join(value) or None
+        if value is None or isinstance(value, str):
+            return value
+        return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else str(value)
+
+    return pl.DataFrame([[text(row.get(name)) for name in columns] for row in rows],
+                        schema=dict.fromkeys(columns, pl.String), orient="row")  # fmt: skip

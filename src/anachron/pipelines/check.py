@@ -1,0 +1,205 @@
+"""A user's own facts put to a model: a verdict for each, what is stale, and whether a build should fail (``check``)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import polars as pl
+
+from anachron.checks.gate import Gate, Outcome, loss_against, outcomes
+from anachron.checks.junit import junit
+from anachron.checks.present import PresentQuestion, present_answers, present_pairs
+from anachron.checks.questions import group_of, present_questions
+from anachron.checks.verdicts import VERDICTS, fact_verdicts, mean_win_rates, verdict_in_words
+from anachron.core.dates import Date
+from anachron.core.facts import fact_id
+from anachron.core.several_periods import periods_text
+from anachron.data.columns import STATEMENT_SCHEMA
+from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.own_facts import as_of_date
+from anachron.errors import ConfigError
+from anachron.facts.own import read_given_facts
+from anachron.facts.rows import GivenFact
+from anachron.io import Json, write_bytes, write_json, write_table
+from anachron.jobs import Callbacks
+from anachron.lm.loading import load_model
+from anachron.lm.scorer import Scorer
+from anachron.metrics import check_scores, fact_metrics
+from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
+from anachron.probe.runs import read_runs
+from anachron.report.timeline import short_timeline
+
+PRESENT, VERDICTS_FILE, SUMMARY_FILE = "present", "verdicts.csv", "check.json"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found.
+
+    folder: the run folder, with ``verdicts.csv`` and ``check.json``. verdicts: one row a fact of the file, those that
+    could not be asked too; columns: name, subject, relation, object, periods, question, then those of
+    `anachron.checks.verdicts.VERDICT_SCHEMA`, ``timeline``, ``present`` (current, stale, nothing to compare with, or
+    null), ``answer`` and ``answer_until``, and ``left_out``, why a fact was not asked with dates. outcomes: the
+    demands.
+    """
+
+    folder: Path
+    model: str
+    verdicts: pl.DataFrame
+    present: pl.DataFrame
+    outcomes: list[Outcome]
+    as_of: Date
+
+    @property
+    def passed(self) -> bool:
+        """Whether every demand is met."""
+        return all(outcome.passed for outcome in self.outcomes)
+
+    @property
+    def summary(self) -> Json:
+        """Counts by verdict and by what is said today, mean W, and the demands."""
+        asked = self.verdicts.filter(pl.col("verdict").is_not_null())
+        today = self.verdicts["present"].drop_nulls()
+        return {
+            "model": self.model, "as_of": str(self.as_of), "facts": self.verdicts.height, "asked": asked.height,
+            "win_rate": asked["win_rate"].mean(), "robustness": asked["robustness"].mean(),
+            "verdicts": {name: int((asked["verdict"] == name).sum()) for name in VERDICTS},
+            "present": {name: int((today == name).sum()) for name in today.unique(maintain_order=True)},
+            "passed": self.passed, "demands": [asdict(outcome) for outcome in self.outcomes],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CheckedFacts:
+    """A file of facts to be checked. data: what is asked with dates, and what cannot be, and why. given: the facts.
+    questions: in the present tense. as_of: the day on which the facts are as the file says."""
+
+    data: Dataset
+    given: tuple[GivenFact, ...]
+    questions: tuple[PresentQuestion, ...]
+    as_of: Date
+
+
+def read_facts(path: Path | str, *, as_of: str | None = None, limit: int | None = None) -> CheckedFacts:
+    """The facts of a file as `anachron.load_dataset` takes it, and their questions in both tenses.
+
+    as_of: by default today. limit: a fixed sample of so many of the facts that can be asked. Raises `DataError` naming
+    row, column, value, rule and fix, and where no fact can be asked with dates.
+    """
+    today = as_of_date(as_of)
+    data = load_dataset(str(path), as_of=str(today), limit=limit)
+    given = read_given_facts(path).facts
+    questions = present_questions(given, today)
+    if limit is not None:  # of the others only what rivals the facts that were drawn
+        drawn = set(data.table["fact_id"])
+        given = tuple(item for item in given if item.fact.id in drawn)
+        questions = {group: questions[group] for group in map(group_of, given) if group in questions}
+    return CheckedFacts(data, given, tuple(questions.values()), today)
+
+
+def check_facts(
+    model: str | Scorer,
+    facts: Path | str | CheckedFacts,
+    out: Path | str,
+    *,
+    settings: ProbeSettings | None = None,
+    gate: Gate | None = None,
+    baseline: Path | str | None = None,
+    callbacks: Callbacks | None = None,
+) -> Check:
+    """Ask a model about the facts of a file, with dates and in the present tense; a verdict for each.
+
+    model: a loaded model, or a name for `load_model`. facts: a file for `read_facts`, or what that read. out: the run
+    folder, in which a killed check goes on as of the day on which it began. baseline: the folder of an earlier check or
+    probe of these facts.
+
+    Writes ``verdicts.csv`` and ``check.json`` into the folder. Raises as `read_facts` and `anachron.run_probe`, and
+    `ConfigError` for demands that cannot be.
+    """
+    callbacks, gate, settings, folder = callbacks or Callbacks(), gate or Gate(), settings or ProbeSettings(), Path(out)
+    earlier = None if baseline is None else _win_rates(Path(baseline))
+    if not isinstance(facts, CheckedFacts):
+        facts = read_facts(facts, as_of=recorded_as_of(folder))
+    lm = load_model(model) if isinstance(model, str) else model
+    scored = run_probe(lm, facts.data, folder, settings, callbacks=callbacks)
+    present = _present(lm, facts.questions, folder / PRESENT, settings, callbacks)
+    verdicts = _verdicts(facts, check_scores(scored.scores), present)
+    loss = None if earlier is None else loss_against(earlier, verdicts)
+    label, met = scored.record["settings"]["label"], outcomes(gate, verdicts, present, loss)
+    found = Check(folder, label, verdicts, present, met, facts.as_of)
+    write_table(folder / VERDICTS_FILE, verdicts)
+    write_json(folder / SUMMARY_FILE, found.summary)
+    return found
+
+
+def write_junit(found: Check, path: Path | str) -> None:
+    """A check as a JUnit file: its demands pass or fail, its facts tell their verdict."""
+    asked, left_out = [], []
+    for row in found.verdicts.iter_rows(named=True):
+        about = {"name": row["name"] or f"{row['subject']}: {row['object']}", "relation": row["relation"]}
+        if row["verdict"] is None:
+            left_out.append(about | {"reason": row["left_out"]})
+        else:
+            asked.append(about | {"verdict": verdict_in_words(row)})
+    write_bytes(path, junit(found.model, found.outcomes, asked, left_out))
+
+
+def _win_rates(folder: Path) -> pl.DataFrame:
+    """``fact_id`` and ``win_rate``, the mean over the granularities, of the one run in a folder."""
+    scores = read_runs([folder])
+    if scores["model"].n_unique() > 1:
+        raise ConfigError(f"--baseline {folder} holds {scores['model'].n_unique()} runs; give the folder of one")
+    return mean_win_rates(fact_metrics(scores))
+
+
+def _present(
+    lm: Scorer, questions: Sequence[PresentQuestion], out: Path, settings: ProbeSettings, callbacks: Callbacks
+) -> pl.DataFrame:
+    """What the model answers in the present tense. The scores are a run of their own, of statements without dates."""
+    pairs = present_pairs(questions)
+    if not pairs:
+        return present_answers(questions, {})
+    subjects = {q.question: q for q in questions}
+    rows = [
+        dict.fromkeys(STATEMENT_SCHEMA) | {
+            "fact_id": fact_id(subjects[question].subject, subjects[question].relation, answer, "", question),
+            "subject_label": subjects[question].subject, "relation_label": subjects[question].relation,
+            "object_label": answer, "granularity": "year", "status": "none", "prompt": question, "answer": answer,
+        }
+        for question, answer in pairs
+    ]  # fmt: skip
+    data = Dataset("questions in the present tense", pl.DataFrame(rows, schema=STATEMENT_SCHEMA), "released")
+    scores = run_probe(lm, data, out, settings, callbacks=callbacks).scores
+    per_token = (scores["logp"] / scores["n_tokens"]).to_list()
+    return present_answers(questions, dict(zip(pairs, per_token, strict=True)))
+
+
+def _verdicts(facts: CheckedFacts, scores: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
+    """The table of `Check`: all facts of the file, in its order."""
+    data = facts.data
+    assert data.about is not None and data.left_out is not None  # as of every file of facts
+    about = pl.DataFrame(
+        [
+            {
+                "fact_id": item.fact.id, "name": item.name, "subject": item.fact.subject,
+                "relation": item.fact.relation, "object": item.fact.object, "periods": periods_text(item.periods),
+                "row": item.rows[0],
+            }
+            for item in facts.given
+        ],
+        schema_overrides={"name": pl.String},
+    )  # fmt: skip
+    years = scores.filter(pl.col("granularity") == "year")
+    lines = [{"fact_id": fact, "timeline": short_timeline(table)} for (fact,), table in years.group_by("fact_id")]
+    reasons = data.left_out.select(
+        pl.col("rows").str.split(" ").list.first().cast(pl.Int64).alias("row"), left_out="reason"
+    )
+    today = present.select("subject", "relation", "object", pl.col("status").alias("present"), "answer", "answer_until")
+    return (
+        about.join(data.about.select("fact_id", "question"), on="fact_id", how="left", maintain_order="left")
+        .join(fact_verdicts(scores, fact_metrics(scores)), on="fact_id", how="left", maintain_order="left")
+        .join(pl.DataFrame(lines), on="fact_id", how="left", maintain_order="left")
+        .join(today, on=["subject", "relation", "object"], how="left", maintain_order="left")
+        .join(reasons, on="row", how="left", maintain_order="left")
+        .drop("row")
+    )

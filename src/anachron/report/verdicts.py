@@ -1,0 +1,68 @@
+"""A check for the terminal: a line a fact, and what they come to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+from rich.cells import cell_len
+from rich.text import Text
+
+from anachron.checks.present import STALE
+from anachron.checks.verdicts import belief_in_words
+from anachron.io import Json
+from anachron.report.tables import percent
+
+STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
+LONGEST = 32  # letters of an object's name that others are lined up with
+LEGEND = "bars: log-probability of the answer by year, [ ] the fact's own period; W: share of matches won"
+
+
+def verdict_lines(verdicts: pl.DataFrame) -> Iterator[Text]:
+    """A line a fact under one for its subject and relation. verdicts: as of `anachron.pipelines.check.Check`."""
+    rows = list(verdicts.iter_rows(named=True))
+    widths = [
+        min(LONGEST, max((cell_len(row["object"]) for row in rows), default=0)),
+        max((len(_held(row)) for row in rows), default=0),
+        max((len(row["timeline"] or "") for row in rows), default=0),
+    ]
+    last = None
+    for row in rows:
+        group = f"{row['subject']}, {row['relation']}"
+        if group != last:
+            last = group
+            yield Text(group, style="bold")
+        cells = (row["object"], _held(row), row["timeline"] or "")
+        line = Text("  ")
+        for cell, width in zip(cells, widths, strict=True):
+            line.append(cell + " " * (width - cell_len(cell) + 2))
+        line.append(f"W {percent(row['win_rate'], 0):>3} %  " if row["verdict"] else " " * 9)
+        verdict = row["verdict"] or "not asked with dates"
+        line.append(verdict, style=STYLES.get(verdict, "dim"))
+        line.append(f": {row['left_out']}" if row["verdict"] is None else belief_in_words(row))
+        line.append(_today(row), style="bold red" if row["present"] == STALE else "")
+        yield line
+
+
+def _held(row: dict[str, Any]) -> str:
+    """``2009-01-20 to 2017-01-20``; ``2017-01-20 on`` where it still holds."""
+    periods = [period.split("/") for period in row["periods"].split("; ")]
+    return "; ".join(f"{start} to {end}" if end else f"{start} on" for start, end in periods)
+
+
+def _today(row: dict[str, Any]) -> str:
+    if row["present"] is None:
+        return ""
+    if row["present"] != STALE:
+        return f"; today {row['present']}"
+    until = f" (held until {row['answer_until']})" if row["answer_until"] else ""
+    return f"; today stale, says {row['answer']}{until}"
+
+
+def summary_lines(summary: Json) -> Iterator[str]:
+    """What the verdicts come to. summary: `anachron.pipelines.check.Check.summary`."""
+    counts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items() if count)
+    means = f"mean W {percent(summary['win_rate'])} %, R {percent(summary['robustness'])} %"
+    yield f"{summary['model']}, {summary['asked']} of {summary['facts']} facts asked with dates: {counts}; {means}"
+    if summary["present"]:
+        today = ", ".join(f"{count} {name}" for name, count in summary["present"].items())
+        yield f"as of {summary['as_of']}, of the facts that hold: {today}"

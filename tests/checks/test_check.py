@@ -1,0 +1,166 @@
+"""``check`` as a user has it: a file of facts, a model, a verdict for each, and an exit code."""
+
+import json
+from math import exp
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+import anachron
+from anachron.checks.verdicts import VERDICTS
+from anachron.cli.main import _code
+from anachron.jobs import Callbacks
+from anachron.lm.loading import load_model
+from anachron.pipelines.check import CheckedFacts, check_facts, read_facts
+from anachron.probe.run import run_probe
+from anachron.probe.runs import read_runs
+
+FACTS = """subject,relation,object,start,end,fact_id
+Kazakhstan,capital,Almaty,1991-12-16,1997-12-10,kz-1
+Kazakhstan,capital,Astana,1997-12-10,,kz-2
+Germany,head of government,Olaf Scholz,2021-12-08,2025-05-06,de-1
+Germany,head of government,Friedrich Merz,2025-05-06,,de-2
+Atlantis,favourite colour,blue,1990,1999,odd
+"""
+AS_OF = "2025-11-22"
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("facts") / "facts.csv"
+    path.write_text(FACTS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(facts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A check of the demo model by the command."""
+    out = tmp_path_factory.mktemp("check") / "run"
+    assert command(facts, out) == 0
+    return out
+
+
+def command(facts: Path, out: Path, *words: object, model: str = "demo") -> int:
+    given = () if "--as-of" in words else ("--as-of", AS_OF)
+    return _code(
+        ["check", model, "--facts", str(facts), "--out", str(out), "--no-page", *given, *map(str, words)], False
+    )
+
+
+def test_every_fact_of_the_file_has_a_row(run: Path) -> None:
+    table = pl.read_csv(run / "verdicts.csv")
+    assert table["name"].to_list() == ["kz-1", "kz-2", "de-1", "de-2", "odd"]
+    asked = table.filter(pl.col("verdict").is_not_null())
+    assert asked["name"].to_list() == ["kz-1", "kz-2", "de-1"] and set(asked["verdict"]) <= set(VERDICTS)
+    reasons = dict(table.select("name", "left_out").rows())
+    assert "no whole year up to 2024" in reasons["de-2"] and "no question" in reasons["odd"] and reasons["kz-1"] is None
+
+
+def test_win_rates_are_those_of_the_run(run: Path) -> None:
+    facts = anachron.fact_metrics(read_runs([run])).filter(pl.col("granularity") == "global")
+    table = pl.read_csv(run / "verdicts.csv").drop_nulls("verdict").sort("fact_id")
+    assert table["win_rate"].to_list() == pytest.approx(facts.sort("fact_id")["win_rate"].to_list())
+
+
+def test_what_is_said_today_is_the_likeliest_object(run: Path) -> None:
+    """Against scores that are asked for one by one."""
+    lm = load_model("demo")
+    table = {row["name"]: row for row in pl.read_csv(run / "verdicts.csv").iter_rows(named=True)}
+    for name, question, objects in (
+        ("kz-2", "what is the capital of Kazakhstan?", ["Almaty", "Astana"]),
+        ("de-2", "who is the head of government of Germany?", ["Olaf Scholz", "Friedrich Merz"]),
+    ):
+        per_token = {}
+        for label in objects:
+            (text,) = lm.encode([(question, label, None)])
+            per_token[label] = exp(lm.log_probs([(question, label)])[0] / len(text.targets))
+        best = max(per_token, key=per_token.__getitem__)
+        assert table[name]["answer"] == best
+        assert table[name]["present"] == ("current" if best == table[name]["object"] else "stale")
+    assert table["kz-1"]["present"] is None and table["odd"]["present"] is None
+
+
+def test_a_second_check_scores_nothing_and_a_killed_one_goes_on(run: Path, facts: Path, monkeypatch) -> None:
+    before = (run / "verdicts.csv").read_bytes(), (run / "check.json").read_bytes()
+    for file in ("verdicts.csv", "check.json", "present/scores.parquet"):
+        (run / file).unlink()
+    lm = load_model("demo")
+    check_facts(lm, read_facts(facts, as_of=AS_OF), run)
+    assert ((run / "verdicts.csv").read_bytes(), (run / "check.json").read_bytes()) == before
+    monkeypatch.setattr(lm, "score_parts", lambda *a, **k: pytest.fail("scored again"))
+    check_facts(lm, facts, run)  # as of the day on which it began
+    assert (run / "verdicts.csv").read_bytes() == before[0]
+
+
+def test_the_run_is_that_of_probe(run: Path, facts: Path, tmp_path: Path) -> None:
+    data = anachron.load_dataset(str(facts), as_of=AS_OF)
+    probed = run_probe("demo", data, tmp_path / "probe").scores
+    assert probed.equals(pl.read_parquet(run / "scores.parquet"))
+
+
+def test_demands_decide_the_exit_code(run: Path, facts: Path, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "junit.xml"
+    assert command(facts, run, "--min-win-rate", "1", "--max-stale", "9", "--junit", file, "--json") == 1
+    said = json.loads(capsys.readouterr().out)
+    assert [demand["passed"] for demand in said["demands"]] == [False, True] and not said["passed"]
+    suite = ElementTree.parse(file).getroot()
+    assert (suite.get("failures"), suite.get("skipped"), suite.get("tests")) == ("1", "2", "7")
+    assert command(facts, run, "--min-win-rate", "0") == 0
+
+
+def test_a_run_is_its_own_equal_and_a_better_baseline_fails(run: Path, facts: Path, tmp_path: Path, capsys) -> None:
+    """A baseline that has each match won: a table of scores that is higher for every correct date."""
+    out = tmp_path / "again"
+    assert command(facts, out, "--baseline", run) == 0
+    assert "W is 0.0 points" in capsys.readouterr().out
+    assert command(facts, run, "--baseline", run) == 2
+    assert "--out of this check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("Kazakhstan,capital,Astana,2001,1997,x\n", "row 6"),
+        ("Kazakhstan,capital,Astana,01/02/2009,,x\n", "01/02/2009"),
+    ],
+)
+def test_bad_input_has_code_two(facts: Path, tmp_path: Path, capsys, change: str, said: str) -> None:
+    broken = tmp_path / "broken.csv"
+    broken.write_text(FACTS + change)
+    assert command(broken, tmp_path / "out") == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_run_has_code_two(facts: Path, tmp_path: Path, capsys) -> None:
+    assert command(facts, tmp_path / "out", model=str(tmp_path / "nothing")) == 2
+    assert command(tmp_path / "nothing.csv", tmp_path / "out") == 2
+    assert command(facts, tmp_path / "out", "--min-win-rate", "2") == 2
+    assert command(facts, tmp_path / "out", "--baseline", tmp_path) == 2
+    assert command(facts, tmp_path / "out", "--confidence", "0.1") == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_limit_takes_a_fixed_sample_with_its_rivals(facts: Path) -> None:
+    whole, one = read_facts(facts, as_of=AS_OF), read_facts(facts, as_of=AS_OF, limit=1)
+    assert isinstance(one, CheckedFacts) and len(one.given) == 1 == one.data.facts
+    (question,) = one.questions
+    assert question in whole.questions and len(question.objects) == 2
+
+
+def test_a_check_tells_its_progress(facts: Path, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    check_facts(
+        "demo-untrained", read_facts(facts, as_of=AS_OF, limit=1), tmp_path / "run",
+        callbacks=Callbacks(progress=lambda done, total, note="": told.append((done, total))),
+    )  # fmt: skip
+    assert told[-1][0] == told[-1][1] > 0
+
+
+def test_the_lines_of_a_check(run: Path, facts: Path, capsys) -> None:
+    command(facts, run)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Kazakhstan, capital" and "Almaty" in lines[1] and "1991-12-16 to 1997-12-10" in lines[1]
+    assert "1997-12-10 on" in lines[2] and ("today current" in lines[2] or "today stale, says Almaty" in lines[2])
+    assert any("not asked with dates: no question" in line for line in lines)

@@ -1,0 +1,55 @@
+"""Current or stale: what a model answers in the present tense, against a recount."""
+
+from math import exp, log
+
+import pytest
+
+from anachron.checks.present import (
+    ALONE,
+    CURRENT,
+    STALE,
+    PresentObject,
+    PresentQuestion,
+    present_answers,
+    present_pairs,
+)
+
+WHO = "who is the president of the USA?"
+QUESTION = PresentQuestion(
+    "USA", "president", WHO,
+    (PresentObject("Obama", False, "2017-01-20"), PresentObject("Trump", True), PresentObject("Biden", False, "2025")),
+)  # fmt: skip
+
+
+def answered(**p: float):
+    return present_answers([QUESTION], {(WHO, name): log(value) for name, value in p.items()}).to_dicts()
+
+
+def test_the_likeliest_object_decides() -> None:
+    (row,) = answered(Obama=0.2, Trump=0.5, Biden=0.3)
+    assert (row["object"], row["status"], row["answer"], row["answer_until"]) == ("Trump", CURRENT, "Trump", None)
+    (row,) = answered(Obama=0.2, Trump=0.3, Biden=0.5)
+    assert (row["object"], row["status"], row["answer"], row["answer_until"]) == ("Trump", STALE, "Biden", "2025")
+    assert row["p"] == pytest.approx(0.3) and row["p_answer"] == pytest.approx(0.5) and row["objects"] == 3
+
+
+def test_a_tie_with_what_is_over_is_stale() -> None:
+    (row,) = answered(Obama=0.2, Trump=0.4, Biden=0.4)
+    assert row["status"] == STALE and row["answer"] == "Biden"
+
+
+def test_several_that_hold_are_all_current_when_one_of_them_is_answered() -> None:
+    both = PresentQuestion(
+        "A", "spouse", "q?", (PresentObject("x", True), PresentObject("y", True), PresentObject("z", False, "1990"))
+    )
+    table = present_answers([both], {("q?", "x"): -1.0, ("q?", "y"): -0.5, ("q?", "z"): -2.0})
+    assert table["status"].to_list() == [CURRENT, CURRENT] and table["answer"].unique().to_list() == ["y"]
+    assert table["p"].to_list() == pytest.approx([exp(-1.0), exp(-0.5)])
+
+
+def test_what_has_no_rival_is_not_asked() -> None:
+    alone = PresentQuestion("A", "capital", "q?", (PresentObject("x", True),))
+    over = PresentQuestion("B", "capital", "r?", (PresentObject("x", False, "1990"), PresentObject("y", False, "2000")))
+    assert present_pairs([alone, over, QUESTION]) == [(WHO, "Obama"), (WHO, "Trump"), (WHO, "Biden")]
+    table = present_answers([alone, over], {})
+    assert table["status"].to_list() == [ALONE] and table["answer"].to_list() == [None]
