@@ -29,6 +29,7 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.text.cloze import bundled_cloze, fill_cloze
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import fill_question, relation_templates
 from evaluate.test_dated_run import TableModel
 
@@ -112,10 +113,16 @@ def test_prompts_of_the_bundled_updates_are_filled_templates_in_the_right_tense(
     for case in load_cases("mini-updates").cases[::16]:
         cloze = bundled_cloze()[case.relation or ""]
         sentences = {
-            side: {fill_cloze(template, case.subject, "X").removesuffix(" X").casefold() for template in templates[1:]}
+            side: {
+                fill_cloze(template, case.subject, "X", kind=subject_kind(case.relation)).removesuffix(" X").casefold()
+                for template in templates[1:]
+            }
             for side, templates in (("past", cloze.past), ("present", cloze.templates))
         }
-        questions = {fill_question(template, case.subject) for template in relation_templates()[case.relation or ""][1]}
+        questions = {
+            fill_question(template, case.subject, subject_kind(case.relation))
+            for template in relation_templates()[case.relation or ""][1]
+        }
         served = set()
         for question in dated_questions(case, UNTIL):
             asked = dict(worded(case, question, UNTIL))

@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions
+from anachron.cli.options import AsOf, FactLimit, JsonFlag, ModelArgument, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
@@ -47,10 +47,8 @@ def check(
         typer.Option(help="Facts with subject, relation, object, start, end: .csv, .tsv, .jsonl, .json, .parquet."),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; holds verdicts.csv, check.json and the page in report/.")],
-    as_of: Annotated[
-        str | None, typer.Option(help="Day on which the facts are as the file says; default: today.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")] = None,
+    as_of: AsOf = None,
+    limit: FactLimit = None,
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
