@@ -94,6 +94,7 @@ def test_a_second_check_scores_nothing_and_a_killed_one_goes_on(run: Path, facts
     assert (run / "verdicts.csv").read_bytes() == before[0]
 
 
+@pytest.mark.full
 def test_the_run_is_that_of_probe(run: Path, facts: Path, tmp_path: Path) -> None:
     data = anachron.load_dataset(str(facts), as_of=AS_OF)
     probed = run_probe("demo", data, tmp_path / "probe").scores

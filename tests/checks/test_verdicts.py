@@ -79,6 +79,7 @@ def test_a_believed_period_that_is_open_reaches_as_far_as_was_asked() -> None:
     assert rows["before"]["years_in_both"] == 0 and rows["before"]["verdict"] == "wrong period"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("period", [PERIOD, ("1950", "1990"), ("2001-05-03", "2004-02-01")])
 def test_chance_is_that_of_random_rankings(period: tuple[str, str]) -> None:
     """Of scorers without knowledge, those with chance at most 5 % are 5 %; and 50 % have at most 50 %."""

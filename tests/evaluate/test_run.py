@@ -299,7 +299,7 @@ def content(folder: Path) -> Any:
     return {name: table.to_dicts() for name, table in tables.items()}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["independent", "sequential"])
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 8])
 def test_an_interrupted_run_ends_with_the_same_scores(
