@@ -164,7 +164,8 @@ function verdictsOf(fact) {
     const own = [verdictOf("words", fact, run), verdictOf("today", fact, run)].filter(known).join("; ");
     return own && (data.runs.length > 1 ? `${data.runs[run].name}: ${own}` : own);
   });
-  return words.filter(Boolean).join(". ");
+  const told = words.filter(Boolean).join(". ");
+  return told && `Verdict: ${told}.`;
 }
 
 /** The prompt of a fact on a date [year, month, day], or the question alone: without a date, or where it is not known how dates are worded. */
