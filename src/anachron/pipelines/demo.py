@@ -99,7 +99,7 @@ def _check(out: Path, callbacks: Callbacks) -> Check:
     """A verdict of the demo model for each of ten facts of mini, from a file as a user writes one."""
     with as_file(files("anachron.data").joinpath(DEMO_FACT_FILE)) as path:
         facts = read_facts(path, as_of=DEMO_AS_OF)
-        callbacks.notice(f"checking the {len(facts.given)} facts of {path}, as of {DEMO_AS_OF}")
+        callbacks.notice(f"checking the {len(facts.given)} facts of anachron/data/{DEMO_FACT_FILE}, as of {DEMO_AS_OF}")
         with callbacks.bar("check") as told:
             return check_facts(load_model(DEMO), facts, out, callbacks=told)
 
