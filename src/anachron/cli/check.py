@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions
+from anachron.cli.options import FactLimit, JsonFlag, ModelArgument, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
@@ -50,7 +50,7 @@ def check(
     as_of: Annotated[
         str | None, typer.Option(help="Day on which the facts are as the file says; default: today.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")] = None,
+    limit: FactLimit = None,
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
