@@ -1,6 +1,10 @@
 """``check`` as a user has it: a file of facts, a model, a verdict for each, and an exit code."""
 
 import json
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
 from math import exp
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,9 +15,11 @@ import pytest
 import anachron
 from anachron.checks.verdicts import VERDICTS
 from anachron.cli.main import _code
-from anachron.jobs import Callbacks
+from anachron.errors import ConfigError
+from anachron.jobs import Callbacks, RunFolder
 from anachron.lm.loading import load_model
 from anachron.pipelines.check import CheckedFacts, check_facts, read_facts
+from anachron.pipelines.studies import write_metrics, write_report
 from anachron.probe.run import run_probe
 from anachron.probe.runs import read_runs
 
@@ -99,6 +105,62 @@ def test_the_run_is_that_of_probe(run: Path, facts: Path, tmp_path: Path) -> Non
     data = anachron.load_dataset(str(facts), as_of=AS_OF)
     probed = run_probe("demo", data, tmp_path / "probe").scores
     assert probed.equals(pl.read_parquet(run / "scores.parquet"))
+
+
+@pytest.mark.full
+def test_tables_and_page_speak_of_the_facts(run: Path, facts: Path, tmp_path: Path) -> None:
+    """Labels, questions and verdicts; a run of before questions were kept has none; a limit takes the smallest ids."""
+    written = write_report([run], tmp_path / "report", resamples=100).written
+    questions = dict(pl.read_csv(run / "asked.csv").select("fact_id", "question").rows())
+    for name in ("facts", "believed"):
+        for row in written.tables[name].iter_rows(named=True):
+            assert row["question"] == questions[row["fact_id"]]
+            assert row["subject_label"] in row["question"] and row["object_label"] not in row["question"]
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "5 facts checked: " in page and "Not asked with dates" in page and "Atlantis" in page
+    limited = write_metrics([run], tmp_path / "few", resamples=100, limit=2)
+    assert (
+        set(limited.facts["fact_id"]) == set(sorted(questions)[:2])
+        and "on a fixed sample of 2 of 3" in limited.notes[0]
+    )
+    assert json.loads((tmp_path / "few" / "manifest.json").read_text())["parameters"]["limit"] == 2
+    with pytest.raises(ConfigError, match="limit 0"):
+        write_metrics([run], tmp_path / "few", limit=0)
+    old = tmp_path / "old"
+    shutil.copytree(run, old)
+    RunFolder.read(old).forget(["asked.csv"])
+    assert write_metrics([old], tmp_path / "old-tables", resamples=100).facts["question"].null_count() > 0
+
+
+@pytest.mark.full
+def test_two_broken_rows_are_named_and_mended_facts_are_judged(tmp_path: Path) -> None:
+    """By the command itself: code 2, then 0, and 1 where a demand is not met."""
+    rows = files("anachron.data").joinpath("mini/ten_facts.csv").read_text("utf-8").splitlines()
+    good, file = "\n".join(rows), tmp_path / "facts.csv"
+    rows[2] = rows[2].replace("1989-01-07", "07/01/1989")
+    rows[9] = rows[9].replace("2005-11-22,2021-12-08", "2021-12-08,2005-11-22")
+    codes, said = [], []
+    for text, words in (("\n".join(rows), ()), (good, ()), (good, ("--max-stale", "0", "--no-page"))):
+        file.write_text(text)
+        command = [
+            "check",
+            "demo",
+            "--facts",
+            str(file),
+            "--as-of",
+            "2024-06-30",
+            "--out",
+            str(tmp_path / "run"),
+            *words,
+        ]
+        program = [sys.executable, "-m", "anachron.cli.entry", *command]
+        done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, check=False)
+        codes.append(done.returncode)
+        said.append(done.stdout + done.stderr)
+    assert codes == [2, 0, 1], said
+    assert "row 2" in said[0] and "07/01/1989" in said[0] and "row 9" in said[0]
+    assert "10 of 10 facts asked with dates" in said[1] and (tmp_path / "run" / "report" / "index.html").is_file()
+    assert "FAILED: " in said[2]
 
 
 def test_demands_decide_the_exit_code(run: Path, facts: Path, tmp_path: Path, capsys) -> None:

@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from anachron.cli.main import _code
+from anachron.errors import ConfigError
+from anachron.probe.study import make_study
 from studies import synthetic_scores
 
 
@@ -33,6 +35,32 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     comparison = pl.read_csv(out / "comparison.csv")
     assert set(comparison["against_model"]) == {"oak-3b"} and "oak-3b" not in comparison["model"]
     assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
+
+
+def test_a_limit_takes_the_facts_with_the_smallest_ids(table: Path):
+    """Before runs are held against each other: those of other facts may share the few."""
+    scores = pl.read_parquet(table)
+    few = sorted(scores["fact_id"].unique())[:3]
+    one, other = (scores.filter(pl.col("model") == name) for name in ("fir-7b", "oak-3b"))
+    study = make_study([one, other.filter(pl.col("fact_id") != "fact0009")], sharing="refuse", limit=3)
+    assert study.about["fact_id"].sort().to_list() == few and study.shares_contexts
+    assert study.remarks == ("on a fixed sample of 3 of 10 facts",)
+    assert study.facts.equals(make_study([one, other]).facts.filter(pl.col("fact_id").is_in(few)))
+    lacking = make_study([one, other.filter(pl.col("fact_id") != few[0])], sharing="common", limit=3)
+    assert lacking.about["fact_id"].n_unique() == 3 and few[0] not in lacking.about["fact_id"]
+    with pytest.raises(ConfigError, match="limit 0"):
+        make_study([one], limit=0)
+
+
+def test_questions_that_differ_are_said(table: Path):
+    scores = pl.read_parquet(table)
+    one, other = (
+        scores.filter(pl.col("model") == name).with_columns(question=pl.lit(name) + pl.col("fact_id"))
+        for name in ("fir-7b", "oak-3b")
+    )
+    study = make_study([one, other])
+    assert study.remarks == ("question of 10 facts differs between the sources; the first is taken",)
+    assert set(study.about["question"]) == {f"fir-7b{fact}" for fact in study.about["fact_id"]}
 
 
 @pytest.mark.full

@@ -20,7 +20,7 @@ from anachron.statistics import bootstrap_mean
 
 RUNS = [("m", "raw", "none"), ("m", "chat", "none"), ("k", "raw", "few-shot"), ("perfect", "raw", "none")]
 TEXTS = ["model", "format", "prefix", "fact_id", "granularity", "time", "status"]
-LABELS = ("subject_label", "relation_label", "object_label", "start", "end")
+LABELS = ("subject_label", "relation_label", "object_label", "question", "start", "end")
 
 
 def context(time, status, alpha, logp, fact="f", run=RUNS[0]):
@@ -36,6 +36,7 @@ def person(name="f", **known):
         "subject_label": f"S {name}",
         "relation_label": "held",
         "object_label": "O",
+        "question": f"what is {name}?",
         "start": "1950",
         "end": "1959",
     }

@@ -152,7 +152,7 @@ def test_a_run_that_was_renamed_half_way_goes_on(lm: LanguageModel, data: Datase
     rename_run(folder, "other")
     scores = run_probe(lm, data, folder).scores
     assert scores["model"].unique().to_list() == ["other"]
-    assert scores.drop("model").equals(read_runs([finished]).drop("model", "noise"))
+    assert scores.drop("model").equals(read_runs([finished]).drop("model", "noise", "question"))
 
 
 @pytest.mark.parametrize("label", ["", "  ", "pooled"])

@@ -11,6 +11,7 @@ from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes
 from anachron.report.page.data import page_data, position
 from anachron.report.page.render import render
+from anachron.text.dates import date_in_words
 from studies import RUNS, synthetic_scores
 
 EVIL = '</script><img src=x onerror="window.hacked=1"><b>Ünï</b> & "q" 東京'
@@ -32,7 +33,7 @@ def study():
         for name in ("subject_label", "object_label")
     ]
     model = pl.when(pl.col("model") == "oak-3b").then(pl.lit(EVIL)).otherwise("model").alias("model")
-    scores = scores.with_columns(*labels, model)
+    scores = scores.with_columns(*labels, model, question="what is " + fact + EVIL)
     unmatched = (fact == "fact0005") & (pl.col("status") == "incorrect")
     lacking = (fact == "fact0009") & (pl.col("model") == "fir-1b")
     return make_study([scores.filter(~unmatched & ~lacking)], resamples=100)
@@ -47,7 +48,7 @@ def tables(study):
 def address(study, tables, tmp_path_factory):
     record = {"settings": {"model": EVIL, "dtype": "float32"}, "noise": {"largest": 1e-5}}
     written = Written(tables[0], study_notes(study), tables[1], {}, {})
-    data = page_data(study, written, [{"name": EVIL, "record": record}])
+    data = page_data(study, written, [{"name": EVIL, "record": record}], style="american")
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_bytes(render(data).encode())
     return path.as_uri()
@@ -370,6 +371,30 @@ def test_a_click_opens_the_timeline_of_a_fact(page, study):
     about = study.about.filter(pl.col("fact_id") == "fact0012").to_dicts()[0]
     assert held[0][0] == pytest.approx(int(about["start"][:4]), abs=1)
     assert held[0][1] == pytest.approx(int(about["end"]) + 1, abs=1e-6)
+
+
+@pytest.mark.full
+def test_the_prompt_of_a_date_is_shown(page, study):
+    """The question at first; under a mark the whole prompt, as `date_in_words` has its opening."""
+    page.fill("#search", "Object 12")
+    page.locator("#facts-table tbody tr", has_text="Object 12").first.click()
+    wait_for_timeline(page, "fact0012")
+    question = f"what is fact0012{EVIL}"
+    assert page.inner_text("#timeline-prompt") == f"Asked: {question}"
+    for level in ("month", "day"):
+        page.check(f"#timeline-levels input[value={level}]")
+    wait_for_timeline(page, "fact0012")
+    for level, curve in (("year", 3), ("month", 11), ("day", 19)):  # 8 traces a panel: line, 2 levels, 5 marks
+        dates = page.evaluate(f"{CHART}.data[{curve}].customdata")
+        point = {"points": [{"customdata": dates[0]}]}
+        page.evaluate(f"point => {CHART}.emit('plotly_hover', point)", point)
+        date = Date(*(part for part in dates[0] if part))
+        assert date.granularity == level
+        assert page.inner_text("#timeline-prompt") == f"Asked: {date_in_words(date)}{question}"
+    page.evaluate(f"{CHART}.emit('plotly_unhover', {{}})")
+    assert page.inner_text("#timeline-prompt") == f"Asked: {question}"
+    for level in ("month", "day"):
+        page.uncheck(f"#timeline-levels input[value={level}]")
 
 
 @pytest.mark.full

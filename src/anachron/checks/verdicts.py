@@ -29,6 +29,7 @@ from anachron.metrics import GLOBAL
 from anachron.probe.analyses.believed import believed_periods
 
 VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
+VERDICTS_FILE = "verdicts.csv"  # of a run folder
 KNOWN, OVERLAP, CHANCE = 0.9, 0.5, 0.05
 WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
 

@@ -1,4 +1,4 @@
-"""The command ``demo``: the main path on bundled data and the bundled model: probe, report, edit."""
+"""The command ``demo``: the main path on bundled data and the bundled model: probe, report, check, edit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="All facts of mini instead of a fixed sample.")] = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Probe the bundled model and its untrained twin for real dated facts, then bring a few of its facts up to date.
+    """Probe the bundled model and its untrained twin for real dated facts, check ten facts, bring a few up to date.
 
     Needs no network and no GPU.
 
@@ -33,13 +33,15 @@ def demo(
     from anachron.report.edits import edits_tables
     from anachron.report.tables import summary_table
     from anachron.report.timeline import timeline
+    from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
 
     quiet_loading()
     made = run_demo(out, full=full, callbacks=on_screen())
     if json_:
         print_json({
             "summary": made.written.summary.to_dicts(), "runs": [str(folder) for folder in made.runs.values()],
-            "tables": str(made.tables), "report": made.report, "edits": made.edit_summary.to_dicts(),
+            "tables": str(made.tables), "report": made.report, "check": made.check.summary,
+            "edits": made.edit_summary.to_dicts(),
         })  # fmt: skip
         return
     screen = stdout()
@@ -53,10 +55,18 @@ def demo(
         screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
         for years in worst:
             screen.print(timeline(years))
+    screen.print("\n[bold]Ten facts of a file[/bold], as anachron check tells of them:")
+    for line in verdict_lines(made.check.verdicts):
+        screen.print(line, soft_wrap=True)
+    screen.print(LEGEND, style="dim", markup=False)
+    for words in summary_lines(made.check.summary):
+        screen.print(words, markup=False)
+    screen.print()
     for table in edits_tables(made.edit_summary, screen.width):
         screen.print(table)
     for name, folder in made.runs.items():
         screen.print(f"run folder of {name}: {folder}", markup=False)
+    screen.print(f"check of {DEMO}: {made.check.folder}", markup=False)
     screen.print(f"updates of {DEMO}: {made.edits}", markup=False)
     screen.print(f"tables: {made.tables}", markup=False)
     screen.print(f"report: {made.report}", markup=False)

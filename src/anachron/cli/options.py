@@ -159,6 +159,7 @@ class StudyOptions:
         int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")
     ] = 5
     present: Annotated[int, typer.Option(min=100, help="Year that distances from the present are counted from.")] = 2021
+    limit: FactLimit = None
     resamples: Resamples = 1000
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0
 

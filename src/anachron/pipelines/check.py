@@ -10,7 +10,7 @@ from anachron.checks.gate import Gate, Outcome, loss_against, outcomes
 from anachron.checks.junit import junit
 from anachron.checks.present import PresentQuestion, present_answers, present_pairs
 from anachron.checks.questions import group_of, present_questions
-from anachron.checks.verdicts import VERDICTS, fact_verdicts, mean_win_rates, verdict_in_words
+from anachron.checks.verdicts import VERDICTS, VERDICTS_FILE, fact_verdicts, mean_win_rates, verdict_in_words
 from anachron.core.dates import Date
 from anachron.core.facts import fact_id
 from anachron.core.several_periods import periods_text
@@ -29,7 +29,7 @@ from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
 from anachron.probe.runs import read_runs
 from anachron.report.timeline import short_timeline
 
-PRESENT, VERDICTS_FILE, SUMMARY_FILE = "present", "verdicts.csv", "check.json"
+PRESENT, SUMMARY_FILE = "present", "check.json"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""The main path on bundled data and the bundled model: probe, report, edit (``demo``)."""
+"""The main path on bundled data and the bundled model: probe, report, check, edit (``demo``)."""
 
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,7 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings
 from anachron.jobs import Callbacks
 from anachron.lm.loading import DEMO, DEMO_UNTRAINED, load_model, taught_facts
+from anachron.pipelines.check import Check, check_facts, read_facts
 from anachron.pipelines.evaluation import evaluate_updates
 from anachron.pipelines.studies import write_page
 from anachron.probe.run import run_probe
@@ -25,6 +27,7 @@ from anachron.report.outputs import Written, write_tables
 DEMO_FACTS = 130
 DEMO_METHODS = ("FT", "ROME", "MEMIT", "PROMPT")
 DEMO_UPDATES = 10
+DEMO_FACT_FILE, DEMO_AS_OF = "mini/ten_facts.csv", "2024-06-30"  # as of which they are as the file says
 DEMO_TOKENS = 40  # of prompt and free text, from which fluency is measured
 
 
@@ -33,19 +36,22 @@ class Demo:
     """What the demo left behind.
 
     runs: run folder of each model. tables: folder of ``written``. report: the page, or why there is none.
-    edits: folder of the updates that were made. edit_summary: what became of them, a row a method.
+    check: of ten facts in a file. edits: folder of the updates that were made. edit_summary: what became of them, a
+    row a method.
     """
 
     runs: dict[str, Path]
     tables: Path
     written: Written
     report: str
+    check: Check
     edits: Path
     edit_summary: pl.DataFrame
 
 
 def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None = None) -> Demo:
-    """Probe the bundled model and its untrained twin for real dated facts, then bring a few of its facts up to date.
+    """Probe the bundled model and its untrained twin for real dated facts, check ten facts of a
+    file, then bring a few of its facts up to date.
 
     full: all facts of ``mini`` and all updates of ``mini-updates``, instead of a fixed sample. Needs no network and no
     GPU. Raises as `anachron.run_probe` and `anachron.run_evaluation`.
@@ -76,7 +82,8 @@ def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None
         report = str(page)
     except ConfigError as error:  # the extra is not installed; the rest of the demo does not need it
         report = f"none, for {error}"
-    return Demo(runs, tables, written, report, folder / "edits", _edit(folder / "edits", full, callbacks))
+    check = _check(Path(out) / "check", callbacks)
+    return Demo(runs, tables, written, report, check, folder / "edits", _edit(folder / "edits", full, callbacks))
 
 
 def _split_taught(scores: pl.DataFrame, taught: frozenset[str], trained: str) -> pl.DataFrame:
@@ -86,6 +93,15 @@ def _split_taught(scores: pl.DataFrame, taught: frozenset[str], trained: str) ->
     return scores.with_columns(
         pl.when(is_trained).then(pl.col("model") + suffix).otherwise(pl.col("model")).alias("model")
     )
+
+
+def _check(out: Path, callbacks: Callbacks) -> Check:
+    """A verdict of the demo model for each of ten facts of mini, from a file as a user writes one."""
+    with as_file(files("anachron.data").joinpath(DEMO_FACT_FILE)) as path:
+        facts = read_facts(path, as_of=DEMO_AS_OF)
+        callbacks.notice(f"checking the {len(facts.given)} facts of anachron/data/{DEMO_FACT_FILE}, as of {DEMO_AS_OF}")
+        with callbacks.bar("check") as told:
+            return check_facts(load_model(DEMO), facts, out, callbacks=told)
 
 
 def _edit(out: Path, full: bool, callbacks: Callbacks) -> pl.DataFrame:

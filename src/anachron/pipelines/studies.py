@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
+from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.io import Json, write_bytes, write_manifest
 from anachron.probe.models import merge_models, read_models, recorded_models
 from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
@@ -13,6 +16,7 @@ from anachron.report.figures import write_figures
 from anachron.report.outputs import Written, write_tables
 from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
+from anachron.report.page.verdicts import read_verdicts
 
 PAGE, TABLES, FIGURES = "index.html", "tables", "figures"
 
@@ -87,8 +91,28 @@ def write_report(scores: Iterable[Path | str], out: Path | str, **options: Any) 
     return Report(out / PAGE, written, write_figures(written.tables, out / FIGURES))
 
 
+def date_style_of(sources: Iterable[Source]) -> str | None:
+    """How all of some runs word their dates; None where they differ, or one does not know."""
+    styles = {None if source.record is None else source.record.get("date_style") for source in sources}
+    return styles.pop() if len(styles) == 1 else None
+
+
+def verdicts_of(sources: Iterable[Source]) -> dict[tuple[str, ...], pl.DataFrame]:
+    """The verdicts of those runs that are checks, by model, format and prefix."""
+    found: dict[tuple[str, ...], pl.DataFrame] = {}
+    for source in sources:
+        if source.label is None or source.run is None or not (source.run.path / VERDICTS_FILE).is_file():
+            continue
+        settings = source.run.record["settings"]
+        key = (source.label, settings["format"], settings["prefix"])
+        found[key] = read_verdicts(source.run.path / VERDICTS_FILE)
+    return found
+
+
 def write_page(study: Study, written: Written, sources: Iterable[Source], page: Path) -> None:
     """Write the page of a study with its manifest beside it."""
-    data = page_data(study, written, [{"name": s.label or str(s.file), "record": s.record} for s in sources])
+    sources = list(sources)
+    manifests = [{"name": s.label or str(s.file), "record": s.record} for s in sources]
+    data = page_data(study, written, manifests, style=date_style_of(sources), verdicts=verdicts_of(sources))
     write_bytes(page, render(data).encode())
     write_manifest(page, command="report", parameters=written.parameters, inputs=written.inputs, counts=counts(data))

@@ -21,10 +21,11 @@ from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
+from anachron.probe.asked import asked_facts, date_style
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
-from anachron.probe.runs import ABOUT_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
+from anachron.probe.runs import ASKED_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
@@ -264,9 +265,10 @@ class _Run:
             started = time.perf_counter()
         table = self._gather()
         self.record["noise"] = self._noise(table)
-        for name, side in ((ABOUT_FILE, self.data.about), (LEFT_OUT_FILE, self.data.left_out)):
-            if side is not None:
-                self.run.write_table(name, side)
+        self.record["date_style"] = date_style(self.data.table)
+        self.run.write_table(ASKED_FILE, asked_facts(self.data))
+        if self.data.left_out is not None:
+            self.run.write_table(LEFT_OUT_FILE, self.data.left_out)
         self.run.write_table(SCORES_FILE, table)
         self._count_session()
         self.run.finish()

@@ -2,7 +2,8 @@
 
 A run folder (`anachron.jobs`) holds ``run.json`` (settings, model, data set, versions, hardware, times, checksums),
 ``plan.parquet`` (which text is scored in which batch and part), ``scores/part-*.parquet`` (written as the run goes)
-and, once done, ``scores.parquet`` (all parts in the order of the data set).
+and, once done, ``scores.parquet`` (all parts in the order of the data set) and ``asked.csv`` (the question of each
+fact).
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ from anachron.jobs import RUN_FILE, RunFolder, locked
 from anachron.metrics import POOLED, RUN_KEYS
 
 PLAN_FILE, SCORES_FILE, PARTS = "plan.parquet", "scores.parquet", "scores"
-ABOUT_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # of a run about a file of facts
+ASKED_FILE, LEFT_OUT_FILE = "asked.csv", "left_out.csv"  # the latter of a run about a file of facts
 
 
 def part_name(part: int) -> str:
@@ -99,7 +100,7 @@ class Source:
         return None if self.label is None or self.run is None else self.run.record
 
     def read(self) -> pl.DataFrame:
-        """Its scores, with the label as ``model`` and, of a run, the ``noise`` that it measured.
+        """Its scores; of a run with the label as ``model``, the ``noise`` it measured, and each fact's ``question``.
 
         Raises `DataError` where the table is not as its run wrote it.
         """
@@ -109,7 +110,11 @@ class Source:
         if self.record is None:
             return table
         noise = self.record.get("noise", {}).get("largest")
-        return table.with_columns(pl.lit(self.label).alias("model"), pl.lit(noise, pl.Float64).alias("noise"))
+        table = table.with_columns(pl.lit(self.label).alias("model"), pl.lit(noise, pl.Float64).alias("noise"))
+        if ASKED_FILE not in self.run.record["files"]:  # a run of before questions were kept
+            return table
+        asked = self.run.read_table(ASKED_FILE).select("fact_id", "question")
+        return table.join(asked, on="fact_id", how="left", maintain_order="left")
 
 
 def _bare(file: Path) -> Source:

@@ -24,6 +24,7 @@ ABOUT = {
     "start": pl.String, "end": pl.String, "relation_id": pl.String, "relation_label": pl.String,
     "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
     "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
+    "question": pl.String,
 }  # fmt: skip
 Sharing = Literal["refuse", "common", "keep"]
 Result = TypeVar("Result")
@@ -134,6 +135,7 @@ def make_study(
     top: int = TOP,
     present: int = 2021,
     baseline: str | None = None,
+    limit: int | None = None,
 ) -> Study:
     """Check score tables and put them together.
 
@@ -141,10 +143,13 @@ def make_study(
     sharing: what to do with runs that were not asked the same contexts of the same facts: ``refuse`` them, compare
         on the ``common`` facts, or ``keep`` all (each paired analysis then takes the facts that its two runs have).
     models: what is known of the models, by `anachron.probe.models.read_models` or from the runs' records.
+    limit: take so many facts only, a fixed sample: those with the smallest ids, as `Dataset.sample` does.
 
     Raises `DataError` for a broken table or two tables that contradict each other, `ConfigError` for runs that do
-    not share their contexts and for an unknown baseline.
+    not share their contexts, for an unknown baseline and for a limit below 1.
     """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit {limit}: take 1 or more facts")
     runs: list[pl.DataFrame] = []
     known: list[pl.DataFrame] = []
     for table in tables:
@@ -156,9 +161,14 @@ def make_study(
         raise DataError("no score table and no run given")
     remarks = []
     common, shares_contexts = _common(runs)
+    if limit is not None:
+        runs, remark = _limited(runs, common if sharing == "common" else None, limit)
+        remarks.append(remark)
+        common, shares_contexts = _common(runs)
     if sharing != "keep" and not shares_contexts:
         runs, remark = _on_common(runs, common, sharing)
-        remarks, shares_contexts = [remark], True
+        remarks.append(remark)
+        shares_contexts = True
     ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
     known_of_facts = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
     about, differing = _one_row_a_fact(known_of_facts, sharing == "common")
@@ -188,7 +198,8 @@ def _about(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _one_row_a_fact(known: pl.DataFrame, numbers_may_differ: bool) -> tuple[pl.DataFrame, list[str]]:
-    """One row a fact, a value before none, and a remark for each number of which the first of several was taken.
+    """One row a fact, a value before none, and a remark for each number or question of which the first of several was
+    taken.
 
     Raises `DataError` when two rows contradict each other otherwise.
     """
@@ -199,7 +210,7 @@ def _one_row_a_fact(known: pl.DataFrame, numbers_may_differ: bool) -> tuple[pl.D
     )
     for name in ABOUT:
         clash = merged.filter(pl.col(f"{name} values") > 1)
-        if clash.height and numbers_may_differ and ABOUT[name] == pl.Float64:
+        if clash.height and (name == "question" or (numbers_may_differ and ABOUT[name] == pl.Float64)):
             remarks.append(f"{name} of {clash.height} facts differs between the sources; the first is taken")
         elif clash.height:
             fact = clash["fact_id"][0]
@@ -228,6 +239,14 @@ def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Shar
     kept = [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
     remark = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
     return kept, remark
+
+
+def _limited(runs: Sequence[pl.DataFrame], among: pl.DataFrame | None, limit: int) -> tuple[list[pl.DataFrame], str]:
+    """The runs on the facts with the smallest ids, of all or of those ``among`` which they are drawn."""
+    ids = pl.concat([run.select("fact_id").unique() for run in runs]).unique() if among is None else among
+    few = ids.select("fact_id").sort("fact_id").head(limit)
+    kept = [run.join(few, on="fact_id", how="semi", maintain_order="left") for run in runs]
+    return [run for run in kept if run.height], f"on a fixed sample of {few.height} of {ids.height} facts"
 
 
 def _common(runs: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, bool]:

@@ -1,6 +1,6 @@
 """A check for the terminal: a line a fact, and what they come to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -39,7 +39,7 @@ def verdict_lines(verdicts: pl.DataFrame) -> Iterator[Text]:
         verdict = row["verdict"] or "not asked with dates"
         line.append(verdict, style=STYLES.get(verdict, "dim"))
         line.append(f": {row['left_out']}" if row["verdict"] is None else belief_in_words(row))
-        line.append(_today(row), style="bold red" if row["present"] == STALE else "")
+        line.append(today_in_words(row), style="bold red" if row["present"] == STALE else "")
         yield line
 
 
@@ -49,7 +49,8 @@ def _held(row: dict[str, Any]) -> str:
     return "; ".join(f"{start} to {end}" if end else f"{start} on" for start, end in periods)
 
 
-def _today(row: dict[str, Any]) -> str:
+def today_in_words(row: Mapping[str, Any]) -> str:
+    """``; today stale, says NAME (held until 2017)``; nothing of a fact that does not hold today."""
     if row["present"] is None:
         return ""
     if row["present"] != STALE:

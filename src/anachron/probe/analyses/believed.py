@@ -20,7 +20,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.probe.analyses.analysis import Analysis
-from anachron.probe.analyses.common import FACT, RUN, YEAR_CONTEXTS
+from anachron.probe.analyses.common import FACT, RUN, WORDS, YEAR_CONTEXTS, in_words
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean, interval_cells
 
@@ -279,12 +279,13 @@ BELIEVED = Analysis(
     name="believed",
     title="When a model believes that each fact holds, and how far off that is",
     source="beyond the papers",
-    compute=lambda study: study.once(believed_of),
+    compute=lambda study: in_words(study.once(believed_of), study),
     needs=(YEAR_CONTEXTS,),
     large=True,
     columns={
         **RUN,
         **FACT,
+        **WORDS,
         "believed": "whether the best step beats a constant by BIC",
         "believed_start": "first year inside; empty where that end is open or nothing is believed",
         "believed_end": "last year inside; likewise",

@@ -30,6 +30,13 @@ def mean_interval(rows: pl.DataFrame, value: str, *, resamples: int, seed: int) 
     return bootstrap_one_ratio(by_fact[value].to_numpy(), by_fact["n"].to_numpy(), resamples=resamples, seed=seed)
 
 
+def in_words(table: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """A table of facts with what they are called and asked (`WORDS`) behind their id."""
+    at = table.columns.index("fact_id") + 1
+    joined = table.join(study.about.select("fact_id", *WORDS), on="fact_id", how="left", maintain_order="left")
+    return joined.select(*table.columns[:at], *WORDS, *table.columns[at:])
+
+
 ALL_GRANULARITIES = Need("facts with matches at year, month and day", _all_granularities)
 YEARS = Need("facts with matches at year granularity", _years)
 YEAR_CONTEXTS = Need("dates that are years", _year_contexts)
@@ -46,10 +53,14 @@ FACT = {"fact_id": "sixteen hexadecimal digits, the same in every data set"}
 GRANULARITY = {"granularity": "`year`, `month` or `day`"}
 LEVEL = {"granularity": "`year`, `month`, `day`, or `global`: all three"}
 INTERVAL = {"low": "lower end of the 95 % interval, facts resampled", "high": "its upper end"}
-LABELS = {
+WORDS = {
     "subject_label": "as in the data set",
     "relation_label": "as in the data set",
     "object_label": "as in the data set",
+    "question": "as asked without a date; empty where the run keeps none",
+}
+LABELS = {
+    **WORDS,
     "start": "first date of the true period",
     "end": "last date of the true period",
 }

@@ -5,7 +5,7 @@ import polars as pl
 from anachron.metrics import GLOBAL
 from anachron.plots import charts, marks, style
 from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import FACT, LEVEL, MEANS, RUN
+from anachron.probe.analyses.common import FACT, LEVEL, MEANS, RUN, WORDS, in_words
 
 MANY, TOP = 8, 5  # with more models than MANY, the TOP most robust have a block of their own
 
@@ -71,12 +71,13 @@ FACTS = Analysis(
     name="facts",
     title="Win rate W and robustness R of every fact",
     source="002, section 3.1",
-    compute=lambda study: study.facts,
+    compute=lambda study: in_words(study.facts, study),
     large=True,
     shown_apart=True,
     columns={
         **RUN,
         **FACT,
+        **WORDS,
         **LEVEL,
         "win_rate": "W: share of matches won, 0 to 1",
         "robustness": "R: 1 when all are won, else 0",

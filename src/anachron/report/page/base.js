@@ -87,7 +87,7 @@ const scores = data.contexts.scores.map((packed) =>
 const LEVELS = ["year", "month", "day"];
 const STATUSES = ["correct", "incorrect", "transitional", "discarded", "none"];
 
-/** The contexts of a fact at one granularity under one run: {prior, rows of {x, words, status, alpha, logp, lost, far}}. */
+/** The contexts of a fact at one granularity under one run: {prior, rows of {date, x, words, status, alpha, logp, lost, far}}. */
 async function timelineOf(fact, level, run) {
   const [all, own] = await Promise.all([contexts(), scores[run]()]);
   const found = { prior: null, weakest: null, rows: [] };
@@ -104,7 +104,7 @@ async function timelineOf(fact, level, run) {
     const lost = (own.flags[i] & 1) === 1;
     const date = [all.year[i], all.month[i], all.day[i]];
     found.rows.push({
-      x: middleOf(...date), words: inWords(...date), status, alpha: all.alpha[i] * data.contexts.alpha_step, logp,
+      date, x: middleOf(...date), words: inWords(...date), status, alpha: all.alpha[i] * data.contexts.alpha_step, logp,
       lost, far: lost && (kind & 8) === 8,
     });
   }

@@ -1,6 +1,6 @@
 """What the page shows, as one JSON record: pure functions from a study and its tables, without a browser."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -15,16 +15,27 @@ from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
 from anachron.report.page.pack import deflate
+from anachron.report.page.prompts import openings
 from anachron.report.page.scores import pack_scores
+from anachron.report.page.verdicts import verdict_columns
 from anachron.text.spreadsheets import harmless
 
 
-def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json:
+def page_data(
+    study: Study,
+    written: Written,
+    manifests: Sequence[Json],
+    *,
+    style: str | None = None,
+    verdicts: Mapping[tuple[str, ...], pl.DataFrame] | None = None,
+) -> Json:
     """Everything that the page shows.
 
     manifests: one record a score table, with ``name`` and ``record`` (the content of run.json; ``None`` where the
-    table is not part of a run). Returns plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics,
-    contexts, worst, analyses, left_out, notes, manifests, version``. ``edits`` says that the facts are the past ones of
+    table is not part of a run). style: how all runs word their dates, where known; then ``openings`` makes each prompt.
+    verdicts: tables of checks by model, format and prefix. Returns plain JSON values: ``title, edits, sentence,
+    headline, runs, facts, metrics, contexts, openings, verdicts, worst, analyses, left_out, notes, manifests,
+    version``. ``edits`` says that the facts are the past ones of
     updates, before and after them: one run is that of the unedited model, as
     `anachron.evaluate.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
     ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
@@ -45,6 +56,8 @@ def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json
         "facts": fact_columns(study.about),
         "metrics": [metric_columns(study.facts, run, ids) for run in runs],
         "contexts": pack_scores(study, ids),
+        "openings": None if style is None else openings(times_of(study), style),
+        "verdicts": verdict_columns(verdicts or {}, runs, ids),
         "worst": worst_errors(written.tables.get("timelines"), runs, ids),
         "analyses": analyses(written, looks),
         "left_out": left_out(written),
@@ -52,6 +65,11 @@ def page_data(study: Study, written: Written, manifests: Sequence[Json]) -> Json
         "manifests": list(manifests),
         "version": versions()["anachron"],
     }
+
+
+def times_of(study: Study) -> list[str]:
+    """Every date that some run was asked about, once."""
+    return pl.concat([run.select("time").unique() for run in study.runs])["time"].drop_nulls().unique().sort().to_list()
 
 
 def title_of(models: Sequence[str]) -> str:
@@ -101,6 +119,7 @@ def fact_columns(about: pl.DataFrame) -> Json:
         "held_from": numbers([None if d is None else position(d.first_day) for d in starts], 4),
         "held_until": numbers([None if d is None else position(d.last_day + 1) for d in ends], 4),
         "popularity": numbers(about["popularity"], 2),
+        "question": about["question"].to_list(),
     }
 
 

@@ -33,6 +33,7 @@ function textInWords(text) {
 
 function periodInWords(start, end) {
   if (!known(start) && !known(end)) return "–";
+  if (!known(end)) return `${textInWords(start)} on`;
   return `${textInWords(start) ?? "…"} – ${textInWords(end) ?? "…"}`;
 }
 

@@ -20,6 +20,9 @@ function robustStatus(run, i) {
 
 const ROBUST = { all: "● at all three", some: "◐ at ", none: "○ at none", unknown: "–" };
 
+/** What a check says of a fact under the run that is looked at, null where that is no check. */
+const verdictOf = (column, i, run = state.run) => data.verdicts?.runs[run]?.[column][i] ?? null;
+
 const hasPopularity = facts.popularity.some(known);
 const COLUMNS = [
   { key: "subject", title: "Subject", of: (i) => facts.subject[i] },
@@ -36,7 +39,10 @@ const COLUMNS = [
       const status = robustStatus(state.run, i);
       return ROBUST[status] + (status === "some" ? robustAt(state.run, i).join(", ") : "");
     } },
-].filter(({ key }) => key !== "popularity" || hasPopularity);
+  { key: "verdict", title: "Verdict", of: (i) => (known(verdictOf("verdict", i)) ? -data.verdicts.order.indexOf(verdictOf("verdict", i)) : null),
+    text: (i) => verdictOf("verdict", i) ?? "–" },
+  { key: "present", title: "Today", of: (i) => verdictOf("present", i) },
+].filter(({ key }) => (key !== "popularity" || hasPopularity) && (data.verdicts || (key !== "verdict" && key !== "present")));
 
 /** What the filters say; problems name the fields that could not be read. */
 function readFilters() {

@@ -37,7 +37,7 @@ function panel(timeline, axis, held, range) {
     return {
       type: "scatter", mode: "markers", name: look.name, xaxis: `x${axis}`, yaxis: `y${axis}`,
       x: rows.length ? rows.map((row) => row.x) : [null], y: rows.length ? rows.map((row) => row.logp) : [null],
-      text: rows.map(hoverOf), hovertemplate: "%{text}<extra></extra>",
+      text: rows.map(hoverOf), customdata: rows.map((row) => row.date), hovertemplate: "%{text}<extra></extra>",
       marker: { color: look.color, symbol: look.symbol, size: look.size, line: { width: key === "far" ? 1 : 1.5, color: key === "far" ? "@ink" : look.color } },
     };
   });
@@ -111,6 +111,8 @@ async function drawTimeline() {
   const isNew = !drawn.has(target);
   await draw(target, traces, layout);
   if (isNew) {
+    target.on("plotly_hover", ({ points }) => (byId("timeline-prompt").textContent = promptOf(shown.fact, points[0].customdata)));
+    target.on("plotly_unhover", () => (byId("timeline-prompt").textContent = promptOf(shown.fact, null)));
     target.on("plotly_relayout", (change) => {
       if ("xaxis.tickvals" in change || "width" in change) return;
       const ticks = Object.entries(ticksOf(target.layout.xaxis.range));
@@ -156,11 +158,32 @@ function aboutFact(fact) {
   return held + popularity + runs.join("");
 }
 
+/** The verdict of each run that is a check. */
+function verdictsOf(fact) {
+  const words = shown.runs.map((run) => {
+    const own = [verdictOf("words", fact, run), verdictOf("today", fact, run)].filter(known).join("; ");
+    return own && (data.runs.length > 1 ? `${data.runs[run].name}: ${own}` : own);
+  });
+  const told = words.filter(Boolean).join(". ");
+  return told && `Verdict: ${told}.`;
+}
+
+/** The prompt of a fact on a date [year, month, day], or the question alone: without a date, or where it is not known how dates are worded. */
+function promptOf(fact, date) {
+  const question = facts.question[fact];
+  if (!known(question)) return "";
+  const words = date && data.openings;
+  const opening = words ? words.patterns[`${date[1]}-${date[2]}`].replace("{}", words.years[date[0]]) : "";
+  return `Asked: ${opening}${question}`;
+}
+
 function refreshTimeline() {
   const { fact } = shown;
   const label = [facts.subject[fact], facts.relation[fact], facts.object[fact]].map((text) => text ?? "–").join(" | ");
   byId("timeline-title").textContent = label === "– | – | –" ? facts.id[fact] : label;
   byId("timeline-about").textContent = aboutFact(fact);
+  byId("timeline-verdict").textContent = verdictsOf(fact);
+  byId("timeline-prompt").textContent = promptOf(fact, null);
   for (const box of byId("timeline-runs").querySelectorAll("input")) box.checked = shown.runs.includes(Number(box.value));
   for (const box of byId("timeline-levels").querySelectorAll("input")) box.checked = shown.levels.includes(box.value);
   const at = state.order.indexOf(fact);

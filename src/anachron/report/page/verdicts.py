@@ -1,0 +1,74 @@
+"""What the page of a check says besides: a verdict for each fact, and what is said of it today."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from anachron.checks.present import CURRENT, STALE
+from anachron.checks.verdicts import VERDICT_SCHEMA, VERDICTS, verdict_in_words
+from anachron.errors import DataError
+from anachron.io import Json, read_table
+from anachron.report.verdicts import today_in_words
+
+TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
+Run = tuple[str, ...]
+
+
+def read_verdicts(path: Path) -> pl.DataFrame:
+    """The table that a check wrote (`anachron.pipelines.check.Check`). Raises `DataError` where it is none."""
+    table = read_table(path)
+    if lacking := [name for name in (*VERDICT_SCHEMA, *TEXTS) if name not in table.columns]:
+        raise DataError(f"{path} has no column {lacking[0]}, so it is not what check writes; repeat the check")
+    try:
+        return table.with_columns(pl.col(name).cast(kind) for name, kind in VERDICT_SCHEMA.items())
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{path} is not what check writes; repeat the check ({error})") from error
+
+
+def verdict_columns(verdicts: Mapping[Run, pl.DataFrame], runs: Sequence[Run], ids: Sequence[str]) -> Json | None:
+    """None without a check; else ``order`` (of verdicts, the best first), ``runs`` and ``left_out``.
+
+    verdicts: tables of `read_verdicts` by model, format and prefix. ``runs``: one record a run, null where it is no
+    check: the ``sentence`` of counts, and over the facts ``ids`` the columns ``verdict``, ``words``, ``present`` and
+    ``today``, null where there is none. ``left_out``: facts that were not asked with dates, why, and what is
+    said of them today.
+    """
+    if not any(run in verdicts for run in runs):
+        return None
+    tables = [verdicts.get(run) for run in runs]
+    made = [None if table is None else {"sentence": _sentence(table)} | _columns(table, ids) for table in tables]
+    missing = [
+        {
+            "fact": f"{row['subject']} | {row['relation']} | {row['object']}",
+            "reason": row["left_out"] + today_in_words(row),
+        }
+        for table in tables if table is not None
+        for row in table.filter(pl.col("left_out").is_not_null()).iter_rows(named=True)
+    ]  # fmt: skip
+    once = list({str(item): item for item in missing}.values())  # two checks of one file leave out the same
+    return {"order": list(VERDICTS), "runs": made, "left_out": once}
+
+
+def _columns(table: pl.DataFrame, ids: Sequence[str]) -> Json:
+    by_id = {row["fact_id"]: row for row in table.filter(pl.col("verdict").is_not_null()).iter_rows(named=True)}
+    rows = [by_id.get(fact) for fact in ids]
+    return {
+        "verdict": [row and row["verdict"] for row in rows],
+        "words": [row and verdict_in_words(row) for row in rows],
+        "present": [row and row["present"] for row in rows],
+        "today": [row and (today_in_words(row).removeprefix("; ") or None) for row in rows],
+    }
+
+
+def _sentence(table: pl.DataFrame) -> str:
+    """``10 facts checked: 2 robust, 5 known, 3 shaky; of those that still hold, 2 current and 1 stale.``"""
+    counts = [(table["verdict"] == name).sum() for name in VERDICTS]
+    told = [f"{count} {name}" for count, name in zip(counts, VERDICTS, strict=True) if count]
+    if left_out := table["verdict"].null_count():
+        told.append(f"{left_out} not asked with dates")
+    today = [f"{(table['present'] == name).sum()} {name}" for name in (CURRENT, STALE)]
+    held = (
+        f"; of those that still hold, {' and '.join(today)}" if table["present"].is_in([CURRENT, STALE]).any() else ""
+    )
+    return f"{table.height} facts checked: {', '.join(told)}{held}."
