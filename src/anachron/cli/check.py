@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions
+from anachron.cli.options import JsonFlag, Language, ModelArgument, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
@@ -51,6 +51,7 @@ def check(
         str | None, typer.Option(help="Day on which the facts are as the file says; default: today.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")] = None,
+    language: Language = None,
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
@@ -79,7 +80,7 @@ def check(
         raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
-    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit)
+    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language)
     tell_facts(asked.data)
     settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
     with (

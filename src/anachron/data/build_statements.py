@@ -16,7 +16,8 @@ from anachron.errors import ConfigError, DataError
 from anachron.facts.own import has_own_names
 from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
-from anachron.text.dates import wording_of
+from anachron.text.dates import Wording, wording_of
+from anachron.text.languages import STYLES, Language, chosen, recorded
 
 COMMAND = "build statements"
 
@@ -58,6 +59,7 @@ def build_dataset(
     until: int | None = None,
     sampling: str = "timestress",
     style: str | None = None,
+    language: str | Path | None = None,
     sample: int | None = None,
     as_of: str | None = None,
 ) -> BuiltDataset:
@@ -70,7 +72,10 @@ def build_dataset(
     until: last year asked about; by default the last that the facts could end in, by their manifests, or the later of
         the sampler's and that in which the last fact ended; of one's own facts the last that is over at ``as_of``.
     sampling: a name of `anachron.core.contexts.SAMPLINGS`.
-    style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, else american.
+    language: of the questions, see `anachron.text.languages.language_of`; by default as their manifest says, or that of
+        the style, else English.
+    style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, or as the
+        language does.
     sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
     as_of: of one's own facts, the date up to which they are known; by default today.
 
@@ -84,11 +89,11 @@ def build_dataset(
     if out.resolve() == questions.resolve():
         raise ConfigError(f"{out} holds the questions; choose another --out")
     before = history(questions)
-    style = _style(style, before[-1]["parameters"].get("style") if before else None, questions)
+    tongue, wording = _chosen(language, style, before[-1]["parameters"] if before else {}, questions)
     if has_own_names(questions):
         own = own_facts(
             questions, as_of=as_of, boundaries=boundaries, seed=seed, sampling=sampling_named(sampling), until=until,
-            style=style, sample=sample,
+            style=None if isinstance(wording, Wording) else wording, sample=sample, language=tongue,
         )  # fmt: skip
         write_table(left_out_of(out), own.left_out)
         made, sampler = own.table, sampling_named(sampling, own.until)
@@ -97,11 +102,12 @@ def build_dataset(
         if as_of is not None:
             raise ConfigError(f"as of {as_of}: for files with the columns {', '.join(NEEDED)}; leave it out")
         own, known = None, {}
-        made, sampler = _asked(questions, boundaries, seed, until, sampling, style, sample)
+        made, sampler = _asked(questions, boundaries, seed, until, sampling, wording, sample)
     made_here: Json = {
         "command": COMMAND,
         "parameters": {
-            "boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **known, **asdict(sampler)
+            "boundaries": boundaries, "seed": seed, **recorded(tongue, wording), "sample": sample, **known,
+            **asdict(sampler),
         },
         "counts": counts(made),
     }  # fmt: skip
@@ -117,7 +123,13 @@ def left_out_of(out: Path) -> Path:
 
 
 def _asked(
-    questions: Path, boundaries: Boundaries, seed: int, until: int | None, sampling: str, style: str, sample: int | None
+    questions: Path,
+    boundaries: Boundaries,
+    seed: int,
+    until: int | None,
+    sampling: str,
+    style: str | Wording,
+    sample: int | None,
 ) -> tuple[pl.DataFrame, Sampling]:
     """Statements about the facts of a table that `anachron.verbalise` wrote, and how their dates were chosen."""
     table = read_questions(questions)
@@ -137,9 +149,20 @@ def _asked(
     return made, sampler
 
 
-def _style(given: str | None, recorded: str | None, questions: Path) -> str:
-    """Raises `ConfigError` for dates in another language than the questions."""
-    style = given or recorded or "american"
-    if recorded is not None and wording_of(style).language != wording_of(recorded).language:
-        raise ConfigError(f"--style {style}: the questions of {questions} are {wording_of(recorded).language}")
-    return style
+def _chosen(
+    language: str | Path | None, style: str | None, before: Json, questions: Path
+) -> tuple[Language, str | Wording]:
+    """Language and style of the statements. before: the parameters by which the questions were made.
+
+    Raises `ConfigError` for dates or a language that are not those of the questions.
+    """
+    made = before.get("style")
+    spoken = before.get("language") if before.get("language") not in STYLES else None
+    if language is None and style is None and spoken is None:
+        style = made
+    tongue, wording = chosen(language, style)
+    known = spoken or (None if made is None else wording_of(made).language)
+    if known is not None and known != tongue.name:
+        option = f"--style {style}" if style is not None else f"--language {tongue.code}"
+        raise ConfigError(f"{option}: the questions of {questions} are {known}")
+    return tongue, wording

@@ -143,6 +143,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
     prefix_name, prefix = prefix_text(settings.prefix)
     published = {"all_occurrences": settings.all_occurrences, "answer_in_user_turn": settings.answer_in_user_turn}
     style = Format(settings.format, prefix, **published)  # type: ignore[arg-type]
+    known = (("as_of", data.as_of), ("limit", data.limit), ("language", data.language))
     identity = {
         "label": settings.label or Path(lm.name).resolve().name,
         **lm.identity(),
@@ -155,7 +156,7 @@ def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json,
         "dataset": data.name,
         "dataset_fingerprint": data.fingerprint(),
         "boundaries": data.boundaries,
-        **{name: value for name, value in (("as_of", data.as_of), ("limit", data.limit)) if value is not None},
+        **{name: value for name, value in known if value is not None},
         "batch_tokens": settings.batch_tokens,
         "prefix_tree": settings.prefix_tree,
         "deterministic": settings.deterministic,
