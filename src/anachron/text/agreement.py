@@ -77,7 +77,14 @@ _GERMAN_ARTICLES = {  # nominative, accusative, dative
     "m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem"), "p": ("die", "die", "den"),
 }  # fmt: skip
 _ADJECTIVE = re.compile(r"(?:[ts]ch|ig|igt|lich|alt|nt)e[rs]?$")  # a strong or weak ending behind one of an adjective
-_CASES = {"accusative": "für durch", "dative": "von in bei mit zu an aus"}
+# the accusative follows two prepositions, and the verbs of the templates that have the subject as their object
+_CASES = {
+    "accusative": "für durch beherbergt beherbergte beschäftigt beschäftigte betreibt betrieb bringt brachte "
+    "entwickelt entwickelte führt führte kontrolliert kontrollierte leitet leitete moderiert moderierte "
+    "sponsert sponserte stellt stellte strahlt strahlte umfasst umfasste unterstützt unterstützte veröffentlicht "
+    "veröffentlichte zählt zählte",
+    "dative": "von in bei mit zu an aus",
+}
 _CONTRACTED = {
     "von dem": "vom", "in dem": "im", "bei dem": "beim", "zu dem": "zum", "zu der": "zur", "an dem": "am",
 }  # fmt: skip
@@ -95,19 +102,20 @@ _MUTE_H = (
     "hugo",
     "hélène",
 )
-_NOT_ELIDED = re.compile(r"y[aeiou]|onz|oui\b|u2\b", re.IGNORECASE)
+_NOT_ELIDED = re.compile(r"y[aeiou]|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
 
 
 def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
     """What stands in front of a subject, and the subject, as the language joins them.
 
-    before: the words of the template up to its slot, with the space. language: fr, de or es; of any other language both
-    are given back as they are. ``("la capitale de ", "Royaume-Uni")`` gives ``("la capitale du ", "Royaume-Uni")``.
+    before: the words of the template up to its slot, with the space. language: its English name; of any but French,
+    German and Spanish both are given back as they are.
+    ``("la capitale de ", "Royaume-Uni")`` gives ``("la capitale du ", "Royaume-Uni")``.
     """
     if before.endswith("„"):
         return before, subject  # a name that is quoted stays bare
-    rules = {"fr": _french, "de": _german, "es": _spanish}.get(language)
+    rules = {"French": _french, "German": _german, "Spanish": _spanish}.get(language)
     if rules is None:
         return before, subject
     before, subject = rules(before, subject)

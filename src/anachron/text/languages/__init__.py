@@ -16,7 +16,7 @@ from typing import Any
 from anachron.errors import ConfigError, DataError
 from anachron.io import read_json
 from anachron.text.agreement import in_phrase
-from anachron.text.cloze import bundled_cloze, fill_cloze
+from anachron.text.cloze import Cloze, bundled_cloze, fill_cloze
 from anachron.text.dates import WORDINGS, Wording, wording_of
 from anachron.text.questions import SUBJECT_SLOT, fill_question, present_template, relation_templates
 
@@ -80,15 +80,11 @@ class Language:
         if template.count(SUBJECT_SLOT) != 1:
             raise DataError(f"question template {template!r}: it must hold {SUBJECT_SLOT} exactly once")
         before, after = template.split(SUBJECT_SLOT)
-        return "".join(in_phrase(before, subject, self.code)) + after
+        return "".join(in_phrase(before, subject, self.name)) + after
 
     def statement(self, template: str, subject: str, object: str) -> str:
         """A template's statement, without full stop. Raises `DataError` as `anachron.text.cloze.fill_cloze`."""
-        if self.code == "en":
-            return fill_cloze(template, subject, object)
-        filled = fill_cloze(template, SUBJECT_SLOT, object, self.name)
-        before, after = filled.removesuffix(object).split(SUBJECT_SLOT)
-        return "".join(in_phrase(before, subject, self.code)) + after + object
+        return fill_cloze(template, subject, object, self.name)
 
 
 def language_of(language: str | Path | Language = "en") -> Language:
@@ -127,6 +123,14 @@ def chosen(language: str | Path | Language | None, style: str | None) -> tuple[L
     if spoken != language.name:
         raise ConfigError(f"style {style}: its dates are {spoken}, the questions {language.name}; leave it out")
     return language, style
+
+
+def cloze_in(language: str) -> dict[str, Cloze] | None:
+    """Relation id -> the statements of a language, by its English name, in the present; None where there are none."""
+    if language == "English":
+        return dict(bundled_cloze())
+    code = next((code for code, style in STYLES.items() if WORDINGS[style].language == language), None)
+    return None if code is None else {key: Cloze(r.label, r.cloze) for key, r in _bundled(code).items()}
 
 
 def recorded(language: Language, style: str | Wording) -> dict[str, str]:
