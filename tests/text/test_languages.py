@@ -18,11 +18,11 @@ from anachron.text.questions import question_fault, relation_templates
 CODES = ("fr", "de", "es")
 FOLDER = Path(language_of.__code__.co_filename).parent
 RAW: dict[str, list[dict[str, Any]]] = {c: json.loads((FOLDER / f"{c}.json").read_text("utf-8")) for c in CODES}
-SUBJECTS = (
-    "France", "États-Unis", "Royaume-Uni", "Albert Camus", "Le Monde", "La Haye", "Union européenne", "IBM",
-    "Vereinigtes Königreich", "Vereinigte Staaten", "Schweiz", "Deutsche Bank", "FC Bayern München", "Angela Merkel",
-    "Estados Unidos", "Reino Unido", "El Salvador", "Real Madrid", "Gabriel Boric",
-)  # fmt: skip
+SUBJECTS = {
+    "fr": ("France", "États-Unis", "Albert Camus", "Le Monde", "Union européenne"),
+    "de": ("Vereinigtes Königreich", "Vereinigte Staaten", "Iran", "Deutsche Bank", "Angela Merkel"),
+    "es": ("Estados Unidos", "Reino Unido", "El Salvador", "Real Madrid", "Gabriel Boric"),
+}
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -82,8 +82,7 @@ def test_no_template_puts_an_article_before_its_subject(code: str) -> None:
             assert not before or relative or before.split()[-1].casefold() not in articles, text
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize(("code", "subject"), [(code, subject) for code in CODES for subject in SUBJECTS[code]])
 def test_every_question_names_its_subject_and_leaves_nothing_uncontracted(code: str, subject: str) -> None:
     language = language_of(code)
     wrong = {

@@ -109,7 +109,9 @@ def fill_cloze(template: str, subject: str, object: str, language: str = "Englis
     """The sentence about a subject and an object, without full stop: the prompt with the object in its blank.
 
     The subject is written as inside a sentence (``the United States``, ``du Royaume-Uni``), where the language is one
-    of ours; the object is its bare label, for that is what a model is to answer. Raises `DataError` as `cloze_prompt_text`.
+    of ours; the object is its bare label, for that is what a model is to answer.
+
+    Raises `DataError` as `cloze_prompt_text`.
     """
     fault = cloze_fault(template)
     if fault is not None:

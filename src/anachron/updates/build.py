@@ -140,10 +140,10 @@ def build_updates(
 ) -> Built:  # fmt: skip
     """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
 
-    templates: relation -> cloze templates, see `anachron.text.cloze.read_cloze`; by default this project's own, in the
-    language of the style. redirects: item -> item it was merged into, see
-    `anachron.updates.redirects.read_redirects`; those that the new snapshot still has were merged later and are not followed. sources: the files that these two come from, for
-    the manifest.
+    templates: relation -> cloze templates, see `anachron.text.cloze.read_cloze`; by default this project's own, in
+    the language of the style. redirects: item -> item it was merged into, see
+    `anachron.updates.redirects.read_redirects`; those that the new snapshot still has were merged later and are not
+    followed. sources: the files that these two come from, for the manifest.
 
     An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
     be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
