@@ -123,11 +123,20 @@ def test_build_updates_with_templates_of_ones_own(world, tmp_path):
     assert [row["past_generalization_prompts"] for row in rows] == [[], []]
 
 
+@pytest.mark.full
+def test_build_updates_in_french(world, tmp_path):
+    old, new = world
+    out = tmp_path / "updates.jsonl"
+    words = ["--old", old, "--new", new, "--out", out, "--style", "french", "--no-popularity"]
+    assert run("build", "updates", *words) == 0
+    prompts = {row["update_prompt"] for row in map(json.loads, out.read_text().splitlines()) if row["update_prompt"]}
+    assert "La personne à la tête de l'État de Freedonia est ____" in prompts
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (["--unchanged-groups", "keep"], 2, "--unchanged-groups 'keep': choose skip or label"),
-        (["--style", "french"], 2, "this project's templates are English; for French give --cloze FILE"),
         (["--redirects", "none.csv"], 1, "cannot read none.csv"),
         (["--cloze", "none.json"], 1, "cannot read none.json"),
     ],

@@ -8,8 +8,7 @@ from anachron.core.periods import Period
 from anachron.errors import DataError
 from anachron.facts.rows import GivenFact
 from anachron.text.kinds import subject_kind
-from anachron.text.own_questions import relation_id_of
-from anachron.text.questions import fill_question, present_template
+from anachron.text.languages import Language, language_of
 
 Group = tuple[str, str]
 
@@ -20,12 +19,17 @@ def group_of(item: GivenFact) -> Group:
     return fact.subject_id or fact.subject, fact.relation_id or fact.relation
 
 
-def present_questions(facts: Sequence[GivenFact], as_of: Date) -> dict[Group, PresentQuestion]:
+def present_questions(
+    facts: Sequence[GivenFact], as_of: Date, language: Language | None = None
+) -> dict[Group, PresentQuestion]:
     """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
 
     The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where one
-    of its periods holds on all of ``as_of``. Raises `DataError` where rows of one subject and relation ask differently.
+    of its periods holds on all of ``as_of``. language: of the bundled ones, by default English.
+
+    Raises `DataError` where rows of one subject and relation ask differently.
     """
+    language = language or language_of("en")
     groups: dict[Group, list[GivenFact]] = {}
     for item in facts:
         groups.setdefault(group_of(item), []).append(item)
@@ -38,10 +42,11 @@ def present_questions(facts: Sequence[GivenFact], as_of: Date) -> dict[Group, Pr
                 f"{first.subject}, {first.relation}: the rows ask {own[0]!r} and {own[1]!r}; give all of them the same "
                 "present_question"
             )
-        relation = relation_id_of(first.relation_id, first.relation)
+        relation = language.relation_id(first.relation_id, first.relation)
         text = own[0] if own else None
         if text is None and relation is not None:
-            text = fill_question(present_template(relation), first.subject, subject_kind(relation))
+            template = language.relations[relation].present[0]
+            text = language.question(template, first.subject, subject_kind(relation))
         if text is not None:
             objects = [
                 PresentObject(item.fact.object, _holds(item.periods, as_of), _until(item.periods)) for item in items

@@ -12,6 +12,7 @@ from anachron.cli.options import (
     AsOf,
     ContextSeed,
     JsonFlag,
+    Language,
     ReadBoundaries,
     SamplingOption,
     SnapshotArgument,
@@ -144,6 +145,7 @@ def statements(
         ),
     ] = None,
     sampling: SamplingOption = "timestress",
+    language: Language = None,
     style: Annotated[
         str | None,
         typer.Option(
@@ -171,6 +173,7 @@ def statements(
         seed=seed,
         until=until,
         sampling=sampling,
+        language=language,
         style=style,
         sample=sample,
         as_of=as_of,

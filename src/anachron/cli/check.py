@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
-from anachron.cli.options import AsOf, FactLimit, JsonFlag, ModelArgument, ModelOptions
+from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 
@@ -49,6 +49,7 @@ def check(
     out: Annotated[Path, typer.Option(help="Run folder; holds verdicts.csv, check.json and the page in report/.")],
     as_of: AsOf = None,
     limit: FactLimit = None,
+    language: Language = None,
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
@@ -77,7 +78,7 @@ def check(
         raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
-    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit)
+    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language)
     tell_facts(asked.data)
     settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
     with (

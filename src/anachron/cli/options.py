@@ -33,6 +33,10 @@ AsOf = Annotated[
         help="Date up to which a file of facts is known: a fact without an end holds till then; default: today."
     ),
 ]
+Language = Annotated[
+    str | None,
+    typer.Option(help="Of the questions and dates: en, fr, de, es, or a JSON file of openings; see docs/languages.md."),
+]
 FactLimit = Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")]
 ReadBoundaries = Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")]
 ContextSeed = Annotated[int, typer.Option(help="Seed of the random months and days.")]
@@ -88,14 +92,14 @@ class DatasetOptions:
     as_of: AsOf = None
     limit: FactLimit = None
 
-    def load(self, name: str, *, as_of: str | None = None) -> Any:
+    def load(self, name: str, *, as_of: str | None = None, language: str | None = None) -> Any:
         """The data set; what cannot be asked of it is said. as_of: where the option is not given."""
         from anachron.cli.facts import tell_facts
         from anachron.data.loaders import load_dataset
 
         data = load_dataset(
             name, boundaries=self.boundaries, split=self.split, revision=self.dataset_revision,  # type: ignore[arg-type]
-            as_of=self.as_of or as_of, limit=self.limit,
+            as_of=self.as_of or as_of, limit=self.limit, language=language,
         )  # fmt: skip
         tell_facts(data)
         return data

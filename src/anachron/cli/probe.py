@@ -13,6 +13,7 @@ from anachron.cli.options import (
     DatasetOptions,
     FormatOption,
     JsonFlag,
+    Language,
     ModelArgument,
     ModelOptions,
     PrefixOption,
@@ -167,6 +168,7 @@ def probe(
     label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
     loading: ModelOptions,
     selected: DatasetOptions,
+    language: Language = None,
     seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
     json_: JsonFlag = False,
@@ -192,7 +194,8 @@ def probe(
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
     folders = _folders(out, model)
-    data = selected.load(dataset, as_of=recorded_as_of(folders[0]) if is_fact_file(dataset) else None)
+    as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
+    data = selected.load(dataset, as_of=as_of, language=language)
     for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
         with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as told:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmName, LlmOptions, Style, Templates, given
+from anachron.cli.options import AnswerFolder, JsonFlag, Language, LlmBaseUrl, LlmName, LlmOptions, Templates, given
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def verbalize(
         int, typer.Option(help="Which of four questions each fact is asked with, and what is sampled.")
     ] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many facts, to try a model.")] = None,
-    style: Style = "american",
+    language: Language = None,
+    style: Annotated[str | None, typer.Option(help="How dates are worded; default: as the language does.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Draw so many questions for a person to judge.")] = None,
     sample_out: Annotated[Path | None, typer.Option(help="File for them: .csv, with an empty column good.")] = None,
     judged: Annotated[
@@ -65,8 +66,9 @@ def verbalize(
         writer = chosen_writer(llm, templates, asking, base_url, cache=cache, price_in=price_in)
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         summary = verbalise(
-            facts, out, writer, style=style, seed=seed, limit=limit, cache=cache, prices=prices, callbacks=on_screen()
-        )
+            facts, out, writer, style=style, language=language, seed=seed, limit=limit, cache=cache, prices=prices,
+            callbacks=on_screen(),
+        )  # fmt: skip
         _tell(summary, out, json_)
     if sample is not None and sample_out is not None:
         _sample(facts if out is None else out, sample, sample_out, seed)

@@ -17,7 +17,8 @@ from anachron.errors import ConfigError, DataError
 from anachron.facts.own import has_own_names, read_given_facts
 from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
-from anachron.text.dates import wording_of
+from anachron.text.dates import Wording, wording_of
+from anachron.text.languages import STYLES, Language, chosen, recorded
 from anachron.text.openings import language_of
 
 COMMAND = "build statements"
@@ -60,6 +61,7 @@ def build_dataset(
     until: int | None = None,
     sampling: str = "timestress",
     style: str | None = None,
+    language: str | Path | None = None,
     sample: int | None = None,
     as_of: str | None = None,
 ) -> BuiltDataset:
@@ -72,7 +74,10 @@ def build_dataset(
     until: last year asked about; by default the last that the facts could end in, by their manifests, or the later of
         the sampler's and that in which the last fact ended; of one's own facts the last that is over at ``as_of``.
     sampling: a name of `anachron.core.contexts.SAMPLINGS`.
-    style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, else american.
+    language: of the questions, see `anachron.text.languages.language_of`; by default as their manifest says, or that of
+        the style, else English.
+    style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, or as the
+        language does.
     sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
     as_of: of one's own facts, the date up to which they are known; by default today.
 
@@ -86,13 +91,13 @@ def build_dataset(
     if out.resolve() == questions.resolve():
         raise ConfigError(f"{out} holds the questions; choose another --out")
     before = history(questions)
-    recorded = before[-1]["parameters"].get("style") if before else None
+    parameters = before[-1]["parameters"] if before else {}
     if has_own_names(questions):
         worded = [fact.question for fact in read_given_facts(questions).facts if fact.question is not None]
-        style = _style(style, recorded, worded, questions)
+        tongue, wording = _chosen(language, style, parameters, worded, questions)
         own = own_facts(
             questions, as_of=as_of, boundaries=boundaries, seed=seed, sampling=sampling_named(sampling), until=until,
-            style=style, sample=sample,
+            style=None if isinstance(wording, Wording) else wording, sample=sample, language=tongue,
         )  # fmt: skip
         write_table(left_out_of(out), own.left_out)
         made, sampler = own.table, sampling_named(sampling, own.until)
@@ -101,12 +106,13 @@ def build_dataset(
         if as_of is not None:
             raise ConfigError(f"as of {as_of}: for files with the columns {', '.join(NEEDED)}; leave it out")
         own, known, table = None, {}, read_questions(questions)
-        style = _style(style, recorded, table["question"], questions)
-        made, sampler = _asked(questions, table, boundaries, seed, until, sampling, style, sample)
+        tongue, wording = _chosen(language, style, parameters, table["question"], questions)
+        made, sampler = _asked(questions, table, boundaries, seed, until, sampling, wording, sample)
     made_here: Json = {
         "command": COMMAND,
         "parameters": {
-            "boundaries": boundaries, "seed": seed, "style": style, "sample": sample, **known, **asdict(sampler)
+            "boundaries": boundaries, "seed": seed, **recorded(tongue, wording), "sample": sample, **known,
+            **asdict(sampler),
         },
         "counts": counts(made),
     }  # fmt: skip
@@ -123,7 +129,7 @@ def left_out_of(out: Path) -> Path:
 
 def _asked(
     questions: Path, table: pl.DataFrame, boundaries: Boundaries, seed: int, until: int | None, sampling: str,
-    style: str, sample: int | None,
+    style: str | Wording, sample: int | None,
 ) -> tuple[pl.DataFrame, Sampling]:  # fmt: skip
     """Statements about the facts of a table that `anachron.verbalise` wrote, and how their dates were chosen."""
     until = until_of(questions) if until is None else until
@@ -142,14 +148,23 @@ def _asked(
     return made, sampler
 
 
-def _style(given: str | None, recorded: str | None, worded: Iterable[str], questions: Path) -> str:
-    """Raises `ConfigError` for dates in another language than the questions."""
-    style = given or recorded or "american"
-    language = wording_of(style).language
-    asked = language_of(worded) if recorded is None else wording_of(recorded).language
-    if asked not in (None, language):
+def _chosen(
+    language: str | Path | None, style: str | None, before: Json, worded: Iterable[str], questions: Path
+) -> tuple[Language, str | Wording]:
+    """Language and style of the statements. before: the parameters by which the questions were made. worded: these.
+
+    Raises `ConfigError` for dates or a language that are not those of the questions.
+    """
+    made = before.get("style")
+    spoken = before.get("language") if before.get("language") not in STYLES else None
+    if language is None and style is None and spoken is None:
+        style = made
+    tongue, wording = chosen(language, style)
+    asked = spoken or (language_of(worded) if made is None else wording_of(made).language)
+    if asked not in (None, tongue.name):
+        option = f"--language {tongue.code}" if style is None and language is not None else f"--style {wording}"
         raise ConfigError(
-            f"--style {style}: the questions of {questions} are {asked}, and dates in {language} do not go with them; "
+            f"{option}: the questions of {questions} are {asked}, and dates in {tongue.name} do not go with them; "
             "choose a style of their language"
         )
-    return style
+    return tongue, wording

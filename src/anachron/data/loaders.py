@@ -16,6 +16,7 @@ from anachron.errors import ConfigError, DataError, first_line
 from anachron.facts.files import ENDINGS
 from anachron.facts.own import is_fact_file
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
+from anachron.text.languages import language_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Dataset:
     Of a file of facts also, as `anachron.data.own_facts.OwnFacts` has them: ``as_of``, the date up to which they are
     known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked, and
     why; ``notes``. ``limit``: how many facts were taken of more.
+    ``language``: of the questions, where it is not English.
     """
 
     name: str
@@ -35,14 +37,15 @@ class Dataset:
     left_out: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
     limit: int | None = None
+    language: str | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
         return rows_fingerprint(self.table.iter_rows())
 
     def choices(self) -> dict[str, str | int]:
-        """What was chosen when it was loaded, for identities and manifests: ``as_of`` and ``limit``, where given."""
-        chosen = {"as_of": self.as_of, "limit": self.limit}
+        """What was chosen when it was loaded, where given, for identities and manifests: as of, limit, language."""
+        chosen = {"as_of": self.as_of, "limit": self.limit, "language": self.language}
         return {name: value for name, value in chosen.items() if value is not None}
 
     @property
@@ -89,6 +92,7 @@ def load_dataset(
     revision: str | None = None,
     as_of: str | None = None,
     limit: int | None = None,
+    language: str | Path | None = None,
 ) -> Dataset:
     """Load and check a data set.
 
@@ -100,26 +104,42 @@ def load_dataset(
     split, revision: of a hub data set.
     as_of: of a file of facts, the date up to which they are known (default: today); facts without an end hold until
         then, and no later date is asked about.
+    language: of a file of facts, that of its questions and dates: en, fr, de, es, or a file of openings, see
+        `anachron.text.languages.language_of`.
     limit: take so many facts only, see `Dataset.sample`.
 
     Raises `DataError` naming the row, value, rule and fix of what is wrong.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
-    data = _loaded(name, boundaries, split, revision, as_of)
+    data = _loaded(name, boundaries, split, revision, as_of, language)
     return data if limit is None else data.sample(limit)
 
 
 def _loaded(
-    name: str, boundaries: Boundaries | None, split: str | None, revision: str | None, as_of: str | None
+    name: str,
+    boundaries: Boundaries | None,
+    split: str | None,
+    revision: str | None,
+    as_of: str | None,
+    language: str | Path | None,
 ) -> Dataset:
     path = Path(name)
     facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
     if name not in BUNDLED and (facts_alone or is_fact_file(path)):
-        own = own_facts(path, as_of=as_of, boundaries=boundaries or "released")
-        return Dataset(name, own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes)
+        tongue = language_of(language or "en")
+        own = own_facts(path, as_of=as_of, boundaries=boundaries or "released", language=tongue)
+        spoken = None if tongue.code == "en" else tongue.recorded
+        return Dataset(
+            name, own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
+            language=spoken,
+        )  # fmt: skip
     if as_of is not None:
         raise ConfigError(f"as of {as_of}: {name} is no file of facts, so its dates are chosen already; leave it out")
+    if language is not None:
+        raise ConfigError(
+            f"language {language}: {name} is no file of facts, so its questions are written; leave it out"
+        )
     if name in BUNDLED:
         if boundaries not in (None, "released"):
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")

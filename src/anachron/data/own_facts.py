@@ -17,6 +17,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.facts.files import as_table
 from anachron.facts.own import read_given_facts
 from anachron.facts.rows import GivenFact, canonical, refuse
+from anachron.text.languages import Language, chosen
 from anachron.text.own_questions import question_faults, question_of
 
 ABOUT = ("fact_id", "given_id", "question", "present_question", "aliases")
@@ -62,30 +63,34 @@ def own_facts(
     seed: int = 0,
     sampling: Sampling = SAMPLINGS["timestress"],
     until: int | None = None,
-    style: str = "american",
+    style: str | None = None,
     sample: int | None = None,
+    language: str | Path | Language | None = None,
 ) -> OwnFacts:
     """Statements about the facts of a file (`anachron.facts.rows`), asked under dates up to ``as_of``.
 
     as_of: when the facts were as the file says; one without an end is true up to then, and no later date is asked
     about. until: the last year asked about; by default, and at most, the last that is over at ``as_of``. sample: so
-    many facts only, those with the smallest ids. The other options are those of `build_statements`.
+    many facts only, those with the smallest ids. language: of the questions and dates, see
+    `anachron.text.languages.language_of`; by default that of ``style``, else English. The other options are those of
+    `build_statements`.
 
     Raises `ConfigError` for an option that cannot be, `DataError` for broken rows, and where no fact can be asked.
     """
     check_boundaries(boundaries)
+    tongue, wording = chosen(language, style)
     today = as_of_date(as_of)
     last = last_whole_year(today) if until is None else min(until, last_whole_year(today))
     given = read_given_facts(path)
     kept = _sampled(given.facts, sample)
     try:
-        refuse([fault for fact in kept for fault in question_faults(fact)])
+        refuse([fault for fact in kept for fault in question_faults(fact, tongue.name)])
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     reasons: dict[str, str] = {}
     asked: list[AskedFact] = []
     for item in kept:
-        question = question_of(item)
+        question = question_of(item, language=tongue)
         if reason := question.reason or _unaskable(item.fact.period, today, boundaries):
             reasons[item.fact.id] = reason
             continue
@@ -95,7 +100,7 @@ def own_facts(
             AskedFact(item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today)
         )
     table = build_statements(
-        asked, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=style
+        asked, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=wording
     )
     reasons |= _dateless(table, asked, last)
     table = table.filter(~pl.col("fact_id").is_in(list(reasons)))

@@ -12,7 +12,7 @@ from anachron.core.facts import Fact
 from anachron.core.periods import Boundaries, Period
 from anachron.core.several_periods import closed_at, contexts_of_periods, periods_text
 from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
-from anachron.text.dates import date_in_words, wording_of
+from anachron.text.dates import Wording, date_in_words, wording_of
 from anachron.text.openings import behind_opening
 
 
@@ -47,7 +47,7 @@ def build_statements(
     boundaries: Boundaries = "released",
     seed: int = 0,
     sampling: Sampling = SAMPLINGS["timestress"],
-    style: str = "american",
+    style: str | Wording = "american",
 ) -> pl.DataFrame:
     """Statement table (columns of `anachron.data.columns.STATEMENT_SCHEMA`), facts in the given order.
 

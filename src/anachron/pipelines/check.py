@@ -28,6 +28,7 @@ from anachron.metrics import check_scores, fact_metrics
 from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
 from anachron.probe.runs import read_runs
 from anachron.report.timeline import short_timeline
+from anachron.text.languages import language_of
 
 PRESENT, SUMMARY_FILE = "present", "check.json"
 
@@ -80,16 +81,19 @@ class CheckedFacts:
     as_of: Date
 
 
-def read_facts(path: Path | str, *, as_of: str | None = None, limit: int | None = None) -> CheckedFacts:
+def read_facts(
+    path: Path | str, *, as_of: str | None = None, limit: int | None = None, language: str | Path | None = None
+) -> CheckedFacts:
     """The facts of a file as `anachron.load_dataset` takes it, and their questions in both tenses.
 
-    as_of: by default today. limit: a fixed sample of so many of the facts that can be asked. Raises `DataError` naming
+    as_of: by default today. limit: a fixed sample of so many of the facts that can be asked. language: of questions and
+    dates, as `anachron.load_dataset` takes it. Raises `DataError` naming
     row, column, value, rule and fix, and where no fact can be asked with dates.
     """
     today = as_of_date(as_of)
-    data = load_dataset(str(path), as_of=str(today), limit=limit)
+    data = load_dataset(str(path), as_of=str(today), limit=limit, language=language)
     given = read_given_facts(path).facts
-    questions = present_questions(given, today)
+    questions = present_questions(given, today, language_of(language or "en"))
     if limit is not None:  # of the others only what rivals the facts that were drawn
         drawn = set(data.table["fact_id"])
         given = tuple(item for item in given if item.fact.id in drawn)

@@ -17,6 +17,7 @@ from typing import Any
 
 from anachron.errors import DataError
 from anachron.io import read_json
+from anachron.text.agreement import in_phrase
 from anachron.text.articles import in_sentence
 from anachron.text.questions import SUBJECT_SLOT
 
@@ -126,9 +127,9 @@ def cloze_prompt_text(template: str, subject: str, language: str = "English", ki
 def fill_cloze(template: str, subject: str, object: str, language: str = "English", kind: str | None = None) -> str:
     """The sentence about a subject and an object, without full stop: the prompt with the object in its blank.
 
-    The subject is written as inside a sentence (``the United States``), where the language is English; kind is what it
-    is, see `anachron.text.kinds`. The object is its bare label, for that is what a model is to answer. Raises
-    `DataError` as `cloze_prompt_text`.
+    The subject is written as inside a sentence (``the United States``, ``du Royaume-Uni``), where the language is one
+    of ours; kind is what it is, see `anachron.text.kinds`, for English. The object is its bare label, for that is what
+    a model is to answer. Raises `DataError` as `cloze_prompt_text`.
     """
     fault = cloze_fault(template)
     if fault is not None:
@@ -136,12 +137,14 @@ def fill_cloze(template: str, subject: str, object: str, language: str = "Englis
     if not subject.strip() or not object.strip():
         raise DataError(f"template {template!r}: subject {subject!r} and object {object!r} must not be empty")
     before, after = template.removesuffix(OBJECT_SLOT).split(SUBJECT_SLOT)
-    return before + _named(subject, before, language, kind) + after + object
+    if language != "English":
+        return "".join(in_phrase(before, subject, language)) + after + object
+    return before + _named(subject, before, kind) + after + object
 
 
-def _named(subject: str, before: str, language: str, kind: str | None) -> str:
+def _named(subject: str, before: str, kind: str | None) -> str:
     """The subject with its article, unless the template has put one there."""
-    with_article = in_sentence(subject, kind) if language == "English" else subject
+    with_article = in_sentence(subject, kind)
     if with_article == subject or before.casefold().endswith("the "):
         return subject
     return with_article if before else f"T{with_article[1:]}"

@@ -1,7 +1,9 @@
 """Dates in words, as they open a statement: ``In 2011, ``, ``On March 24, 2011, ``."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
@@ -9,94 +11,34 @@ from anachron.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How one language and style says a date. Slots: ``{year}``, ``{month}``, ``{day}``.
+    """How one language and style says a date.
 
-    common_era: a year before `MARKED_BELOW`, which without a mark may be taken for a day.
+    locale: whose month names and order of day, month and year are taken from CLDR, by Babel. year, month, day: what
+    opens a statement, by granularity; ``{date}`` is the date alone. before_common_era, common_era: slot ``{year}``; the
+    latter of a year before `MARKED_BELOW`, which without a mark may be taken for a day. first_of_month: the first day,
+    where it is not the number (``1er``).
     """
 
     language: str
+    locale: str
     year: str
     month: str
     day: str
-    months: tuple[str, ...]
     before_common_era: str
     common_era: str
     first_of_month: str = "1"
 
 
-_ENGLISH_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-_FRENCH_MONTHS = (
-    "janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre",
-    "décembre",
-)  # fmt: skip
-_GERMAN_MONTHS = (
-    "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
-    "Dezember",
-)  # fmt: skip
-_SPANISH_MONTHS = (
-    "enero",
-    "febrero",
-    "marzo",
-    "abril",
-    "mayo",
-    "junio",
-    "julio",
-    "agosto",
-    "septiembre",
-    "octubre",
-    "noviembre",
-    "diciembre",
-)
 WORDINGS: dict[str, Wording] = {
-    "american": Wording(
-        "English",
-        "In {year}, ",
-        "In {month} {year}, ",
-        "On {month} {day}, {year}, ",
-        _ENGLISH_MONTHS,
-        "{year} BCE",
-        "AD {year}",
-    ),
-    "classic": Wording(
-        "English",
-        "In {year}, ",
-        "In {month} {year}, ",
-        "On {day} {month} {year}, ",
-        _ENGLISH_MONTHS,
-        "{year} BCE",
-        "AD {year}",
-    ),
+    "american": Wording("English", "en", "In {date}, ", "In {date}, ", "On {date}, ", "{year} BCE", "AD {year}"),
+    "classic": Wording("English", "en_GB", "In {date}, ", "In {date}, ", "On {date}, ", "{year} BCE", "AD {year}"),
     "french": Wording(
-        "French",
-        "En {year}, ",
-        "En {month} {year}, ",
-        "Le {day} {month} {year}, ",
-        _FRENCH_MONTHS,
-        "{year} av. J.-C.",
-        "{year} apr. J.-C.",
-        "1er",
+        "French", "fr", "En {date}, ", "En {date}, ", "Le {date}, ", "{year} av. J.-C.", "{year} apr. J.-C.", "1er"
     ),
     "german": Wording(
-        "German",
-        "Im Jahr {year}, ",
-        "Im {month} {year}, ",
-        "Am {day}. {month} {year}, ",
-        _GERMAN_MONTHS,
-        "{year} v. Chr.",
-        "{year} n. Chr.",
+        "German", "de", "Im Jahr {date}, ", "Im {date}, ", "Am {date}, ", "{year} v. Chr.", "{year} n. Chr."
     ),
-    "spanish": Wording(
-        "Spanish",
-        "En {year}, ",
-        "En {month} de {year}, ",
-        "El {day} de {month} de {year}, ",
-        _SPANISH_MONTHS,
-        "{year} a. C.",
-        "{year} d. C.",
-    ),
+    "spanish": Wording("Spanish", "es", "En {date}, ", "En {date}, ", "El {date}, ", "{year} a. C.", "{year} d. C."),
 }
 PUBLISHED = "-published"  # a style so ended leaves the years of the common era unmarked, as published data sets do
 WORDINGS |= {name + PUBLISHED: replace(WORDINGS[name], common_era="{year}") for name in ("american", "classic")}
@@ -108,7 +50,7 @@ OPENERS = frozenset({
 })  # fmt: skip
 
 
-def date_in_words(date: Date, style: str = "american") -> str:
+def date_in_words(date: Date, style: str | Wording = "american") -> str:
     """The opening of a statement, with its trailing comma and space.
 
     Years before the common era are counted as historians do: ``In 44 BCE, ``; early ones of it are marked: ``In AD
@@ -116,21 +58,50 @@ def date_in_words(date: Date, style: str = "american") -> str:
     Raises `ConfigError` for an unknown style.
     """
     wording = wording_of(style)
-    year = _year(date.year, style)
-    month = "" if date.month is None else wording.months[date.month - 1]
-    pattern = {"year": wording.year, "month": wording.month, "day": wording.day}[date.granularity]
-    day = wording.first_of_month if date.day == 1 else str(date.day)
-    return pattern.format(year=year, month=month, day=day)
+    opening = {"year": wording.year, "month": wording.month, "day": wording.day}[date.granularity]
+    return opening.replace("{date}", bare_date(date, style))
 
 
-def bare_date(date: Date, style: str = "american") -> str:
+def bare_date(date: Date, style: str | Wording = "american") -> str:
     """The date alone, as it stands at the end of a statement: ``2011``, ``March 2011``, ``March 24, 2011``.
 
     Raises `ConfigError` for an unknown style.
     """
-    if date.granularity == "year":
-        return _year(date.year, style)
-    return date_in_words(date, style).partition(" ")[2].removesuffix(", ")  # all openings have one word before a month
+    year = _year(date.year, style)
+    if date.month is None:
+        return year
+    wording = wording_of(style)
+    day = wording.first_of_month if date.day == 1 else str(date.day)
+    name = _month_names(wording.locale)[date.month]
+    slots = {"y": year, "MMMM": name, "LLLL": name, "M": str(date.month), "d": day}
+    return _pattern(wording.locale, date.granularity) % slots
+
+
+@cache
+def _month_names(locale: str) -> Mapping[int, str]:
+    """The names of the months 1 to 12 inside a date, by CLDR."""
+    from babel.dates import get_month_names
+
+    return get_month_names("wide", "format", locale)
+
+
+@cache
+def _pattern(locale: str, granularity: str) -> str:
+    """How a locale writes a long date (``%(d)s. %(MMMM)s %(y)s``) or a month of a year, by CLDR.
+
+    Raises `ConfigError` where that needs more than day, month and year, as other calendars do.
+    """
+    from babel.core import Locale
+    from babel.dates import parse_pattern
+
+    known = Locale.parse(locale)
+    found = known.date_formats["long"] if granularity == "day" else known.datetime_skeletons["yMMMM"]
+    pattern = str(parse_pattern(found).format)
+    if unknown := set(re.findall(r"%\((\w+)\)s", pattern)) - {"y", "MMMM", "LLLL", "M", "d"}:
+        raise ConfigError(
+            f"locale {locale!r}: its dates need {', '.join(sorted(unknown))} of CLDR; choose another locale"
+        )
+    return pattern
 
 
 def dated_prompt(prompt: str, date: Date, subject: str = "") -> str:
@@ -156,18 +127,20 @@ def span_in_words(start: Date, end: Date | None) -> str:
     return f"{bare_date(start)} on" if end is None else f"{bare_date(start)} to {bare_date(end)}"
 
 
-def _year(year: int, style: str) -> str:
+def _year(year: int, style: str | Wording) -> str:
     marked = 0 < year < MARKED_BELOW
     return wording_of(style).common_era.format(year=year) if marked else in_era(str(abs(year)), year, style)
 
 
-def in_era(text: str, year: int, style: str = "american") -> str:
+def in_era(text: str, year: int, style: str | Wording = "american") -> str:
     """The words for a year or a span of years, marked as before the common era where the year is: ``44 BCE``."""
     return text if year > 0 else wording_of(style).before_common_era.format(year=text)
 
 
-def wording_of(style: str) -> Wording:
-    """The wording of a style. Raises `ConfigError` for an unknown one."""
+def wording_of(style: str | Wording) -> Wording:
+    """The wording of a style, or the one given. Raises `ConfigError` for an unknown style."""
+    if isinstance(style, Wording):
+        return style
     if style not in WORDINGS:
         raise ConfigError(f"date style {style!r}: choose one of {', '.join(sorted(WORDINGS))}")
     return WORDINGS[style]

@@ -19,10 +19,11 @@ OPENINGS = {language: frozenset(words.split()) for language, words in _OPENINGS.
 def behind_opening(question: str, subject: str, language: str = "English") -> str:
     """A question as it goes on after a date: ``Who led France?`` becomes ``who led France?``.
 
-    Only a word that opens questions loses its capital, and none that begins the subject's name.
+    Only a word that opens questions loses its capital, and none that begins the subject's name. Of a language that is
+    not known here none does.
     """
     first = question.split(" ", 1)[0]
-    opens = first.lower() in OPENINGS[language] and first == first.capitalize()
+    opens = first.lower() in OPENINGS.get(language, ()) and first == first.capitalize()
     return first.lower() + question[len(first) :] if opens and not question.startswith(subject) else question
 
 

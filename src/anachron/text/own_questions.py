@@ -7,8 +7,9 @@ import polars as pl
 
 from anachron.facts.files import as_table
 from anachron.facts.rows import Fault, GivenFact, canonical
+from anachron.text.languages import Language, language_of
 from anachron.text.question_tables import QUESTION_COLUMNS
-from anachron.text.questions import question_fault, relation_templates
+from anachron.text.questions import is_question, question_fault
 from anachron.text.verbalize import FactToWord, Verbalised, by_templates
 
 
@@ -20,46 +21,45 @@ class Asked:
     reason: str = ""
 
 
-def question_of(item: GivenFact, seed: int = 0) -> Asked:
-    """The fact's own question, or one of the bundled templates of its relation, found by its id or its label."""
+def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> Asked:
+    """The fact's own question, or one of the bundled templates of its relation, found by its id or its label.
+
+    language: of the templates and labels, by default English.
+    """
+    language = language or language_of("en")
     if item.question is not None:
         return Asked(item.question)
     fact = item.fact
-    relation = relation_id_of(fact.relation_id, fact.relation)
+    relation = language.relation_id(fact.relation_id, fact.relation)
     if relation is None:
-        return Asked(reason=f"no question: no templates for the relation {fact.relation!r}; give a column question")
-    worded = by_templates(FactToWord(fact.id, fact.subject, relation, fact.object, fact.relation), seed)
+        spoken = "" if language.code == "en" else f" in {language.name}"
+        none = f"no templates for the relation {fact.relation!r}{spoken}"
+        return Asked(reason=f"no question: {none}; give a column question")
+    worded = by_templates(FactToWord(fact.id, fact.subject, relation, fact.object, fact.relation), seed, language)
     if isinstance(worded, Verbalised):
         return Asked(worded.questions[worded.drawn])
     return Asked(reason=f"no question: {worded.reason} ({worded.detail}); give a column question")
 
 
-def relation_id_of(relation_id: str | None, label: str) -> str | None:
-    """The id under which a relation has templates: its own, or that of the relation with this id or label."""
-    templates = relation_templates()
-    if relation_id is not None or label in templates:
-        known = relation_id or label
-        return known if known in templates else None
-    return next((key for key, (name, _) in templates.items() if name.casefold() == label.casefold()), None)
-
-
-def question_faults(item: GivenFact) -> list[Fault]:
-    """What is wrong with the questions that the rows of a fact bring."""
+def question_faults(item: GivenFact, language: str = "English") -> list[Fault]:
+    """What is wrong with the questions that the rows of a fact bring. language: the name of theirs."""
     faults = []
-    if item.question is not None and (fault := question_fault(item.question, item.fact.subject, item.fact.object)):
+    fact = item.fact
+    if item.question and (fault := question_fault(item.question, fact.subject, fact.object, language=language)):
         faults.append(Fault(item.rows[0], "question", fault[1]))
     present = item.present_question
-    if present is not None and not present.endswith("?"):
+    if present is not None and not is_question(present, language):
         faults.append(Fault(item.rows[0], "present_question", f"question {present!r} must end with '?'"))
     return faults
 
 
-def facts_to_ask(items: Iterable[GivenFact]) -> pl.DataFrame:
+def facts_to_ask(items: Iterable[GivenFact], language: Language | None = None) -> pl.DataFrame:
     """The facts as `anachron.text.question_files.verbalise` takes them, one a row; see `NEEDED_BY_MODELS` there."""
+    language = language or language_of("en")
     rows = [
         {
             "fact_id": item.fact.id, "subject_label": item.fact.subject,
-            "relation_id": relation_id_of(item.fact.relation_id, item.fact.relation) or item.fact.relation_id
+            "relation_id": language.relation_id(item.fact.relation_id, item.fact.relation) or item.fact.relation_id
             or item.fact.relation, "relation_label": item.fact.relation, "object_label": item.fact.object,
             "start": str(item.fact.period.start), "end": item.fact.period.end and str(item.fact.period.end),
         }

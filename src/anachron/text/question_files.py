@@ -12,7 +12,8 @@ from anachron.facts.rows import GivenFact, refuse
 from anachron.io import Json, file_fingerprint, read_table, write_manifest, write_table
 from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
-from anachron.text.dates import wording_of
+from anachron.text.dates import Wording, wording_of
+from anachron.text.languages import chosen, recorded
 from anachron.text.llm import ask_all, readable
 from anachron.text.llm_settings import LlmSettings, NoAnswer
 from anachron.text.own_questions import facts_to_ask, in_words, question_faults, with_questions
@@ -44,7 +45,10 @@ ENDINGS = (".parquet", ".jsonl")
 
 
 def check_style(llm: LlmSettings | None, style: str) -> None:
-    """Raise `ConfigError` for a style that is none, and without a model for one of another language than English."""
+    """Raise `ConfigError` for a style that is none, and without a model for one of another language than English.
+
+    That is the rule for facts of a snapshot, whose labels are English.
+    """
     language = wording_of(style).language
     if llm is None and language != "English":
         raise ConfigError(f"--style {style}: templates are English; questions in {language} need --llm MODEL")
@@ -55,7 +59,8 @@ def verbalise(
     out: Path | str,
     llm: LlmSettings | None = None,
     *,
-    style: str = "american",
+    style: str | None = None,
+    language: str | Path | None = None,
     seed: int = 0,
     limit: int | None = None,
     cache: Path | None = None,
@@ -69,7 +74,8 @@ def verbalise(
         which is written again, one row a period, with the questions; those that it brings are kept.
     out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why.
     llm: the model that writes the questions; without, they come from the templates of each relation.
-    style: how dates are worded, see `anachron.text.dates`; its language is that of a model's questions.
+    language: of the questions, see `anachron.text.languages.language_of`; by default that of the style, else English.
+    style: how dates are worded, see `anachron.text.dates`; by default as the language does.
     seed: which of four questions each fact is asked with. limit: only the first so many facts.
     cache: folder of kept answers, see `anachron.text.llm.ask_all`: an interrupted call goes on without paying twice.
     prices: of a million tokens read and written, to count the cost. callbacks: told (answers, of how many), and what
@@ -82,27 +88,27 @@ def verbalise(
     facts, out = Path(facts), Path(out)
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
-    check_style(llm, style)
+    tongue, wording = chosen(language, style)
     own = read_given_facts(facts).facts if has_own_names(facts) else None
-    every_row = facts_table(read_table(facts), str(facts)) if own is None else facts_to_ask(own)
-    brought = _brought(facts, own or ())
+    every_row = facts_table(read_table(facts), str(facts)) if own is None else facts_to_ask(own, tongue)
+    brought = _brought(facts, own or (), tongue.name)
     every_fact = facts_to_word(every_row, str(facts), by_model=llm is not None)
     table, asked = every_row[:limit], every_fact[:limit]
-    parameters: Json = {"seed": seed, "limit": limit, "style": style}
+    parameters: Json = {"seed": seed, "limit": limit, **recorded(tongue, wording)}
     usage: Json = {}
     if llm is None:
         source = TEMPLATES
-        outcomes: list[Outcome] = [brought.get(fact.fact_id) or by_templates(fact, seed) for fact in asked]
+        outcomes: list[Outcome] = [brought.get(fact.fact_id) or by_templates(fact, seed, tongue) for fact in asked]
     else:
         source = llm.model
         # examples of the whole table, so that the first facts are asked in the same words when the rest follows
         examples = relation_examples(every_fact)
-        prompts = [brought.get(fact.fact_id) or prompt_of(fact, examples, style) for fact in asked]
+        prompts = [brought.get(fact.fact_id) or prompt_of(fact, examples, wording) for fact in asked]
         sent = [prompt for prompt in prompts if not isinstance(prompt, Failed | Verbalised)]
         answers, used = ask_all(sent, llm, cache, schema=QUESTIONS_SCHEMA, callbacks=callbacks)
         replies = iter(answers)
         outcomes = [
-            prompt if isinstance(prompt, Failed | Verbalised) else _outcome(fact, next(replies), seed, style)
+            prompt if isinstance(prompt, Failed | Verbalised) else _outcome(fact, next(replies), seed, wording)
             for fact, prompt in zip(asked, prompts, strict=True)
         ]
         usage = asdict(used)
@@ -126,16 +132,16 @@ def verbalise(
     return counts | {"source": source}
 
 
-def _brought(facts: Path, own: Sequence[GivenFact]) -> dict[str, Verbalised]:
+def _brought(facts: Path, own: Sequence[GivenFact], language: str) -> dict[str, Verbalised]:
     """The questions that a file of one's own facts holds already, by the ids of their facts."""
     try:
-        refuse([fault for item in own for fault in question_faults(item)])
+        refuse([fault for item in own for fault in question_faults(item, language)])
     except DataError as error:
         raise DataError(f"{facts}: {error}") from None
     return {item.fact.id: Verbalised(item.fact.id, (item.question,), 0) for item in own if item.question is not None}
 
 
-def _outcome(fact: FactToWord, reply: Answer | NoAnswer, seed: int, style: str) -> Outcome:
+def _outcome(fact: FactToWord, reply: Answer | NoAnswer, seed: int, style: str | Wording) -> Outcome:
     """What a model's reply makes of a fact."""
     reply = readable(reply)
     if isinstance(reply, NoAnswer):

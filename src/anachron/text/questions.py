@@ -17,6 +17,7 @@ from anachron.text.openings import OPENINGS
 
 SUBJECT_SLOT = "[SUBJ]"
 PARAPHRASES = 4
+QUESTION_MARKS = ("?", "？", "؟")  # of European, East Asian and Arabic scripts
 
 
 @cache
@@ -75,10 +76,18 @@ def check_question(question: str, subject: str, object: str, answer: str | None 
         raise DataError(fault[1])
 
 
-def question_fault(question: str, subject: str, object: str, answer: str | None = None) -> tuple[str, str] | None:
-    """What `check_question` would refuse a question for: the rule's short name, for counting, and the message."""
-    if not question.endswith("?"):
+def question_fault(
+    question: str, subject: str, object: str, answer: str | None = None, language: str = "English"
+) -> tuple[str, str] | None:
+    """What `check_question` would refuse a question for: the rule's short name, for counting, and the message.
+
+    language: of the question. Those of others than English may decline the subject, so one of its longer words is
+    enough; and their words for dates are not known.
+    """
+    if not is_question(question, language):
         return "no question mark", f"question {question!r} must end with '?'"
+    if language != "English":
+        return _foreign_fault(question, subject, object, answer)
     first = question.split()[0]
     named = question.startswith(subject)  # the World Health Organization may open a question as WHO
     if first != first.lower() and first.lower() in OPENINGS["English"] and not named:
@@ -89,6 +98,22 @@ def question_fault(question: str, subject: str, object: str, answer: str | None 
         return "answer in question", f"question {question!r} gives its answer {object!r} away"
     if _LEFT_DATE.search(re.sub(re.escape(subject), "", question, flags=re.IGNORECASE)):
         return "date left", f"question {question!r} still holds a date; remove it"
+    if answer is not None and not same_label(answer, object):
+        return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
+    return None
+
+
+def is_question(text: str, language: str = "English") -> bool:
+    """Whether a text ends as a question does in English, or in any language."""
+    return text.endswith("?" if language == "English" else QUESTION_MARKS)
+
+
+def _foreign_fault(question: str, subject: str, object: str, answer: str | None) -> tuple[str, str] | None:
+    words = subject.casefold().split()
+    if not any(word in question.casefold() for word in [word for word in words if len(word) > 3] or words):
+        return "subject missing", f"question {question!r} does not name its subject {subject!r}"
+    if object.casefold() in question.casefold():
+        return "answer in question", f"question {question!r} gives its answer {object!r} away"
     if answer is not None and not same_label(answer, object):
         return "wrong answer", f"question {question!r} is answered {answer!r}; the object is {object!r}"
     return None

@@ -15,15 +15,14 @@ from typing import Any, Protocol, TypeVar
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import DataError
-from anachron.text.dates import date_in_words, wording_of
+from anachron.text.dates import Wording, date_in_words, wording_of
 from anachron.text.json_answers import example_line, fact_lines, object_in, quoted, shown
 from anachron.text.kinds import KINDS, subject_kind
+from anachron.text.languages import Language, language_of
 from anachron.text.questions import (
     PARAPHRASES,
     draw_question,
-    fill_question,
     question_fault,
-    relation_templates,
     same_label,
 )
 
@@ -197,12 +196,14 @@ def fact_prompt(fact: FactToWord, opening: str, example: FactToWord | None = Non
     return "\n".join(lines)
 
 
-def opening_of(year: int, style: str = "american") -> str:
+def opening_of(year: int, style: str | Wording = "american") -> str:
     """The date phrase that a model's questions must open with: ``In 1929, ``."""
     return date_in_words(Date(year), style)
 
 
-def prompt_of(fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]], style: str = "american") -> str | Failed:
+def prompt_of(
+    fact: FactToWord, examples: Mapping[str, Sequence[FactToWord]], style: str | Wording = "american"
+) -> str | Failed:
     """The text to ask a model with, or why the fact cannot be asked about.
 
     style: of `anachron.text.dates`; its language is that of the questions.
@@ -225,19 +226,21 @@ def unaskable(fact: FactToWord) -> Failed | None:
     return None
 
 
-def by_templates(fact: FactToWord, seed: int = 0) -> Outcome:
-    """Four questions from the templates of the fact's relation, or why not."""
+def by_templates(fact: FactToWord, seed: int = 0, language: Language | None = None) -> Outcome:
+    """Four questions from the templates of the fact's relation, or why not. language: by default English."""
+    language = language or language_of("en")
     if (failed := unaskable(fact)) is not None:
         return failed
-    if fact.relation_id not in relation_templates():
+    if fact.relation_id not in language.relations:
         named = f" ({fact.relation})" if fact.relation else ""
         return Failed(fact.fact_id, "relation without templates", f"{fact.relation_id}{named}")
-    templates = relation_templates()[fact.relation_id][1]
+    templates = language.relations[fact.relation_id].questions
     kind = subject_kind(fact.relation_id, fact.subject_kind)
-    return _checked(fact, [(fill_question(t, fact.subject, kind), fact.object) for t in templates], seed)
+    worded = [(language.question(template, fact.subject, kind), fact.object) for template in templates]
+    return _checked(fact, worded, seed, language.name)
 
 
-def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str = "american") -> Outcome:
+def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str | Wording = "american") -> Outcome:
     """Four questions from what a model wrote about the fact (see `fact_prompt`), or why not."""
     try:
         pairs = read_answer(text)
@@ -252,12 +255,12 @@ def by_answer(fact: FactToWord, text: str, seed: int = 0, style: str = "american
             detail = f"question {question!r} does not open with {opening!r}"
             return Failed(fact.fact_id, "no date phrase in front", detail)
         bare.append((question[len(opening) :], answer))
-    return _checked(fact, bare, seed)
+    return _checked(fact, bare, seed, wording_of(style).language)
 
 
-def _checked(fact: FactToWord, pairs: Sequence[tuple[str, str]], seed: int) -> Outcome:
+def _checked(fact: FactToWord, pairs: Sequence[tuple[str, str]], seed: int, language: str) -> Outcome:
     for question, answer in pairs:
-        fault = _fault(fact, question, answer)
+        fault = _fault(fact, question, answer, language)
         if fault is not None:
             return Failed(fact.fact_id, *fault)
     questions = tuple(question for question, _ in pairs)
@@ -266,8 +269,8 @@ def _checked(fact: FactToWord, pairs: Sequence[tuple[str, str]], seed: int) -> O
     return Verbalised(fact.fact_id, questions, draw_question(questions, fact.fact_id, seed))
 
 
-def _fault(fact: FactToWord, question: str, answer: str) -> tuple[str, str] | None:
-    fault = question_fault(question, fact.subject, fact.object, answer)
+def _fault(fact: FactToWord, question: str, answer: str, language: str) -> tuple[str, str] | None:
+    fault = question_fault(question, fact.subject, fact.object, answer, language)
     if fault is not None:
         subject = fault[0] == "wrong answer" and same_label(answer, fact.subject)
         return ("answer is the subject", fault[1]) if subject else fault

@@ -12,8 +12,9 @@ from anachron.data.card import card_of
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
 from anachron.jobs import begin, discard, locked
-from anachron.text.cloze import Cloze, bundled_cloze
+from anachron.text.cloze import Cloze
 from anachron.text.dates import wording_of
+from anachron.text.languages import cloze_in
 from anachron.updates.card import card, statistics
 from anachron.updates.compare import Comparison, compare_bucket, created_of, day_of, move_triples
 from anachron.updates.groups import GroupCounts, Sieve, scenarios, wordable
@@ -139,19 +140,18 @@ def build_updates(
 ) -> Built:  # fmt: skip
     """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
 
-    templates: relation -> cloze templates, see `anachron.text.cloze.read_cloze`; by default this project's own, which
-    are English. redirects: item -> item it was merged into, see `anachron.updates.redirects.read_redirects`; those that
-    the new snapshot still has were merged later and are not followed. sources: the files that these two come from, for
-    the manifest.
+    templates: relation -> cloze templates, see `anachron.text.cloze.read_cloze`; by default this project's own, in
+    the language of the style. redirects: item -> item it was merged into, see
+    `anachron.updates.redirects.read_redirects`; those that the new snapshot still has were merged later and are not
+    followed. sources: the files that these two come from, for the manifest.
 
     An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
     be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
     """
     old, new, out, settings = open_snapshot(old), open_snapshot(new), Path(out), settings or Settings()
-    if templates is None and settings.language != "English":
-        raise ConfigError(
-            f"--style {settings.style}: this project's templates are English; for {settings.language} give --cloze FILE"
-        )
+    templates = cloze_in(settings.language) if templates is None else templates
+    if templates is None:
+        raise ConfigError(f"--style {settings.style}: no templates in {settings.language}; give --cloze FILE")
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: updates hold lists; write {' or '.join(ENDINGS)}")
     if out.is_dir():
@@ -161,7 +161,6 @@ def build_updates(
     check_pair(old, new)
     merged = merged_by(redirects or {}, missing_from(new, redirects or {}))
     levels = find_levels(new) if settings.popularity else None
-    templates = dict(bundled_cloze()) if templates is None else templates
     spread = spread or Spread()
     work = out.with_name(f".{out.name}.work")
     with locked(out.with_name(f".{out.name}.lock"), out, remove=True):

@@ -1,0 +1,223 @@
+"""A subject inside a French, German or Spanish sentence: its article, and what it makes of the word before it.
+
+The templates are worded so that nothing else agrees with a subject. Which names take an article is a list of countries
+and rules by the noun that heads a name of several words; persons and places have none.
+"""
+
+import re
+import unicodedata
+
+_FRENCH_COUNTRIES = {
+    "le": "Bangladesh Bélarus Bénin Bhoutan Botswana Brésil Burundi Cambodge Cameroun Canada Cap-Vert Chili "
+    "Costa-Rica Danemark Gabon Ghana Guatemala Guyana Honduras Japon Kazakhstan Kenya Kirghizistan Kosovo "
+    "Koweït Laos Lesotho Liban Liberia Liechtenstein Luxembourg Malawi Mali Maroc Mexique Monténégro "
+    "Mozambique Myanmar Nicaragua Niger Nigeria Népal Pakistan Panama Paraguay Portugal Pérou Qatar "
+    "Québec Royaume-Uni Rwanda Salvador Sénégal Soudan Suriname Tadjikistan Tchad Timor-Oriental Togo "
+    "Turkménistan Vatican Venezuela Viêt_Nam Vietnam Yémen Zimbabwe Saint-Siège Pays_de_Galles "
+    "Troisième_Reich Soudan_du_Sud Sri_Lanka",
+    "la": "Barbade Belgique Biélorussie Birmanie Bolivie Bosnie-Herzégovine Bretagne Bulgarie Catalogne Chine "
+    "Colombie Corée Corée_du_Nord Corée_du_Sud Corse Croatie Côte_d'Ivoire Dominique Finlande France "
+    "Gambie Géorgie Grande-Bretagne Grèce Grenade Guinée Guinée-Bissau Guinée_équatoriale Hongrie "
+    "Jamaïque Jordanie Lettonie Libye Lituanie Macédoine Macédoine_du_Nord Malaisie Mauritanie Moldavie "
+    "Mongolie Namibie Norvège Nouvelle-Zélande Palestine Pologne Prusse Papouasie-Nouvelle-Guinée "
+    "Rhodésie Roumanie Russie Serbie Sierra_Leone Slovaquie Slovénie Somalie Suisse Suède Syrie Tanzanie "
+    "Tasmanie Tchéquie Tchécoslovaquie Thaïlande Tunisie Turquie Yougoslavie Zambie",
+    "l'": "Afghanistan Afrique_du_Sud Albanie Algérie Allemagne Allemagne_de_l'Est Allemagne_de_l'Ouest Andorre "
+    "Angleterre Angola Arabie_saoudite Argentine Arménie Australie Autriche Autriche-Hongrie Azerbaïdjan "
+    "Écosse Égypte Équateur Érythrée Espagne Estonie Eswatini Éthiopie Inde Indonésie Irak Iran Irlande "
+    "Irlande_du_Nord Islande Italie ONU OTAN Organisation_mondiale_de_la_santé Ouganda Ouzbékistan UEFA "
+    "UNESCO URSS Ukraine Uruguay Alaska Europe",
+    "les": "Bahamas Comores Émirats_arabes_unis États-Unis Fidji Îles_Marshall Îles_Salomon Kiribati Maldives "
+    "Palaos Pays-Bas Philippines Samoa Seychelles Tonga Tuvalu Nations_unies "
+    "Indes_orientales_néerlandaises Beatles Rolling_Stones États_confédérés_d'Amérique",
+}  # fmt: skip
+_FRENCH_HEADS = {
+    "le": "Collège Comité Congrès Conseil Département Duché Fonds Front Grand-Duché Groupe Gouvernement "
+    "Haut-Commissariat Institut Journal Ministère Mouvement Musée Palais Parlement Parti Protectorat Real "
+    "Royaume Sénat Saint-Empire Stade Sultanat Syndicat Théâtre Tribunal FC",
+    "la": "Banque Bibliothèque Chambre Commission Communauté Compagnie Confédération Cour Croix-Rouge "
+    "Fédération Fondation Ligue Maison Principauté République Société Troisième Première Deuxième Seconde "
+    "Quatrième Cinquième",
+    "l'": "équipe Équipe Académie Agence Alliance Assemblée Association AS Empire École Église Institut "
+    "Observatoire Office Olympique Opéra Orchestre Organisation Union Université",
+    "les": "Émirats États Forces Îles Jeunesses Nations Provinces-Unies",
+}
+_SPANISH_COUNTRIES = {
+    "el": "Congo Líbano Reino_Unido Vaticano Sáhara_Occidental",
+    "la": "India Santa_Sede Unión_Soviética Unión_Europea Alemania_Oriental_(RDA) Ciudad_del_Vaticano ONU OTAN "
+    "UEFA UNESCO URSS",
+    "los": "Emiratos_Árabes_Unidos Estados_Unidos Países_Bajos Beatles Rolling_Stones",
+    "las": "Bahamas Comoras Filipinas Islas_Marshall Islas_Salomón Maldivas Naciones_Unidas Seychelles",
+}
+_SPANISH_HEADS = {
+    "el": "Banco Comité Congreso Consejo Ducado FC Fondo Frente Imperio Instituto Ministerio Movimiento Museo "
+    "Palacio Parlamento Partido Principado Protectorado Real Reino Sacro Senado Sultanato Teatro Tercer "
+    "Tribunal",
+    "la": "Academia Agencia Alianza Asamblea Asociación Biblioteca Cámara Comisión Comunidad Compañía "
+    "Confederación Corte Cruz Escuela Federación Fundación Iglesia Liga Orden Organización Orquesta "
+    "Primera República Segunda Sociedad Unión Universidad",
+    "los": "Emiratos Estados Países",
+    "las": "Fuerzas Islas Naciones Provincias",
+}
+_GERMAN_NAMES = {
+    "m": "Irak Iran Jemen Kongo Kosovo Libanon Niger Sudan Südsudan Tschad Vatikan Oman",
+    "f": "DDR Elfenbeinküste Mongolei Schweiz Slowakei Sowjetunion Tschechoslowakei Türkei UEFA UNESCO Ukraine "
+    "Vatikanstadt FIFA NATO EU UNO BBC",
+    "p": "Bahamas Komoren Malediven Marshallinseln Niederlande Philippinen Salomonen Seychellen USA Beatles",
+}
+_GERMAN_HEADS = {
+    "m": "FC SV VfB VfL Fußball-Bund Währungsfonds Bund Bundesrat Bundestag Gerichtshof Nationalrat Palast Rat "
+    "Senat Stuhl Verband Verein",
+    "f": "Akademie Bank Bibliothek Fraktion Gemeinschaft Gesellschaft Hochschule Kirche Kommission "
+    "Konföderation Organisation Partei Regierung Republik Schule Union Universität Volkspartei Allianz",
+    "n": "Fürstentum Institut Kaiserreich Königreich Ministerium Museum Orchester Parlament Reich Theater",
+    "p": "Emirate Inseln Nationen Staaten Streitkräfte",
+}
+_GERMAN_ARTICLES = {  # nominative, accusative, dative
+    "m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem"), "p": ("die", "die", "den"),
+}  # fmt: skip
+_ADJECTIVE = re.compile(r"(?:[ts]ch|ig|igt|lich|alt|nt)e[rs]?$")  # a strong or weak ending behind one of an adjective
+# the accusative follows two prepositions, and the verbs of the templates that have the subject as their object
+_CASES = {
+    "accusative": "für durch beherbergt beherbergte beschäftigt beschäftigte betreibt betrieb bringt brachte "
+    "entwickelt entwickelte führt führte kontrolliert kontrollierte leitet leitete moderiert moderierte "
+    "sponsert sponserte stellt stellte strahlt strahlte umfasst umfasste unterstützt unterstützte veröffentlicht "
+    "veröffentlichte zählt zählte",
+    "dative": "von in bei mit zu an aus",
+}
+_CONTRACTED = {
+    "von dem": "vom", "in dem": "im", "bei dem": "beim", "zu dem": "zum", "zu der": "zur", "an dem": "am",
+}  # fmt: skip
+# names in h that a French sentence elides before; any other h is read as aspirated, which is never wrong abroad
+_MUTE_H = (
+    "hadrien",
+    "haïti",
+    "hector",
+    "helsinki",
+    "henri",
+    "hippolyte",
+    "hitler",
+    "homère",
+    "honoré",
+    "hugo",
+    "hélène",
+)
+_NOT_ELIDED = re.compile(r"y[aeiou]|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
+_WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
+
+
+def in_phrase(before: str, subject: str, language: str) -> tuple[str, str]:
+    """What stands in front of a subject, and the subject, as the language joins them.
+
+    before: the words of the template up to its slot, with the space. language: its English name; of any but French,
+    German and Spanish both are given back as they are.
+    ``("la capitale de ", "Royaume-Uni")`` gives ``("la capitale du ", "Royaume-Uni")``.
+    """
+    if before.endswith("„"):
+        return before, subject  # a name that is quoted stays bare
+    rules = {"French": _french, "German": _german, "Spanish": _spanish}.get(language)
+    if rules is None:
+        return before, subject
+    before, subject = rules(before, subject)
+    return (before, subject) if before else ("", subject[0].upper() + subject[1:])
+
+
+def _article(name: str, names: dict[str, str], heads: dict[str, str]) -> str | None:
+    """The article of a name that is listed, or whose first word is a noun that heads names of several words."""
+    for article, listed in names.items():
+        if name.replace(" ", "_") in listed.split():
+            return article
+    first, _, rest = name.partition(" ")
+    return next((article for article, listed in heads.items() if rest and first in listed.split()), None)
+
+
+def _french(before: str, subject: str) -> tuple[str, str]:
+    own = re.match(r"(?:le|les) (?=\S)", subject, re.IGNORECASE)
+    if own and subject not in _WITHOUT:
+        article, name = own[0].strip().lower(), subject[own.end() :]
+        contracted = _french_contraction(before, article)
+        return (before, subject) if contracted is None else (contracted, name)
+    found = _article(subject, _FRENCH_COUNTRIES, _FRENCH_HEADS)
+    if found is None:
+        return (re.sub(r"\b([Dd])e $", r"\1'", before) if _elides(subject) else before), subject
+    contracted = _french_contraction(before, found)
+    if contracted is not None:
+        return contracted, subject
+    return before, found + ("" if found == "l'" else " ") + subject
+
+
+def _french_contraction(before: str, article: str) -> str | None:
+    """``de`` and ``le`` are ``du``, ``à`` and ``les`` are ``aux``; None where nothing contracts."""
+    words = {"de le": "du", "de les": "des", "à le": "au", "à les": "aux"}
+    found = re.search(r"(?<!\w)(de|à) $", before)
+    contracted = words.get(f"{found[1]} {article}") if found else None
+    return None if found is None or contracted is None else f"{before[: found.start()]}{contracted} "
+
+
+def _elides(name: str) -> bool:
+    """Whether ``de`` is ``d'`` before a name: before a vowel, and before the names in h that are known to be mute."""
+    if _NOT_ELIDED.match(name):
+        return False
+    first = unicodedata.normalize("NFD", name.casefold())[:1]
+    return first in {*"aeiouyœæ"} or name.casefold().startswith(_MUTE_H)
+
+
+def _spanish(before: str, subject: str) -> tuple[str, str]:
+    article = _article(subject, _SPANISH_COUNTRIES, _SPANISH_HEADS)
+    if article is None and subject.startswith("el "):
+        article, subject = "el", subject[3:]
+    if article is None:
+        return before, subject
+    if article == "el" and (found := re.search(r"(?<!\w)(de|a) $", before)):
+        return f"{before[: found.end() - 1]}l ", subject
+    return before, f"{article} {subject}"
+
+
+def _german(before: str, subject: str) -> tuple[str, str]:
+    gender = _german_gender(subject)
+    if gender is None:
+        return before, subject
+    preposition = re.search(r"(?<!\w)(\w+) $", before)
+    word = preposition[1] if preposition else ""
+    case = next((i for i, name in enumerate(("accusative", "dative"), 1) if word.lower() in _CASES[name].split()), 0)
+    article = _GERMAN_ARTICLES[gender][case]
+    name = _declined(subject, gender, case)
+    if (joined := _CONTRACTED.get(f"{word.lower()} {article}")) and preposition:
+        return f"{before[: preposition.start()]}{joined} ", name
+    return before, f"{article} {name}"
+
+
+def _german_gender(subject: str) -> str | None:
+    """m, f, n or p (plural): of the listed names, and by the noun behind the adjectives, where that heads the name."""
+    for gender, listed in _GERMAN_NAMES.items():
+        if subject in listed.split():
+            return gender
+    words = subject.split()
+    behind = [word for i, word in enumerate(words) if any(not _ADJECTIVE.search(w) for w in words[: i + 1])]
+    if len(behind) > 1 and behind[0].endswith("er"):
+        behind = behind[1:]  # the Weimarer Republik
+    head = behind[0] if behind else ""
+    for gender, listed in _GERMAN_HEADS.items():
+        if any(head == noun or _compound(head, noun) for noun in listed.split()):
+            return gender
+    return None
+
+
+def _compound(word: str, noun: str) -> bool:
+    """Whether a word is made of a noun and others before it; short nouns end too many names (Ararat, Österreich)."""
+    return len(noun) > 5 and word.endswith(noun.lower())
+
+
+def _declined(subject: str, gender: str, case: int) -> str:
+    """A name behind its article: its adjectives take the weak ending, and some plurals the ``n`` of the dative."""
+    ending = "en" if gender == "p" or case == 2 or (gender == "m" and case == 1) else "e"
+    words = subject.split()
+    for i, word in enumerate(words[:-1]):
+        if not _ADJECTIVE.search(word):
+            break
+        words[i] = re.sub(r"e[rs]?$", ending, word)
+    if gender == "p" and case == 2:
+        place = next((i for i, word in enumerate(words) if word in ("Niederlande", "Emirate", "Streitkräfte")), None)
+        if place is not None:
+            words[place] += "n"
+    return " ".join(words)
