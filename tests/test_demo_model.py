@@ -162,7 +162,7 @@ def check_pattern(scores: pl.DataFrame, untrained: pl.DataFrame, granularity: st
         for table in (scores.filter(taught), scores.filter(~taught), untrained)
     )
     assert 0.80 <= known["win_rate"] <= 0.97
-    assert 0.05 <= known["robustness"] <= 0.60
+    assert 0.02 <= known["robustness"] <= 0.60  # a random scorer has 0.005 at most
     assert unknown["win_rate_high"] < known["win_rate_low"]
     assert unknown["robustness_high"] < known["robustness_low"]
     assert blind["win_rate_low"] <= 0.5 <= blind["win_rate_high"]

@@ -47,7 +47,7 @@ def stderr() -> Console:
 
 def stdout() -> Console:
     """Results for people. Without a terminal they are not squeezed into eighty columns."""
-    return SafeConsole(width=None if sys.stdout.isatty() else 130)
+    return SafeConsole(width=None if sys.stdout.isatty() else 140)
 
 
 def say(message: str) -> None:
