@@ -99,6 +99,7 @@ def test_a_request_is_the_template_and_the_target(name: str, kind: str, context:
             assert (bare.ids, bare.targets) == (marked.ids, marked.targets)
 
 
+@pytest.mark.full
 def test_the_demo_model_s_template_has_a_space_that_is_the_target_s():
     tokenizer = load_tokenizer("demo")
     style = update_style(tokenizer, "chat")

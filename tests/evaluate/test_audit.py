@@ -263,3 +263,6 @@ def test_a_run_that_is_audited(cases: CaseSet, tmp_path: Path):
             tmp_path / "run",
             EvaluateSettings(measures=Measures(fluency_tokens=0, audit=Audit(7))),
         )
+    lm.model.generation_config.eos_token_id = [3, 5]  # no part of a model's identity, and answers end there
+    with pytest.raises(ConfigError, match="answer_ends"):
+        run_evaluation(lm, cases, [planned], tmp_path / "run", settings)

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anachron.core.periods import Period
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet, load_cases
 from anachron.edit.plan import plan
@@ -24,7 +25,7 @@ from anachron.evaluate.dated import (
     ways_of,
     worded,
 )
-from anachron.evaluate.dated_metrics import dated_metrics
+from anachron.evaluate.dated_metrics import dated_metrics, past_scores
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.results import method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
@@ -201,6 +202,23 @@ def test_an_edit_that_only_its_own_words_show_looks_better_in_other_words(tmp_pa
     past = pl.read_parquet(tmp_path / "all" / "past_scores.parquet").drop_nulls("time")
     edited = past.filter(model="edited with PROMPT")
     assert edited["logp"].to_list() == pytest.approx([math.log(0.1)] * edited.height)  # of the update prompt
+
+
+@pytest.mark.parametrize(("old_end", "end"), [("2016-03", "2016-03"), (None, "2017-05-14"), ("2019", "2017-05-14")])
+def test_past_scores_have_the_period_in_which_the_old_object_held(old_end: str | None, end: str):
+    """Not the years between its end and its successor, nor those after the change; and the format that was asked."""
+    case = replace(CASE, old_end=old_end)
+    rows, _ = dated_rows(case, UNTIL, dict.fromkeys(dated_pairs(case, UNTIL), 0.5))
+    about = {"mode": "batch", "method": "FT", "variant": "plain", "case_id": "7"}
+    scores = {"new_before": 0.5, "old_before": 0.5, "new_after": 0.5, "old_after": 0.5}
+    dated = pl.DataFrame([about | {n: r[n] for n in ("way", "granularity", "time", "side")} | scores for r in rows])
+    targets = pl.DataFrame([about | {"kind": "update"} | scores])
+    table = past_scores(dated, targets, [case], "chat").filter(model="unedited").drop_nulls("time")
+    assert set(table["end"]) == {end} and set(table["format"]) == {"chat"}
+    period = Period("2012-05-15", end)
+    assert table["alpha"].to_list() == [period.alpha(time) for time in table["time"]]
+    correct = table.filter(status="correct")
+    assert correct.height and all(period.status(time) == "correct" for time in correct["time"])
 
 
 def test_ways_are_part_of_a_run_and_those_left_out_are_not_asked(tmp_path: Path):

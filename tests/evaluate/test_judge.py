@@ -128,6 +128,7 @@ def test_disagreements_are_counted_by_method_and_listed(folder: Path, capsys: py
     assert about["parameters"]["model"] == "m" and KEY not in json.dumps(about)
 
 
+@pytest.mark.full
 @needs_openai
 def test_a_judge_that_is_interrupted_goes_on_and_one_that_says_nothing_fails(
     folder: Path, capsys: pytest.CaptureFixture[str]

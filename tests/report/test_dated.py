@@ -18,7 +18,8 @@ from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedov
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import DATED as COLUMNS
 from anachron.evaluate.results import DATED_NEIGHBOURS, UPDATES, method_label
-from anachron.report.edits import DATED, DATED_WAYS, edits_latex, edits_markdown, edits_table, printed
+from anachron.report.dated import DATED, DATED_WAYS
+from anachron.report.edits import edits_latex, edits_markdown, edits_table, printed
 from anachron.report.evaluation import write_dated
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as by_date
 from anachron.report.figures.present_and_past import present_and_past

@@ -121,8 +121,7 @@ class Edit:
             raise ConfigError(
                 f"{other.count} edits cannot be taken out of {self.count}; only an edit that is in a sum can be"
             )
-        bare: dict[str, Any] = {"prefix": "", "keys": {}, "statistics": {}, "memories": {}}
-        whole, removed = (replace(edit, **bare) for edit in (self, other))
+        whole, removed = (Edit(edit.deltas, model=edit.model, about=edit.about) for edit in (self, other))
         keys = {name: _without(rows, other.keys.get(name, rows[:0])) for name, rows in self.keys.items()}
         return replace(
             whole + -1 * removed,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from anachron.core.dates import GRANULARITIES
+from anachron.core.dates import GRANULARITIES, as_date
 from anachron.core.periods import Period
 from anachron.data.case_records import EditCase
 from anachron.evaluate.dated import WAYS
@@ -134,22 +134,25 @@ def by_way(summary: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).sort("row", maintain_order=True).drop("row")
 
 
-def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase]) -> pl.DataFrame:
+def past_scores(
+    dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[EditCase], kind: str = "raw"
+) -> pl.DataFrame:  # fmt: skip
     """The past facts as a score table, so that `anachron report` shows their timelines before and after the edits.
 
     dated, targets: the run's tables, of one mode. The model before the edits is ``unedited``, and after those of a
-    method ``edited with METHOD``. An update is a fact with its old object, from that one's start to T; those asked
-    nothing before T are left out. ``logp`` is per token, of the update prompt, or where the run did not ask it with
+    method ``edited with METHOD``. An update is a fact with its old object, from that one's start to its end, or to T
+    where that is not known or later; those asked nothing before T are left out. kind: the format in which the model was
+    asked, ``raw`` or ``chat``. ``logp`` is per token, of the update prompt, or where the run did not ask it with
     dates, of the first of its ways; rows without a date have the score of the update prompt.
     """
     cases = list(cases)
     first = min(dated["way"].unique(), key=WAYS.index, default=WAYS[0])
     dated = dated.filter(pl.col("way") == first)
     with_past = set(dated.filter(pl.col("side") == "past")["case_id"])
-    periods = {c.case_id: Period(c.old_start, c.start) for c in cases if c.case_id in with_past}
+    periods = {c.case_id: Period(c.old_start, _old_end(c)) for c in cases if c.case_id in with_past}
     facts = pl.DataFrame(
         [
-            (c.case_id, c.subject, c.relation, c.relation_label or c.relation, c.old, c.old_start, c.start)
+            (c.case_id, c.subject, c.relation, c.relation_label or c.relation, c.old, c.old_start, _old_end(c))
             for c in cases if c.case_id in periods
         ],
         schema=dict.fromkeys(["case_id", *ABOUT], pl.String()), orient="row",
@@ -174,10 +177,16 @@ def past_scores(dated: pl.DataFrame, targets: pl.DataFrame, cases: Iterable[Edit
         for case_id, time in scores.select("case_id", "time").iter_rows()
     ]
     return scores.select(
-        "model", pl.lit("raw").alias("format"), pl.lit("none").alias("prefix"),
+        "model", pl.lit(kind).alias("format"), pl.lit("none").alias("prefix"),
         pl.col("case_id").alias("fact_id"), *ABOUT, "granularity", "time", "status",
         pl.Series("alpha", alpha, pl.Float64), "logp",
     )  # fmt: skip
+
+
+def _old_end(case: EditCase) -> str | None:
+    """The end of an update's old object as dated questions have it: its own where that comes before the change."""
+    ends = [end for end in (case.old_end, case.start) if end]
+    return min(ends, key=lambda end: as_date(end).first_day, default=None)
 
 
 def _past_fact(asked: pl.DataFrame) -> pl.DataFrame:

@@ -41,6 +41,7 @@ from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io import Json, versions
 from anachron.jobs import Callbacks, RunFolder, now, open_run, refuse_others
+from anachron.lm.chat import ends_of
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
 
@@ -95,7 +96,7 @@ def run_evaluation(
         stages = [Stage(label, parts, runner.columns(label)) for label in run.record["methods"]]
         tables = runner.tables(clean, [stage for stage in stages if runner.is_done(stage)])
         if measures.dated is not None:
-            past = past_scores(tables["dated"], tables["targets"], cases.cases)
+            past = past_scores(tables["dated"], tables["targets"], cases.cases, lm.style.kind)
             run.write_table("past_scores.parquet", past)
         return runner.finish(tables)
 
@@ -121,7 +122,7 @@ def opened(
         "updates": cases.name, "number_of_updates": len(cases.cases), "updates_fingerprint": cases.fingerprint(),
         "mode": mode, "fluency_tokens": measures.fluency_tokens, "batch_tokens": measures.batch_tokens,
         "generate": measures.generate, "token_accuracy": measures.token_accuracy, "format": lm.style.kind,
-        "audit": None if measures.audit is None else asdict(measures.audit),
+        "audit": None if measures.audit is None else asdict(measures.audit), "answer_ends": _answer_ends(lm, measures),
         "dated": None if dating is None else asdict(dating), **more,
     }  # fmt: skip
     with identified(lm, weights), open_run(folder, identity) as run, _same_day(lm, run):
@@ -136,6 +137,13 @@ def opened(
         record["sessions"].append({"started": now(), "versions": versions(), "hardware": lm.hardware()})
         run.save()
         yield run, measures
+
+
+def _answer_ends(lm: LanguageModel, measures: Measures) -> list[int] | None:
+    """Tokens that end an answer, where texts depend on them: some are of settings for generation, which are no part of
+    a model's identity."""
+    asked = measures.audit is not None or lm.style.kind == "chat"
+    return sorted(ends_of(lm)) if asked else None
 
 
 def _same_day(lm: LanguageModel, run: RunFolder) -> Temporary[None]:

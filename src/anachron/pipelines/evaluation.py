@@ -15,7 +15,8 @@ from anachron.io import Json, read_table
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.report.atoke import ATOKE, write_atoke
-from anachron.report.edits import DATED, EDITS, Layout
+from anachron.report.dated import DATED
+from anachron.report.edits import EDITS, Layout
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
 from anachron.report.portability import write_portability

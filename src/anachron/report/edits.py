@@ -1,14 +1,14 @@
 """Tables of evaluated edits: for the terminal, and as files to compute with and print.
 
-`EDITS` is shaped as table 4 of paper 003, `DATED` says how past and present fare (`anachron.evaluate.dated_metrics`),
-and `DATED_WAYS` how they fare in each way of asking about a date.
+`EDITS` is shaped as table 4 of paper 003; other tables are of the same kind with a `Layout` of their own
+(`anachron.report.dated`, `anachron.report.atoke`, `anachron.report.lifelong`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
 as small models are edited in less than a tenth of one). Of shares, from 0 to 1, the interval is not symmetric, so its
 bounds are printed: ``97.1 [93.0, 98.9]``. The clean model comes first in each mode and scenario.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +16,7 @@ import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
-from anachron.core.dates import GRANULARITIES
 from anachron.errors import DataError
-from anachron.evaluate.dated import WAYS
-from anachron.evaluate.dated_metrics import DATED_SHARES
 from anachron.evaluate.metrics import BOUNDED
 from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
 from anachron.report.outputs import latex_table, write_data, write_printed
@@ -77,32 +74,6 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
-    return [
-        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
-        f"{WAYS_NOTE}; all else: an update's mean over them",
-        "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
-        "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
-        "mean of year, month and day",
-        "Kept if right: of the dates before the change that the unedited model has right, those still right",
-        "W, R: of the past fact, dates before the change against dates after it, over year, month and day; in prompts "
-        "and questions, whose words are the same on all dates",
-    ]
-
-
-WAYS_NOTE = (
-    "prompt: the edit's own behind the date; paraphrase: another of its prompts; question: one in the past tense"
-)
-
-
-def _notes_on_ways(summary: pl.DataFrame) -> list[str]:
-    return [
-        "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
-        WAYS_NOTE,
-        *_notes_on_dated(summary)[2:],
-    ]
-
-
 EDITS = Layout(
     name="edits",
     title="Edited models",
@@ -147,35 +118,6 @@ EDITS = Layout(
         "Gen. output new ↑": ("generalization_generated_new", 100, 1),
         "Gen. output old ↓": ("generalization_generated_old", 100, 1),
     },
-)
-KEPT_BY_WAY = {f"Kept {way} ↑": (f"past_kept_global_{way}", 100, 1) for way in WAYS}
-DATED = Layout(
-    name="present_and_past",
-    title="Present updated, past kept",
-    source="anachron.evaluate.dated_metrics; W and R as in paper 002, section 3.1",
-    columns={
-        **{f"Updated {name} ↑": (f"present_updated_{name}", 100, 1) for name in GRANULARITIES},
-        **{f"Kept {name} ↑": (f"past_kept_{name}", 100, 1) for name in GRANULARITIES},
-        "W past ↑": ("win_rate_global", 100, 1),
-        "R past ↑": ("robustness_global", 100, 1),
-    },
-    notes=_notes_on_dated,
-    shares=DATED_SHARES,
-    more={
-        **{f"Both {name} ↑": (f"both_right_{name}", 100, 1) for name in GRANULARITIES},
-        "Both ↑": ("both_right_global", 100, 1),
-        "Kept if right ↑": ("kept_given_right_global", 100, 1),
-        **KEPT_BY_WAY,
-    },
-)
-# Of `anachron.evaluate.dated_metrics.by_way`: a row a method and way.
-DATED_WAYS = replace(
-    DATED,
-    name="present_and_past_by_way",
-    title="Present updated, past kept, by way of asking",
-    notes=_notes_on_ways,
-    shares=DATED_SHARES,
-    more={heading: column for heading, column in DATED.more.items() if heading not in KEPT_BY_WAY},
 )
 BESIDE = 10  # columns of a further table that a terminal has room for
 SECTION = ("mode", "scenario")

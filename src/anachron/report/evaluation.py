@@ -11,7 +11,8 @@ from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedov
 from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
 from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
 from anachron.io import write_table
-from anachron.report.edits import DATED, DATED_WAYS, write_edits
+from anachron.report.dated import DATED, DATED_WAYS
+from anachron.report.edits import write_edits
 from anachron.report.figures import remove_figure, write_figure
 from anachron.report.figures.bleedover import bleedover
 from anachron.report.figures.bleedover_by_date import bleedover_by_date as draw_by_date
