@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import polars as pl
 
@@ -10,6 +11,16 @@ from anachron.facts.rows import Fault, GivenFact, canonical
 from anachron.text.question_tables import QUESTION_COLUMNS
 from anachron.text.questions import question_fault, relation_templates
 from anachron.text.verbalize import FactToWord, Verbalised, by_templates
+
+
+SHORT_NAMES = {"ceo": "chief executive officer", "coo": "chief operating officer"}
+RELATED = {  # what people write, and relations that it may mean; which one only they know
+    "president": ["head of state", "chairperson"], "prime minister": ["head of government"],
+    "chancellor": ["head of government"], "king": ["head of state"], "queen": ["head of state"],
+    "monarch": ["head of state"], "manager": ["director / manager", "head coach"], "coach": ["head coach"],
+    "team": ["member of sports team"], "club": ["member of sports team"], "husband": ["spouse"], "wife": ["spouse"],
+    "headquarters": ["headquarters location"], "owner": ["owned by"], "university": ["educated at"],
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +38,10 @@ def question_of(item: GivenFact, seed: int = 0) -> Asked:
     fact = item.fact
     relation = relation_id_of(fact.relation_id, fact.relation)
     if relation is None:
-        return Asked(reason=f"no question: no templates for the relation {fact.relation!r}; give a column question")
+        return Asked(
+            reason=f"no question: no templates for the relation {fact.relation!r}{_near(fact.relation)}; give a column "
+            "question"
+        )
     worded = by_templates(FactToWord(fact.id, fact.subject, relation, fact.object, fact.relation), seed)
     if isinstance(worded, Verbalised):
         return Asked(worded.questions[worded.drawn])
@@ -40,7 +54,15 @@ def relation_id_of(relation_id: str | None, label: str) -> str | None:
     if relation_id is not None or label in templates:
         known = relation_id or label
         return known if known in templates else None
-    return next((key for key, (name, _) in templates.items() if name.casefold() == label.casefold()), None)
+    meant = SHORT_NAMES.get(label.casefold(), label.casefold())
+    return next((key for key, (name, _) in templates.items() if name.casefold() == meant), None)
+
+
+def _near(label: str) -> str:
+    """`` (like it: head of state)`` for a label that is like some with templates; else nothing."""
+    names = {name.casefold(): name for name, _ in relation_templates().values()}
+    like = RELATED.get(label.casefold()) or get_close_matches(label.casefold(), names, n=1)
+    return f" (like it: {', '.join(names[name] for name in like)})" if like else ""
 
 
 def question_faults(item: GivenFact) -> list[Fault]:
