@@ -133,6 +133,17 @@ def test_bad_input_has_code_two(facts: Path, tmp_path: Path, capsys, change: str
     assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "empty"), ("who,rel,what,from,to\nGermany,capital,Berlin,1990,\n", "lacks the columns")]
+)
+def test_a_file_that_is_none_of_facts_is_told_what_it_lacks(tmp_path: Path, capsys, text: str, said: str) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(text)
+    assert _code(["check", "demo", "--facts", str(other), "--out", str(tmp_path / "out")], False) == 2
+    error = capsys.readouterr().err
+    assert said in error and "as of" not in error
+
+
 def test_what_cannot_be_run_has_code_two(facts: Path, tmp_path: Path, capsys) -> None:
     assert command(facts, tmp_path / "out", model=str(tmp_path / "nothing")) == 2
     assert command(tmp_path / "nothing.csv", tmp_path / "out") == 2
