@@ -61,7 +61,7 @@ def test_what_has_no_rival_is_not_asked() -> None:
 def test_an_object_is_answered_by_the_likeliest_of_its_names() -> None:
     named = PresentQuestion(
         "USA", "president", WHO,
-        (PresentObject("Barack Obama", False, "2017-01-20"), PresentObject("Donald John Trump", True, None, ("Trump",))),
+        (PresentObject("Barack Obama", False, "2017"), PresentObject("Donald John Trump", True, None, ("Trump",))),
     )  # fmt: skip
     assert present_pairs([named]) == [(WHO, "Barack Obama"), (WHO, "Donald John Trump"), (WHO, "Trump")]
     scores = {(WHO, "Barack Obama"): -1.0, (WHO, "Donald John Trump"): -2.0, (WHO, "Trump"): -0.5}

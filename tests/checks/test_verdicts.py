@@ -114,7 +114,9 @@ def test_years_that_merely_score_alike_are_no_belief_in_another_period(correlati
     rows = verdicts_of(scores_of({f"f{n}": (PERIOD, drifting(correlation)) for n in range(100)}, seed=4))
     verdicts = [row["verdict"] for row in rows.values()]
     assert verdicts.count("wrong period") <= 10 and verdicts.count("unknown") >= 60
-    assert sum(row["believed_start"] is not None for row in rows.values()) >= 30  # a step is fitted to many all the same
+    assert (
+        sum(row["believed_start"] is not None for row in rows.values()) >= 30
+    )  # a step is fitted to many all the same
 
 
 def test_a_period_that_is_believed_too_wide_is_shaky() -> None:

@@ -2,7 +2,8 @@
 
 All objects of a subject and relation are put behind one question in the present tense, without a date ("who is the
 president of the USA?"). What the model answers is the object with the highest probability a token (the geometric mean
-over its tokens, as edits are judged), since names differ in length. Of an object with aliases the likeliest name counts.
+over its tokens, as edits are judged), since names differ in length. Of an object with aliases the
+likeliest name counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,8 +62,8 @@ def present_answers(questions: Sequence[PresentQuestion], scores: Mapping[tuple[
     scores: log-probability a token, in nats, of each of `present_pairs`. ``status`` is `CURRENT` where the object that
     the model answers holds, `STALE` where it does not, and `ALONE` where no object is over, so that nothing can be told
     apart; then there is no answer. ``answer``: what the model answers, with ``answer_until``, when that ended;
-    ``p`` and ``p_answer``: probability a token of the object and of the answer, by their likeliest names, 0 to 1. Of equally likely answers one
-    that holds is not preferred: the first that is over is taken, as ties are lost in W.
+    ``p`` and ``p_answer``: probability a token of the object and of the answer, by their likeliest names, 0 to 1. Of
+    equally likely answers one that holds is not preferred: the first that is over is taken, as ties are lost in W.
     """
     rows: list[dict[str, Any]] = []
 

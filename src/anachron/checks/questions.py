@@ -25,8 +25,8 @@ def present_questions(facts: Sequence[GivenFact], as_of: Date) -> dict[Group, Pr
     """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
 
     The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where one
-    of its periods holds on all of ``as_of``. An alias that another object is called by too tells nothing apart and is left
-    out. Raises `DataError` where rows of one subject and relation ask differently.
+    of its periods holds on all of ``as_of``. An alias that another object is called by too tells nothing apart and is
+    left out. Raises `DataError` where rows of one subject and relation ask differently.
     """
     groups: dict[Group, list[GivenFact]] = {}
     for item in facts:

@@ -57,8 +57,8 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     where the fact has no correct or no incorrect date there; then it is judged by the granularities that it has.
     ``chance``: of a random scorer to have as high a W, 0 to 1. ``believed_start`` and ``believed_end`` are years, null
     where that end is open or nothing is believed; errors are in years, negative where the model believes too early;
-    ``years_in_both``: years in the believed and the true period by years in either, 0 to 1; ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed
-    years the correct ones (a tie counts half).
+    ``years_in_both``: years in the believed and the true period by years in either, 0 to 1;
+    ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the correct ones (a tie counts half).
     """
     wide = facts.filter(pl.col("granularity") != GLOBAL).pivot(
         "granularity", index="fact_id", values=["win_rate", "robustness"]
@@ -168,10 +168,7 @@ def _against_belief(scores: pl.DataFrame, believed: pl.DataFrame) -> pl.DataFram
         ((inside & correct).sum() / (inside | correct).sum()).alias("years_in_both"),
         ((pl.col("rank").filter(inside).sum() - m * (m + 1) / 2) / (m * n)).fill_nan(None).alias("believed_win_rate"),
     )
-    return (
-        shares.group_by("fact_id")
-        .agg(
-            pl.col("years_in_both").filter(pl.col("granularity") == "year").first(),
-            pl.col("believed_win_rate").min(),
-        )
+    return shares.group_by("fact_id").agg(
+        pl.col("years_in_both").filter(pl.col("granularity") == "year").first(),
+        pl.col("believed_win_rate").min(),
     )

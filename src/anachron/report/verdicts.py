@@ -21,8 +21,8 @@ LEGEND = "bars: log-probability of the answer by year, [ ] the fact's own period
 def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
     """A line a fact under one for its subject and relation. verdicts: as of `anachron.pipelines.check.Check`.
 
-    width: cells of the screen. Where the timelines do not fit beside the rest they stand below, and so does what is said
-    of a verdict. Names longer than the column are kept.
+    width: cells of the screen. Where the timelines do not fit beside the rest they stand below, and so does what is
+    said of a verdict. Names longer than the column are kept.
     """
     rows = list(verdicts.iter_rows(named=True))
     name = min(LONGEST, max((cell_len(row["object"]) for row in rows), default=0))

@@ -12,7 +12,6 @@ from anachron.text.question_tables import QUESTION_COLUMNS
 from anachron.text.questions import question_fault, relation_templates
 from anachron.text.verbalize import FactToWord, Verbalised, by_templates
 
-
 SHORT_NAMES = {"ceo": "chief executive officer", "coo": "chief operating officer"}
 RELATED = {  # what people write, and relations that it may mean; which one only they know
     "president": ["head of state", "chairperson"], "prime minister": ["head of government"],
