@@ -58,7 +58,8 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     ``chance``: of a random scorer to have as high a W, 0 to 1. ``believed_start`` and ``believed_end`` are years, null
     where that end is open or nothing is believed; errors are in years, negative where the model believes too early;
     ``years_in_both``: years in the believed and the true period by years in either, 0 to 1;
-    ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the correct ones (a tie counts half).
+    ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the
+    correct ones (a tie counts half).
     """
     wide = facts.filter(pl.col("granularity") != GLOBAL).pivot(
         "granularity", index="fact_id", values=["win_rate", "robustness"]
