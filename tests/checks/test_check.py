@@ -196,6 +196,17 @@ def test_bad_input_has_code_two(facts: Path, tmp_path: Path, capsys, change: str
     assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "empty"), ("who,rel,what,from,to\nGermany,capital,Berlin,1990,\n", "lacks the columns")]
+)
+def test_a_file_that_is_none_of_facts_is_told_what_it_lacks(tmp_path: Path, capsys, text: str, said: str) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(text)
+    assert _code(["check", "demo", "--facts", str(other), "--out", str(tmp_path / "out")], False) == 2
+    error = capsys.readouterr().err
+    assert said in error and "as of" not in error
+
+
 def test_what_cannot_be_run_has_code_two(facts: Path, tmp_path: Path, capsys) -> None:
     assert command(facts, tmp_path / "out", model=str(tmp_path / "nothing")) == 2
     assert command(tmp_path / "nothing.csv", tmp_path / "out") == 2
@@ -223,7 +234,8 @@ def test_a_check_tells_its_progress(facts: Path, tmp_path: Path) -> None:
 
 def test_the_lines_of_a_check(run: Path, facts: Path, capsys) -> None:
     command(facts, run)
-    lines = capsys.readouterr().out.splitlines()
+    text = capsys.readouterr().out
+    lines = text.splitlines()
     assert lines[0] == "Kazakhstan, capital" and "Almaty" in lines[1] and "1991-12-16 to 1997-12-10" in lines[1]
-    assert "1997-12-10 on" in lines[2] and ("today current" in lines[2] or "today stale, says Almaty" in lines[2])
-    assert any("not asked with dates: no question" in line for line in lines)
+    assert "1997-12-10 on" in text and ("today current" in text or "today stale, says Almaty" in text)
+    assert "not asked with dates" in text and "no question: no templates" in text

@@ -13,6 +13,9 @@ from anachron.checks.present import (
     present_answers,
     present_pairs,
 )
+from anachron.checks.questions import present_questions
+from anachron.core.dates import Date
+from anachron.facts.rows import given_facts
 
 WHO = "who is the president of the USA?"
 QUESTION = PresentQuestion(
@@ -53,3 +56,28 @@ def test_what_has_no_rival_is_not_asked() -> None:
     assert present_pairs([alone, over, QUESTION]) == [(WHO, "Obama"), (WHO, "Trump"), (WHO, "Biden")]
     table = present_answers([alone, over], {})
     assert table["status"].to_list() == [ALONE] and table["answer"].to_list() == [None]
+
+
+def test_an_object_is_answered_by_the_likeliest_of_its_names() -> None:
+    named = PresentQuestion(
+        "USA", "president", WHO,
+        (PresentObject("Barack Obama", False, "2017"), PresentObject("Donald John Trump", True, None, ("Trump",))),
+    )  # fmt: skip
+    assert present_pairs([named]) == [(WHO, "Barack Obama"), (WHO, "Donald John Trump"), (WHO, "Trump")]
+    scores = {(WHO, "Barack Obama"): -1.0, (WHO, "Donald John Trump"): -2.0, (WHO, "Trump"): -0.5}
+    (row,) = present_answers([named], scores).to_dicts()
+    assert (row["status"], row["answer"], row["object"]) == (CURRENT, "Donald John Trump", "Donald John Trump")
+    assert row["p"] == row["p_answer"] == pytest.approx(exp(-0.5))
+
+
+def test_a_name_that_two_objects_share_is_nobodys() -> None:
+    rows = [
+        {"subject": "USA", "relation": "president", "object": name, "start": start, "end": end, "aliases": aliases,
+         "present_question": WHO}
+        for name, start, end, aliases in (
+            ("George H. W. Bush", "1989-01-20", "1993-01-20", "Bush|Bush senior"), ("Bush junior", "2001", None, "Bush")
+        )
+    ]  # fmt: skip
+    facts = given_facts(list(rows[0]), rows).facts
+    (question,) = present_questions(facts, Date.parse("2003-01-01")).values()
+    assert [one.names for one in question.objects] == [("George H. W. Bush", "Bush senior"), ("Bush junior",)]

@@ -44,7 +44,7 @@ def test_each_verdict_is_given_to_what_it_describes() -> None:
         "robust": (PERIOD, lambda c, r: 1.0 if c.status == "correct" else -r.random()),
         "known": (PERIOD, known),
         "elsewhere": (PERIOD, lambda c, r: 4.0 + r.random() if 1990 <= year(c) <= 1995 else r.random()),
-        "shaky": (PERIOD, lambda c, r: r.gauss(0.9 if c.status == "correct" else 0.0, 1.0)),
+        "shaky": (PERIOD, lambda c, r: r.gauss(1.2 if c.status == "correct" else 0.0, 1.0)),
         "unknown": (PERIOD, lambda c, r: r.gauss(-0.1 if c.status == "correct" else 0.0, 1.0)),
     }))  # fmt: skip
     assert {name: row["verdict"] for name, row in rows.items()} == {
@@ -79,14 +79,68 @@ def test_a_believed_period_that_is_open_reaches_as_far_as_was_asked() -> None:
     assert rows["before"]["years_in_both"] == 0 and rows["before"]["verdict"] == "wrong period"
 
 
+def by_year(fact, deviation=0.0):
+    """A scorer that ranks the years at random, and dates within them as their years, give or take a deviation."""
+    levels = {}
+    return lambda c, r: levels.setdefault(year(c), r.gauss(0, 1)) + r.gauss(0, deviation)
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("period", [PERIOD, ("1950", "1990"), ("2001-05-03", "2004-02-01")])
 def test_chance_is_that_of_random_rankings(period: tuple[str, str]) -> None:
     """Of scorers without knowledge, those with chance at most 5 % are 5 %; and 50 % have at most 50 %."""
-    facts = {f"f{n}": (period, lambda c, r: r.gauss(0, 1)) for n in range(600)}
-    chances = [row["chance"] for row in verdicts_of(scores_of(facts, seed=3)).values()]
-    assert 0.03 <= sum(chance <= CHANCE for chance in chances) / 600 <= 0.07
-    assert 0.42 <= sum(chance <= 0.5 for chance in chances) / 600 <= 0.6  # W of 1/2 itself counts
+    chances = [
+        row["chance"] for row in verdicts_of(scores_of({f"f{n}": (period, by_year(n)) for n in range(300)}, 3)).values()
+    ]
+    assert 0.02 <= sum(chance <= CHANCE for chance in chances) / 300 <= 0.08
+    assert 0.42 <= sum(chance <= 0.5 for chance in chances) / 300 <= 0.6  # W of 1/2 itself counts
+
+
+def drifting(correlation):
+    """A scorer without knowledge whose neighbouring years score alike, by a first-order autoregression."""
+    levels: dict[int, float] = {}
+
+    def score(context, random):
+        when = year(context)
+        if when not in levels:
+            before = levels.get(when - 1, random.gauss(0, 1))
+            levels[when] = correlation * before + (1 - correlation**2) ** 0.5 * random.gauss(0, 1)
+        return levels[when] + random.gauss(0, 1)  # what a year, a month and a day differ by
+
+    return score
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.8])
+def test_years_that_merely_score_alike_are_no_belief_in_another_period(correlation: float) -> None:
+    rows = verdicts_of(scores_of({f"f{n}": (PERIOD, drifting(correlation)) for n in range(100)}, seed=4))
+    verdicts = [row["verdict"] for row in rows.values()]
+    assert verdicts.count("wrong period") <= 10 and verdicts.count("unknown") >= 60
+    assert (
+        sum(row["believed_start"] is not None for row in rows.values()) >= 30
+    )  # a step is fitted to many all the same
+
+
+def test_a_period_that_is_believed_too_wide_is_shaky() -> None:
+    """From ten years before to ten years after: the fact's own dates beat most others."""
+    row = verdicts_of(
+        scores_of({"f": (PERIOD, lambda c, r: 3.0 + r.random() if 1995 <= year(c) <= 2014 else r.random())})
+    )["f"]
+    assert row["years_in_both"] < 0.5 and row["believed_win_rate"] == 1.0
+    assert row["win_rate"] < KNOWN and row["verdict"] == "shaky"
+
+
+def test_the_win_rate_of_a_belief_is_that_of_its_dates_match_by_match() -> None:
+    scores = scores_of({"f": (PERIOD, lambda c, r: r.gauss(2.5 if 1990 <= year(c) <= 1995 else 0.0, 1.0))}, seed=2)
+    row = verdicts_of(scores)["f"]
+    low, high = (row[f"believed_{side}"] for side in ("start", "end"))
+    rates = []
+    for _, dates in scores.filter(pl.col("status").is_in(["correct", "incorrect"])).group_by("granularity"):
+        inside, outside = [], []
+        for date in dates.iter_rows(named=True):
+            within = (low is None or date["time"][:4] >= low) and (high is None or date["time"][:4] <= high)
+            (inside if within else outside).append(date["logp"])
+        rates.append(sum(a > b for a in inside for b in outside) / (len(inside) * len(outside)))
+    assert isclose(row["believed_win_rate"], min(rates))
 
 
 def test_win_rates_are_those_of_the_metrics() -> None:

@@ -2,7 +2,8 @@
 
 All objects of a subject and relation are put behind one question in the present tense, without a date ("who is the
 president of the USA?"). What the model answers is the object with the highest probability a token (the geometric mean
-over its tokens, as edits are judged), since names differ in length.
+over its tokens, as edits are judged), since names differ in length. Of an object with aliases the
+likeliest name counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,17 @@ PRESENT_SCHEMA: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class PresentObject:
-    """One object of a subject and relation. holds: on the day that is asked about. until: when it ended, if it has."""
+    """One object of a subject and relation. holds: on the day that is asked about. until: when it ended, if it has.
+    aliases: other names that count as this object."""
 
     label: str
     holds: bool
     until: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.label, *self.aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,9 @@ class PresentQuestion:
 
 
 def present_pairs(questions: Sequence[PresentQuestion]) -> list[tuple[str, str]]:
-    """The (question, object) pairs that are scored, each once."""
-    return list(dict.fromkeys((q.question, one.label) for q in questions if q.asked for one in q.objects))
+    """The (question, name of an object) pairs that are scored, each once."""
+    asked = [q for q in questions if q.asked]
+    return list(dict.fromkeys((q.question, name) for q in asked for one in q.objects for name in one.names))
 
 
 def present_answers(questions: Sequence[PresentQuestion], scores: Mapping[tuple[str, str], float]) -> pl.DataFrame:
@@ -54,13 +62,17 @@ def present_answers(questions: Sequence[PresentQuestion], scores: Mapping[tuple[
     scores: log-probability a token, in nats, of each of `present_pairs`. ``status`` is `CURRENT` where the object that
     the model answers holds, `STALE` where it does not, and `ALONE` where no object is over, so that nothing can be told
     apart; then there is no answer. ``answer``: what the model answers, with ``answer_until``, when that ended;
-    ``p`` and ``p_answer``: probability a token of the object and of the answer, 0 to 1. Of equally likely answers one
-    that holds is not preferred: the first that is over is taken, as ties are lost in W.
+    ``p`` and ``p_answer``: probability a token of the object and of the answer, by their likeliest names, 0 to 1. Of
+    equally likely answers one that holds is not preferred: the first that is over is taken, as ties are lost in W.
     """
     rows: list[dict[str, Any]] = []
+
+    def score(q: PresentQuestion, one: PresentObject) -> float:
+        return max(scores[q.question, name] for name in one.names)
+
     for q in questions:
         about = {"subject": q.subject, "relation": q.relation, "question": q.question, "objects": len(q.objects)}
-        best = max(q.objects, key=lambda one: (scores[q.question, one.label], not one.holds)) if q.asked else None
+        best = max(q.objects, key=lambda one: (score(q, one), not one.holds)) if q.asked else None
         for one in q.objects:
             if not one.holds:
                 continue
@@ -68,7 +80,7 @@ def present_answers(questions: Sequence[PresentQuestion], scores: Mapping[tuple[
             if best is not None:
                 row |= {
                     "status": CURRENT if best.holds else STALE, "answer": best.label, "answer_until": best.until,
-                    "p": exp(scores[q.question, one.label]), "p_answer": exp(scores[q.question, best.label]),
+                    "p": exp(score(q, one)), "p_answer": exp(score(q, best)),
                 }  # fmt: skip
             rows.append(row)
     return pl.DataFrame(rows, schema=PRESENT_SCHEMA)

@@ -1,5 +1,6 @@
 """Which questions in the present tense the facts of a file ask."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from anachron.checks.present import PresentObject, PresentQuestion
@@ -25,7 +26,8 @@ def present_questions(
     """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
 
     The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where one
-    of its periods holds on all of ``as_of``. language: of the bundled ones, by default English.
+    of its periods holds on all of ``as_of``. An alias that another object is called by too tells nothing apart and is
+    left out. language: of the bundled ones, by default English.
 
     Raises `DataError` where rows of one subject and relation ask differently.
     """
@@ -48,9 +50,14 @@ def present_questions(
             template = language.relations[relation].present[0]
             text = language.question(template, first.subject, subject_kind(relation))
         if text is not None:
+            used = Counter(name for item in items for name in {item.fact.object, *item.aliases})
             objects = [
-                PresentObject(item.fact.object, _holds(item.periods, as_of), _until(item.periods)) for item in items
-            ]
+                PresentObject(
+                    item.fact.object, _holds(item.periods, as_of), _until(item.periods),
+                    tuple(name for name in item.aliases if used[name] == 1 and name != item.fact.object),
+                )
+                for item in items
+            ]  # fmt: skip
             questions[group] = PresentQuestion(first.subject, first.relation, text, tuple(objects))
     return questions
 

@@ -6,16 +6,22 @@ The first that holds, of a fact that was asked with dates:
     R is 1 at every granularity: no incorrect date beats a correct one.
 ``known``
     W is at least 0.9 (`KNOWN`) at every granularity.
+``shaky``
+    W is above chance: of scorers that rank the years at random, at most one in twenty (`CHANCE`) has as high a W.
 ``wrong period``
     the model ties the fact to a period (`anachron.probe.analyses.believed`), of whose years and the true ones less than
-    half (`OVERLAP`) are both.
-``shaky``
-    W is above chance: of scorers that rank the dates at random, at most one in twenty (`CHANCE`) has as high a W.
+    half (`OVERLAP`) are both, and it would be ``known`` were that period the true one.
 ``unknown``
     none of these.
 
-The chance takes the scores of a fact's dates as independent. Those of neighbouring years are alike, so a model that
-merely prefers recent dates may pass for shaky on a recent fact; ``known`` and ``robust`` do not rest on it.
+``shaky`` comes before ``wrong period``: where the fact's own dates beat the others, a believed period that is too wide
+or a few years off describes what is weak, not another belief. And a period is believed by most facts whose
+neighbouring years score alike, also without any knowledge; that the months and days, on which it was not fitted, bear
+it out as they must a known fact is what tells a belief from such drift.
+
+The chance takes the years of a fact as independent, its granularities as dependent, for they ask about the same years.
+Scores of neighbouring years are alike, so a model that merely prefers recent dates may pass for shaky on a recent
+fact, or be tied to a period that never ends; ``known`` and ``robust`` do not rest on it.
 """
 
 from collections.abc import Mapping
@@ -31,13 +37,14 @@ from anachron.probe.analyses.believed import believed_periods
 VERDICTS = ("robust", "known", "shaky", "wrong period", "unknown")  # as people are told, the best first
 VERDICTS_FILE = "verdicts.csv"  # of a run folder
 KNOWN, OVERLAP, CHANCE = 0.9, 0.5, 0.05
+YEAR = r"^(-?\d+)"  # of a date at any granularity
 WIN_RATES = tuple(f"win_rate_{granularity}" for granularity in GRANULARITIES)
 
 VERDICT_SCHEMA: dict[str, type[pl.DataType]] = {
     "fact_id": pl.String, "verdict": pl.String, "win_rate": pl.Float64,
     **dict.fromkeys(WIN_RATES, pl.Float64), "robustness": pl.Float64, "matches": pl.Int64, "chance": pl.Float64,
     "believed_start": pl.String, "believed_end": pl.String, "start_error_years": pl.Float64,
-    "end_error_years": pl.Float64, "years_in_both": pl.Float64,
+    "end_error_years": pl.Float64, "years_in_both": pl.Float64, "believed_win_rate": pl.Float64,
 }  # fmt: skip
 
 
@@ -51,7 +58,9 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
     where the fact has no correct or no incorrect date there; then it is judged by the granularities that it has.
     ``chance``: of a random scorer to have as high a W, 0 to 1. ``believed_start`` and ``believed_end`` are years, null
     where that end is open or nothing is believed; errors are in years, negative where the model believes too early;
-    ``years_in_both``: years in the believed and the true period by years in either, 0 to 1.
+    ``years_in_both``: years in the believed and the true period by years in either, 0 to 1;
+    ``believed_win_rate``: the least W of a granularity, 0 to 1, were the believed years the
+    correct ones (a tie counts half).
     """
     wide = facts.filter(pl.col("granularity") != GLOBAL).pivot(
         "granularity", index="fact_id", values=["win_rate", "robustness"]
@@ -69,14 +78,14 @@ def fact_verdicts(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         .join(wide, on="fact_id", how="left", maintain_order="left")
         .join(_chances(scores, facts), on="fact_id", how="left", maintain_order="left")
         .join(believed, on="fact_id", how="left", maintain_order="left")
-        .join(_years_in_both(scores, believed), on="fact_id", how="left", maintain_order="left")
+        .join(_against_belief(scores, believed), on="fact_id", how="left", maintain_order="left")
     )
-    elsewhere = pl.col("believed") & (pl.col("years_in_both") < OVERLAP)
+    elsewhere = (pl.col("years_in_both") < OVERLAP) & (pl.col("believed_win_rate") >= KNOWN)
     verdict = (
         pl.when(pl.col("robustness") == 1).then(pl.lit("robust"))
         .when(pl.min_horizontal(WIN_RATES) >= KNOWN).then(pl.lit("known"))
-        .when(elsewhere).then(pl.lit("wrong period"))
         .when(pl.col("chance") <= CHANCE).then(pl.lit("shaky"))
+        .when(elsewhere).then(pl.lit("wrong period"))
         .otherwise(pl.lit("unknown"))
     )  # fmt: skip
     return table.with_columns(verdict.alias("verdict")).select(
@@ -112,11 +121,11 @@ def belief_in_words(row: Mapping[str, Any]) -> str:
 
 
 def _chances(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """``chance`` of each fact: that a random ranking of its dates has a W as high, by the normal approximation.
+    """``chance`` of each fact: that a random ranking of its years has a W as high, by the normal approximation.
 
     Of m correct and n incorrect dates in random order, W has mean 1/2 and variance (m + n + 1) / (12 m n) (Mann and
-    Whitney 1947). The granularities are ranked apart, so the variance of their mean is the sum of theirs by their
-    number squared.
+    Whitney 1947). The granularities ask about the same years, so the standard deviation of their mean is taken to be
+    the mean of theirs, which it is where they agree and never exceeds.
     """
     counts = scores.group_by("fact_id", "granularity").agg(
         (pl.col("status") == "correct").sum().cast(pl.Float64).alias("m"),
@@ -128,27 +137,40 @@ def _chances(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
         .group_by("fact_id")
         .agg(
             pl.col("win_rate_half_ties").mean().alias("w"),
-            ((pl.col("m") + pl.col("n") + 1) / (12 * pl.col("m") * pl.col("n"))).sum().alias("variance"),
-            pl.len().alias("granularities"),
+            ((pl.col("m") + pl.col("n") + 1) / (12 * pl.col("m") * pl.col("n"))).sqrt().mean().alias("deviation"),
         )
     )
     rows = [
-        {"fact_id": fact, "chance": erfc((w - 0.5) * granularities / sqrt(2 * variance)) / 2}
-        for fact, w, variance, granularities in per_fact.iter_rows()
+        {"fact_id": fact, "chance": erfc((w - 0.5) / (deviation * sqrt(2))) / 2}
+        for fact, w, deviation in per_fact.iter_rows()
     ]
     return pl.DataFrame(rows, schema={"fact_id": pl.String, "chance": pl.Float64})
 
 
-def _years_in_both(scores: pl.DataFrame, believed: pl.DataFrame) -> pl.DataFrame:
-    """``years_in_both`` of each fact that a period is believed of. An open end reaches as far as was asked."""
-    year = pl.col("time").cast(pl.Int64)
-    inside = (year >= pl.col("believed_start").cast(pl.Int64).fill_null(year)) & (
-        year <= pl.col("believed_end").cast(pl.Int64).fill_null(year)
+def _against_belief(scores: pl.DataFrame, believed: pl.DataFrame) -> pl.DataFrame:
+    """``years_in_both`` and ``believed_win_rate`` of each fact that a period is believed of.
+
+    An open end reaches as far as was asked. W of some dates is their sum of ranks, as by Mann and Whitney.
+    """
+    year = pl.col("time").str.extract(YEAR).cast(pl.Int64)
+    dated = scores.filter(pl.col("status").is_in(["correct", "incorrect"])).join(
+        believed.filter("believed").select("fact_id", "believed_start", "believed_end"), on="fact_id"
     )
-    correct = pl.col("status") == "correct"
-    return (
-        scores.filter((pl.col("granularity") == "year") & pl.col("status").is_in(["correct", "incorrect"]))
-        .join(believed.filter("believed").select("fact_id", "believed_start", "believed_end"), on="fact_id")
-        .group_by("fact_id")
-        .agg(((inside & correct).sum() / (inside | correct).sum()).alias("years_in_both"))
+    dated = dated.select(
+        "fact_id", "granularity", (pl.col("status") == "correct").alias("correct"),
+        (
+            (year >= pl.col("believed_start").cast(pl.Int64).fill_null(year))
+            & (year <= pl.col("believed_end").cast(pl.Int64).fill_null(year))
+        ).alias("inside"),
+        pl.col("logp").rank("average").over("fact_id", "granularity").alias("rank"),
+    )  # fmt: skip
+    m, n = pl.col("inside").sum().cast(pl.Float64), (~pl.col("inside")).sum().cast(pl.Float64)
+    inside, correct = pl.col("inside"), pl.col("correct")
+    shares = dated.group_by("fact_id", "granularity").agg(
+        ((inside & correct).sum() / (inside | correct).sum()).alias("years_in_both"),
+        ((pl.col("rank").filter(inside).sum() - m * (m + 1) / 2) / (m * n)).fill_nan(None).alias("believed_win_rate"),
+    )
+    return shares.group_by("fact_id").agg(
+        pl.col("years_in_both").filter(pl.col("granularity") == "year").first(),
+        pl.col("believed_win_rate").min(),
     )

@@ -103,7 +103,7 @@ def _print(found: "Check") -> None:
     from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
 
     screen = stdout()
-    for fact in verdict_lines(found.verdicts):
+    for fact in verdict_lines(found.verdicts, screen.width):
         screen.print(fact, soft_wrap=True)
     screen.print(LEGEND, style="dim", markup=False)
     for line in summary_lines(found.summary):

@@ -91,8 +91,8 @@ def read_facts(
     row, column, value, rule and fix, and where no fact can be asked with dates.
     """
     today = as_of_date(as_of)
+    given = read_given_facts(path).facts  # says what is wrong with a file that is none of facts
     data = load_dataset(str(path), as_of=str(today), limit=limit, language=language)
-    given = read_given_facts(path).facts
     questions = present_questions(given, today, language_of(language or "en"))
     if limit is not None:  # of the others only what rivals the facts that were drawn
         drawn = set(data.table["fact_id"])

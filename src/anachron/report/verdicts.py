@@ -14,33 +14,58 @@ from anachron.report.tables import percent
 
 STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
+BELOW = "    "
 LEGEND = "bars: log-probability of the answer by year, [ ] the fact's own period; W: share of matches won"
 
 
-def verdict_lines(verdicts: pl.DataFrame) -> Iterator[Text]:
-    """A line a fact under one for its subject and relation. verdicts: as of `anachron.pipelines.check.Check`."""
+def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
+    """A line a fact under one for its subject and relation. verdicts: as of `anachron.pipelines.check.Check`.
+
+    width: cells of the screen. Where the timelines do not fit beside the rest they stand below, and so does what is
+    said of a verdict. Names longer than the column are kept.
+    """
     rows = list(verdicts.iter_rows(named=True))
-    widths = [
-        min(LONGEST, max((cell_len(row["object"]) for row in rows), default=0)),
-        max((len(_held(row)) for row in rows), default=0),
-        max((len(row["timeline"] or "") for row in rows), default=0),
-    ]
+    name = min(LONGEST, max((cell_len(row["object"]) for row in rows), default=0))
+    dates = max((len(_held(row)) for row in rows), default=0)
+    bars = max((len(row["timeline"] or "") for row in rows), default=0)
+    beside = 2 + name + 2 + dates + 2 + bars + 2 + len("W 100 %  wrong period") <= width
     last = None
     for row in rows:
         group = f"{row['subject']}, {row['relation']}"
         if group != last:
             last = group
             yield Text(group, style="bold")
-        cells = (row["object"], _held(row), row["timeline"] or "")
+        timeline = row["timeline"] or ""
+        cells = [(row["object"], name), (_held(row), dates)]
+        if beside and timeline:
+            cells.append((timeline, bars))
         line = Text("  ")
-        for cell, width in zip(cells, widths, strict=True):
-            line.append(cell + " " * (width - cell_len(cell) + 2))
-        line.append(f"W {percent(row['win_rate'], 0):>3} %  " if row["verdict"] else " " * 9)
-        verdict = row["verdict"] or "not asked with dates"
-        line.append(verdict, style=STYLES.get(verdict, "dim"))
-        line.append(f": {row['left_out']}" if row["verdict"] is None else belief_in_words(row))
-        line.append(today_in_words(row), style="bold red" if row["present"] == STALE else "")
+        for cell, size in cells:
+            line.append(cell + " " * (size - cell_len(cell) + 2))
+        if row["verdict"]:
+            line.append(f"W {percent(row['win_rate'], 0):>3} %  ")
+        line.append(row["verdict"] or "not asked with dates", style=STYLES.get(row["verdict"], "dim"))
+        about = row["left_out"] if row["verdict"] is None else belief_in_words(row).removeprefix(": ")
+        said = Text("; ").join(
+            Text(words, style=style)
+            for words, style in ((about, ""), (today_in_words(row), "bold red" if row["present"] == STALE else ""))
+            if words
+        )
+        yield from _wrapped(line, "" if beside else timeline, said, ": " if about else "; ", width)
+
+
+def _wrapped(line: Text, timeline: str, said: Text, link: str, width: int) -> Iterator[Text]:
+    """A line, what is said behind it or below, and below a timeline too where one is given."""
+    if timeline:
         yield line
+        line, link = Text(BELOW + timeline), "  "
+    if not said.plain:
+        yield line
+    elif line.cell_len + len(link) + said.cell_len <= width:
+        yield line + Text(link) + said
+    else:
+        yield line
+        yield Text(BELOW) + said
 
 
 def _held(row: dict[str, Any]) -> str:
@@ -50,13 +75,13 @@ def _held(row: dict[str, Any]) -> str:
 
 
 def today_in_words(row: Mapping[str, Any]) -> str:
-    """``; today stale, says NAME (held until 2017)``; nothing of a fact that does not hold today."""
+    """``today stale, says NAME (held until 2017)``; nothing of a fact that does not hold today."""
     if row["present"] is None:
         return ""
     if row["present"] != STALE:
-        return f"; today {row['present']}"
+        return f"today {row['present']}"
     until = f" (held until {row['answer_until']})" if row["answer_until"] else ""
-    return f"; today stale, says {row['answer']}{until}"
+    return f"today stale, says {row['answer']}{until}"
 
 
 def summary_lines(summary: Json) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import polars as pl
 
@@ -11,6 +12,14 @@ from anachron.text.languages import Language, language_of
 from anachron.text.question_tables import QUESTION_COLUMNS
 from anachron.text.questions import is_question, question_fault
 from anachron.text.verbalize import FactToWord, Verbalised, by_templates
+
+RELATED = {  # what people write, and relations that it may mean; which one only they know
+    "president": ["head of state", "chairperson"], "prime minister": ["head of government"],
+    "chancellor": ["head of government"], "king": ["head of state"], "queen": ["head of state"],
+    "monarch": ["head of state"], "manager": ["director / manager", "head coach"], "coach": ["head coach"],
+    "team": ["member of sports team"], "club": ["member of sports team"], "husband": ["spouse"], "wife": ["spouse"],
+    "headquarters": ["headquarters location"], "owner": ["owned by"], "university": ["educated at"],
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +42,20 @@ def question_of(item: GivenFact, seed: int = 0, language: Language | None = None
     relation = language.relation_id(fact.relation_id, fact.relation)
     if relation is None:
         spoken = "" if language.code == "en" else f" in {language.name}"
-        none = f"no templates for the relation {fact.relation!r}{spoken}"
+        none = f"no templates for the relation {fact.relation!r}{spoken}{_near(fact.relation, language)}"
         return Asked(reason=f"no question: {none}; give a column question")
     worded = by_templates(FactToWord(fact.id, fact.subject, relation, fact.object, fact.relation), seed, language)
     if isinstance(worded, Verbalised):
         return Asked(worded.questions[worded.drawn])
     return Asked(reason=f"no question: {worded.reason} ({worded.detail}); give a column question")
+
+
+def _near(label: str, language: Language) -> str:
+    """`` (like it: head of state)`` for a label that is like some with templates; else nothing."""
+    names = {worded.label.casefold(): worded.label for worded in language.relations.values()}
+    related = RELATED.get(label.casefold(), []) if language.code == "en" else []
+    like = related or get_close_matches(label.casefold(), names, n=1)
+    return f" (like it: {', '.join(names[name] for name in like)})" if like else ""
 
 
 def question_faults(item: GivenFact, language: str = "English") -> list[Fault]:

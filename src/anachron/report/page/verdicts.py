@@ -41,7 +41,7 @@ def verdict_columns(verdicts: Mapping[Run, pl.DataFrame], runs: Sequence[Run], i
     missing = [
         {
             "fact": f"{row['subject']} | {row['relation']} | {row['object']}",
-            "reason": row["left_out"] + today_in_words(row),
+            "reason": "; ".join(filter(None, (row["left_out"], today_in_words(row)))),
         }
         for table in tables if table is not None
         for row in table.filter(pl.col("left_out").is_not_null()).iter_rows(named=True)
@@ -57,7 +57,7 @@ def _columns(table: pl.DataFrame, ids: Sequence[str]) -> Json:
         "verdict": [row and row["verdict"] for row in rows],
         "words": [row and verdict_in_words(row) for row in rows],
         "present": [row and row["present"] for row in rows],
-        "today": [row and (today_in_words(row).removeprefix("; ") or None) for row in rows],
+        "today": [row and (today_in_words(row) or None) for row in rows],
     }
 
 

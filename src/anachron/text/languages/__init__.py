@@ -20,6 +20,7 @@ from anachron.text.cloze import Cloze, bundled_cloze, fill_cloze
 from anachron.text.dates import WORDINGS, Wording, wording_of
 from anachron.text.questions import SUBJECT_SLOT, fill_question, present_template, relation_templates
 
+SHORT_NAMES = {"ceo": "chief executive officer", "coo": "chief operating officer"}
 STYLES = {"en": "american", "fr": "french", "de": "german", "es": "spanish"}
 _TENSES = re.compile(r"\{([^{}|]+)\|([^{}|]+)\}")
 _KEYS = {"language", "locale", "year", "month", "day", "era", "first_of_month"}
@@ -59,7 +60,7 @@ class Language:
         known = given or label
         if given is not None or label in self.relations:
             return known if known in self.relations else None
-        wanted = label.casefold()
+        wanted = SHORT_NAMES.get(label.casefold(), label.casefold())
         english = relation_templates()
         return next(
             (

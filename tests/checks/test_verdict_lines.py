@@ -1,0 +1,41 @@
+"""The lines of a check on screens of 80 and 160 columns."""
+
+import polars as pl
+import pytest
+
+from anachron.checks.present import STALE
+from anachron.report.verdicts import verdict_lines
+
+ROW = {
+    "subject": "France", "relation": "head of state", "object": "François Hollande",
+    "periods": "2012-05-15/2017-05-14", "verdict": "shaky", "win_rate": 0.81, "timeline": "▂" * 30 + "[]",
+    "left_out": None, "present": None, "answer": None, "answer_until": None, "believed_start": "1990",
+    "believed_end": None, "start_error_years": -22.0, "end_error_years": None,
+}  # fmt: skip
+WRONG = ROW | {"verdict": "wrong period"}
+HELD = ROW | {"present": STALE, "answer": "Nicolas Sarkozy", "answer_until": "2012-05-15"}
+NONE = ROW | {"verdict": None, "win_rate": None, "timeline": None, "left_out": "no question: give one"}
+
+
+def lines_of(*rows, width):
+    return [line.plain for line in verdict_lines(pl.DataFrame(rows, infer_schema_length=None), width)]
+
+
+@pytest.mark.parametrize("row", [ROW, WRONG, HELD, NONE])
+def test_no_line_is_wider_than_a_small_screen(row: dict) -> None:
+    lines = lines_of(row, width=80)
+    assert all(len(line) <= 80 for line in lines) and lines[0] == "France, head of state"
+
+
+def test_a_timeline_that_does_not_fit_beside_stands_below() -> None:
+    (_, narrow, below) = lines_of(WRONG, width=80)
+    assert narrow.endswith("2012-05-15 to 2017-05-14  W  81 %  wrong period")
+    assert below.strip() == f"{ROW['timeline']}  believed from 1990 on, 22 years too early"
+    (_, wide) = lines_of(WRONG, width=160)
+    assert ROW["timeline"] in wide and "wrong period: believed from 1990 on" in wide
+
+
+def test_what_is_said_of_a_fact_stands_behind_its_verdict_or_below() -> None:
+    assert lines_of(HELD, width=200)[1].endswith("shaky; today stale, says Nicolas Sarkozy (held until 2012-05-15)")
+    assert lines_of(HELD, width=80)[3].strip() == "today stale, says Nicolas Sarkozy (held until 2012-05-15)"
+    assert lines_of(ROW, NONE, width=160)[2].endswith("2017-05-14  not asked with dates: no question: give one")
