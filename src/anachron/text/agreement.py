@@ -55,11 +55,16 @@ _SPANISH_HEADS = {  # a label of Wikidata writes the common nouns among them sma
     "Principado Protectorado Real Reino Sacro Senado Sultanato Teatro Tercer Tribunal cantón condado "
     "departamento distrito ducado municipio reino territorio",
     "la": "Academia Agencia Alianza Asamblea Asociación Biblioteca Cámara Casa Catedral Comisión Comunidad Compañía "
-    "Confederación Corte Cruz Escuela Estación Federación Fundación Guerra Iglesia Isla Junta Liga Orden "
+    "Confederación Corte Cruz División Escuela Estación Federación Fundación Guerra Iglesia Isla Junta Liga Orden "
     "Organización Orquesta República Selección Sociedad Torre Unión Universidad catedral isla provincia región "
     "selección",
     "los": "Emiratos Estados Países",
     "las": "Cortes Fuerzas Islas Naciones Provincias islas",
+}
+_SPANISH_OFFICES = {  # with an article but behind "cargo de": la residencia oficial del presidente de Francia
+    "el": "Presidente Primer alcalde arzobispo canciller emperador gobernador ministro obispo papa presidente primer "
+    "príncipe rector rey secretario vicepresidente",
+    "la": "Presidenta Primera alcaldesa gobernadora ministra presidenta primera rectora reina secretaria",
 }
 _SPANISH_BEFORE_HEADS = frozenset({"Gran", "Primera", "Real", "Segunda"})  # the Real Academia, but the Real Madrid
 _GERMAN_NAMES = {
@@ -171,6 +176,8 @@ def _spanish(before: str, subject: str) -> tuple[str, str]:
     if first in _SPANISH_BEFORE_HEADS:  # the noun behind it says the gender, also where it ends the name
         article = _article(f"{rest} ...", {}, _SPANISH_HEADS)
     article = article or _article(subject, _SPANISH_COUNTRIES, _SPANISH_HEADS)
+    if article is None and not re.search(r"\b(cargo|puesto) de $", before):
+        article = _article(subject, {}, _SPANISH_OFFICES)
     if article is None and subject.startswith("el "):
         article, subject = "el", subject[3:]
     if article is None:
