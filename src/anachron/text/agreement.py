@@ -49,16 +49,24 @@ _SPANISH_COUNTRIES = {
     "los": "Emiratos_Árabes_Unidos Estados_Unidos Países_Bajos Beatles Rolling_Stones",
     "las": "Bahamas Comoras Filipinas Islas_Marshall Islas_Salomón Maldivas Naciones_Unidas Seychelles",
 }
-_SPANISH_HEADS = {
-    "el": "Banco Comité Congreso Consejo Ducado FC Fondo Frente Imperio Instituto Ministerio Movimiento Museo "
-    "Palacio Parlamento Partido Principado Protectorado Real Reino Sacro Senado Sultanato Teatro Tercer "
-    "Tribunal",
-    "la": "Academia Agencia Alianza Asamblea Asociación Biblioteca Cámara Comisión Comunidad Compañía "
-    "Confederación Corte Cruz Escuela Federación Fundación Iglesia Liga Orden Organización Orquesta "
-    "Primera República Segunda Sociedad Unión Universidad",
+_SPANISH_HEADS = {  # a label of Wikidata writes the common nouns among them small: selección de fútbol de Argentina
+    "el": "Aeropuerto Ayuntamiento Banco Centro Club Comité Congreso Consejo Ducado Ejército FC Fondo Frente "
+    "Gobierno Grupo Hospital Imperio Instituto Ministerio Movimiento Museo Palacio Parlamento Partido "
+    "Principado Protectorado Real Reino Sacro Senado Sultanato Teatro Tercer Tribunal cantón condado "
+    "departamento distrito ducado municipio reino territorio",
+    "la": "Academia Agencia Alianza Asamblea Asociación Biblioteca Cámara Casa Catedral Comisión Comunidad Compañía "
+    "Confederación Corte Cruz División Escuela Estación Federación Fundación Guerra Iglesia Isla Junta Liga Orden "
+    "Organización Orquesta República Selección Sociedad Torre Unión Universidad catedral isla provincia región "
+    "selección",
     "los": "Emiratos Estados Países",
-    "las": "Fuerzas Islas Naciones Provincias",
+    "las": "Cortes Fuerzas Islas Naciones Provincias islas",
 }
+_SPANISH_OFFICES = {  # with an article but behind "cargo de": la residencia oficial del presidente de Francia
+    "el": "Presidente Primer alcalde arzobispo canciller emperador gobernador ministro obispo papa presidente primer "
+    "príncipe rector rey secretario vicepresidente",
+    "la": "Presidenta Primera alcaldesa gobernadora ministra presidenta primera rectora reina secretaria",
+}
+_SPANISH_BEFORE_HEADS = frozenset({"Gran", "Primera", "Real", "Segunda"})  # the Real Academia, but the Real Madrid
 _GERMAN_NAMES = {
     "m": "Irak Iran Jemen Kongo Kosovo Libanon Niger Sudan Südsudan Tschad Vatikan Oman",
     "f": "DDR Elfenbeinküste Mongolei Schweiz Slowakei Sowjetunion Tschechoslowakei Türkei UEFA UNESCO Ukraine "
@@ -163,7 +171,13 @@ def _elides(name: str) -> bool:
 
 
 def _spanish(before: str, subject: str) -> tuple[str, str]:
-    article = _article(subject, _SPANISH_COUNTRIES, _SPANISH_HEADS)
+    first, _, rest = subject.partition(" ")
+    article = None
+    if first in _SPANISH_BEFORE_HEADS:  # the noun behind it says the gender, also where it ends the name
+        article = _article(f"{rest} ...", {}, _SPANISH_HEADS)
+    article = article or _article(subject, _SPANISH_COUNTRIES, _SPANISH_HEADS)
+    if article is None and not re.search(r"\b(cargo|puesto) de $", before):
+        article = _article(subject, {}, _SPANISH_OFFICES)
     if article is None and subject.startswith("el "):
         article, subject = "el", subject[3:]
     if article is None:
