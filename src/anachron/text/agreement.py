@@ -69,7 +69,7 @@ _FRENCH_NOUNS = {  # with a capital or without: labels of Wikidata have mostly n
     "grand-duché groupe haut-commissariat journal lac ministère mont mouvement musée palais parc parlement "
     "parti pont protectorat régime reich royaume saint-empire sénat stade sultanat syndicat théâtre tribunal",
     "la": "banque basilique bibliothèque bourse cathédrale chambre cité commission communauté compagnie confédération "
-    "cour croix-rouge fédération fondation gare ligue maison principauté province région république société tour",
+    "cour croix-rouge fédération fondation gare ligne ligue maison principauté province région république société tour",
     "l'": "abbaye académie aéroport agence alliance armée assemblée association école église empire équipe hôpital "
     "hôtel île institut observatoire office olympique opéra orchestre organisation union université",
     "les": "émirats états forces îles jeunesses nations provinces-unies",
