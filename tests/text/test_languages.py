@@ -114,6 +114,14 @@ def test_every_question_names_its_subject_and_leaves_nothing_uncontracted(code: 
             "d'Yves Montand", "Le Corbusier": "de Le Corbusier", "Real Madrid": "du Real Madrid", "Manchester United":
             "de Manchester United", "université": "d'université", "Premier ministre": "de Premier ministre",
             "l'Iran": "de l'Iran", "le Japon": "du Japon", "Oasis": "d'Oasis", "Onze Mondial": "de Onze Mondial",
+            "Alpes-Maritimes": "des Alpes-Maritimes", "Hérault": "de l'Hérault", "Californie": "de la Californie",
+            "Costa Rica": "du Costa Rica", "Burkina Faso": "du Burkina Faso", "Côte d’Ivoire": "de la Côte d’Ivoire",
+            "université d'Oxford": "de l'université d'Oxford", "musée du Louvre": "du musée du Louvre",
+            "ligne 14": "de la ligne 14",
+            "tour Eiffel": "de la tour Eiffel", "Tour de France": "du Tour de France", "Hermès": "d'Hermès",
+            "One Direction": "de One Direction", "Vienne": "de Vienne", "Cher": "de Cher", "SNCF": "de la SNCF",
+            "première dame des États-Unis": "de première dame des États-Unis", "Marine Le Pen": "de Marine Le Pen",
+            "Institut Pasteur": "de l'Institut Pasteur", "Real Sociedad": "de la Real Sociedad",
         }),
         ("fr", "sert à [SUBJ] ?", {
             "Japon": "au Japon", "Pays-Bas": "aux Pays-Bas", "Albert Camus": "à Albert Camus", "Chine": "à la Chine",

@@ -14,33 +14,65 @@ _FRENCH_COUNTRIES = {
     "Mozambique Myanmar Nicaragua Niger Nigeria Népal Pakistan Panama Paraguay Portugal Pérou Qatar "
     "Québec Royaume-Uni Rwanda Salvador Sénégal Soudan Suriname Tadjikistan Tchad Timor-Oriental Togo "
     "Turkménistan Vatican Venezuela Viêt_Nam Vietnam Yémen Zimbabwe Saint-Siège Pays_de_Galles "
-    "Troisième_Reich Soudan_du_Sud Sri_Lanka",
+    "Troisième_Reich Second_Empire Soudan_du_Sud Sri_Lanka Belize Brunei Burkina_Faso Congo Costa_Rica Groenland "
+    "Sahara_occidental Timor_oriental Tibet Vanuatu Kurdistan Tatarstan Pays_basque "
+    "Bas-Rhin Calvados Cantal Centre-Val_de_Loire Doubs Finistère Gard Gers Grand_Est Haut-Rhin Jura "
+    "Loir-et-Cher Loiret Lot Lot-et-Garonne Maine-et-Loire Morbihan Nord-Pas-de-Calais Pas-de-Calais "
+    "Puy-de-Dôme Rhône Tarn Tarn-et-Garonne Territoire_de_Belfort Val-d'Oise Val-de-Marne Var Vaucluse "
+    "Béarn Berry Dauphiné Languedoc Limousin Poitou Roussillon Piémont Latium Tyrol "
+    "Brandebourg Bade-Wurtemberg Mecklembourg-Poméranie-Occidentale Schleswig-Holstein "
+    "Manitoba Nouveau-Brunswick Yukon Colorado Connecticut Dakota_du_Nord Dakota_du_Sud Delaware Kansas "
+    "Kentucky Maine Maryland Massachusetts Michigan Minnesota Mississippi Missouri Montana Nebraska Nevada "
+    "New_Hampshire New_Jersey Nouveau-Mexique Rhode_Island Tennessee Texas Vermont Wisconsin Wyoming "
+    "CIO CNRS FBI FMI FLN Tour_d'Espagne Tour_d'Italie Tour_de_France",
     "la": "Barbade Belgique Biélorussie Birmanie Bolivie Bosnie-Herzégovine Bretagne Bulgarie Catalogne Chine "
     "Colombie Corée Corée_du_Nord Corée_du_Sud Corse Croatie Côte_d'Ivoire Dominique Finlande France "
     "Gambie Géorgie Grande-Bretagne Grèce Grenade Guinée Guinée-Bissau Guinée_équatoriale Hongrie "
     "Jamaïque Jordanie Lettonie Libye Lituanie Macédoine Macédoine_du_Nord Malaisie Mauritanie Moldavie "
     "Mongolie Namibie Norvège Nouvelle-Zélande Palestine Pologne Prusse Papouasie-Nouvelle-Guinée "
     "Rhodésie Roumanie Russie Serbie Sierra_Leone Slovaquie Slovénie Somalie Suisse Suède Syrie Tanzanie "
-    "Tasmanie Tchéquie Tchécoslovaquie Thaïlande Tunisie Turquie Yougoslavie Zambie",
+    "Tasmanie Tchéquie Tchécoslovaquie Thaïlande Tunisie Turquie Yougoslavie Zambie Centrafrique Micronésie "
+    "Charente Charente-Maritime Corrèze Corse-du-Sud Côte-d'Or Creuse Dordogne Drôme Gironde Guadeloupe Guyane "
+    "Haute-Corse Haute-Garonne Haute-Loire Haute-Marne Haute-Saône Haute-Savoie Haute-Vienne Loire "
+    "Loire-Atlantique Lozère Manche Marne Martinique Mayenne Meurthe-et-Moselle Meuse Moselle Nièvre "
+    "Nouvelle-Aquitaine Nouvelle-Calédonie Polynésie_française Sarthe Savoie Seine-et-Marne Seine-Maritime "
+    "Seine-Saint-Denis Somme Vendée Bourgogne Bourgogne-Franche-Comté Champagne Champagne-Ardenne "
+    "Franche-Comté Gascogne Lorraine Normandie Basse-Normandie Haute-Normandie Picardie Provence "
+    "Bavière Basse-Saxe Hesse Poméranie Rhénanie-du-Nord-Westphalie Rhénanie-Palatinat Sarre Saxe Saxe-Anhalt "
+    "Thuringe Bohême Calabre Castille Crimée Flandre Galice Galicie Lombardie Moravie Navarre Sardaigne Sibérie "
+    "Sicile Silésie Tchétchénie Toscane Transylvanie Vénétie Wallonie Colombie-Britannique Nouvelle-Écosse "
+    "Saskatchewan Californie Caroline_du_Nord Caroline_du_Sud Floride Louisiane Pennsylvanie Virginie "
+    "Virginie-Occidentale BBC CGT CIA FIFA Maison-Blanche NASA NBA RATP RDA RFA SNCF Sorbonne Real_Sociedad",
     "l'": "Afghanistan Afrique_du_Sud Albanie Algérie Allemagne Allemagne_de_l'Est Allemagne_de_l'Ouest Andorre "
     "Angleterre Angola Arabie_saoudite Argentine Arménie Australie Autriche Autriche-Hongrie Azerbaïdjan "
     "Écosse Égypte Équateur Érythrée Espagne Estonie Eswatini Éthiopie Inde Indonésie Irak Iran Irlande "
     "Irlande_du_Nord Islande Italie ONU OTAN Organisation_mondiale_de_la_santé Ouganda Ouzbékistan UEFA "
-    "UNESCO URSS Ukraine Uruguay Alaska Europe",
+    "UNESCO URSS Ukraine Uruguay Alaska Europe Afrique Amérique Antarctique Asie Océanie "
+    "Ain Aisne Allier Ardèche Ariège Aube Aveyron Essonne Eure Eure-et-Loir Hérault Ille-et-Vilaine Indre "
+    "Indre-et-Loire Isère Oise Orne Yonne Île-de-France Alsace Anjou Aquitaine Artois Auvergne "
+    "Auvergne-Rhône-Alpes Occitanie Andalousie Aragon Ombrie Alberta Ontario Alabama Arizona Arkansas Idaho "
+    "Illinois Indiana Iowa Ohio Oklahoma Oregon Utah AIEA Élysée OCDE OMC OMS OPEP UE UNICEF",
     "les": "Bahamas Comores Émirats_arabes_unis États-Unis Fidji Îles_Marshall Îles_Salomon Kiribati Maldives "
     "Palaos Pays-Bas Philippines Samoa Seychelles Tonga Tuvalu Nations_unies "
-    "Indes_orientales_néerlandaises Beatles Rolling_Stones États_confédérés_d'Amérique",
+    "Indes_orientales_néerlandaises Beatles Rolling_Stones États_confédérés_d'Amérique "
+    "Alpes-de-Haute-Provence Alpes-Maritimes Ardennes Bouches-du-Rhône Côtes-d'Armor Deux-Sèvres Hautes-Alpes "
+    "Hautes-Pyrénées Hauts-de-France Hauts-de-Seine Landes Pays_de_la_Loire Pyrénées-Atlantiques "
+    "Pyrénées-Orientales Vosges Yvelines Açores Asturies Baléares Canaries Marches Pouilles",
 }  # fmt: skip
-_FRENCH_HEADS = {
-    "le": "Collège Comité Congrès Conseil Département Duché Fonds Front Grand-Duché Groupe Gouvernement "
-    "Haut-Commissariat Institut Journal Ministère Mouvement Musée Palais Parlement Parti Protectorat Real "
-    "Royaume Sénat Saint-Empire Stade Sultanat Syndicat Théâtre Tribunal FC",
-    "la": "Banque Bibliothèque Chambre Commission Communauté Compagnie Confédération Cour Croix-Rouge "
-    "Fédération Fondation Ligue Maison Principauté République Société Troisième Première Deuxième Seconde "
-    "Quatrième Cinquième",
-    "l'": "équipe Équipe Académie Agence Alliance Assemblée Association AS Empire École Église Institut "
-    "Observatoire Office Olympique Opéra Orchestre Organisation Union Université",
-    "les": "Émirats États Forces Îles Jeunesses Nations Provinces-Unies",
+_FRENCH_HEADS = {  # as they are written
+    "le": "FC Real",
+    "la": "Première Deuxième Seconde Troisième Quatrième Cinquième",
+    "l'": "AS Allemagne État",
+}
+_FRENCH_NOUNS = {  # with a capital or without: labels of Wikidata have mostly none
+    "le": "château collège comité comté congrès conseil département diocèse duché festival fonds front gouvernement "
+    "grand-duché groupe haut-commissariat journal lac ministère mont mouvement musée palais parc parlement "
+    "parti pont protectorat régime reich royaume saint-empire sénat stade sultanat syndicat théâtre tribunal",
+    "la": "banque basilique bibliothèque bourse cathédrale chambre cité commission communauté compagnie confédération "
+    "cour croix-rouge fédération fondation gare ligne ligue maison principauté province région république société tour",
+    "l'": "abbaye académie aéroport agence alliance armée assemblée association école église empire équipe hôpital "
+    "hôtel île institut observatoire office olympique opéra orchestre organisation union université",
+    "les": "émirats états forces îles jeunesses nations provinces-unies",
 }
 _SPANISH_COUNTRIES = {
     "el": "Congo Líbano Reino_Unido Vaticano Sáhara_Occidental",
@@ -105,12 +137,17 @@ _MUTE_H = (
     "henri",
     "hippolyte",
     "hitler",
+    "herbert",
+    "hermès",
+    "hervé",
     "homère",
     "honoré",
+    "hortense",
+    "hubert",
     "hugo",
     "hélène",
 )
-_NOT_ELIDED = re.compile(r"y[aeiou]|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
+_NOT_ELIDED = re.compile(r"y[aeiou]|one\b|onz|oui\b|u2\b|united\b|university\b", re.IGNORECASE)
 _WITHOUT = frozenset({"Le Corbusier", "Le Nôtre"})  # persons whose name begins as an article does
 
 
@@ -145,7 +182,8 @@ def _french(before: str, subject: str) -> tuple[str, str]:
         article, name = own[0].strip().lower(), subject[own.end() :]
         contracted = _french_contraction(before, article)
         return (before, subject) if contracted is None else (contracted, name)
-    found = _article(subject, _FRENCH_COUNTRIES, _FRENCH_HEADS)
+    found = _article(subject.replace("\u2019", "'"), _FRENCH_COUNTRIES, _FRENCH_HEADS)
+    found = found or _article(subject.casefold(), {}, _FRENCH_NOUNS)
     if found is None:
         return (re.sub(r"\b([Dd])e $", r"\1'", before) if _elides(subject) else before), subject
     contracted = _french_contraction(before, found)
