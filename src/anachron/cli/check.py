@@ -50,6 +50,9 @@ def check(
     as_of: AsOf = None,
     limit: FactLimit = None,
     language: Language = None,
+    sampling: Annotated[
+        str, typer.Option(help="How dates are chosen: near, or as the papers do (timestress, robustness-2025).")
+    ] = "near",
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
@@ -78,7 +81,7 @@ def check(
         raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
-    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language)
+    asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
     settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
     with (

@@ -52,6 +52,7 @@ class Sampling:
 SAMPLINGS: dict[str, Sampling] = {
     "timestress": Sampling(),
     "robustness-2025": Sampling(finer="same-day"),
+    "near": Sampling(horizon=2.5, step=0.1),  # a half of the dates of short periods, a quarter of those of long ones
 }
 
 

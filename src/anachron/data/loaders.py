@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.contexts import sampling_named
 from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published, to_published
 from anachron.data.mini import mini_facts, mini_statements
@@ -38,14 +39,17 @@ class Dataset:
     notes: tuple[str, ...] = ()
     limit: int | None = None
     language: str | None = None
+    sampling: str | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
         return rows_fingerprint(self.table.iter_rows())
 
     def choices(self) -> dict[str, str | int]:
-        """What was chosen when it was loaded, where given, for identities and manifests: as of, limit, language."""
-        chosen = {"as_of": self.as_of, "limit": self.limit, "language": self.language}
+        """What was chosen when it was loaded, where given, for identities and manifests."""
+        chosen = {
+            "as_of": self.as_of, "limit": self.limit, "language": self.language, "sampling": self.sampling,
+        }  # fmt: skip
         return {name: value for name, value in chosen.items() if value is not None}
 
     @property
@@ -93,6 +97,7 @@ def load_dataset(
     as_of: str | None = None,
     limit: int | None = None,
     language: str | Path | None = None,
+    sampling: str | None = None,
 ) -> Dataset:
     """Load and check a data set.
 
@@ -106,13 +111,14 @@ def load_dataset(
         then, and no later date is asked about.
     language: of a file of facts, that of its questions and dates: en, fr, de, es, or a file of openings, see
         `anachron.text.languages.language_of`.
+    sampling: of a file of facts, how its dates are chosen: a name of `anachron.core.contexts.SAMPLINGS`.
     limit: take so many facts only, see `Dataset.sample`.
 
     Raises `DataError` naming the row, value, rule and fix of what is wrong.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
-    data = _loaded(name, boundaries, split, revision, as_of, language)
+    data = _loaded(name, boundaries, split, revision, as_of, language, sampling)
     return data if limit is None else data.sample(limit)
 
 
@@ -123,19 +129,25 @@ def _loaded(
     revision: str | None,
     as_of: str | None,
     language: str | Path | None,
+    sampling: str | None,
 ) -> Dataset:
     path = Path(name)
     facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
     if name not in BUNDLED and (facts_alone or is_fact_file(path)):
         tongue = language_of(language or "en")
-        own = own_facts(path, as_of=as_of, boundaries=boundaries or "released", language=tongue)
+        own = own_facts(
+            path, as_of=as_of, boundaries=boundaries or "released", language=tongue,
+            sampling=sampling_named(sampling or "timestress"),
+        )  # fmt: skip
         spoken = None if tongue.code == "en" else tongue.recorded
         return Dataset(
             name, own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
-            language=spoken,
+            language=spoken, sampling=sampling,
         )  # fmt: skip
     if as_of is not None:
         raise ConfigError(f"as of {as_of}: {name} is no file of facts, so its dates are chosen already; leave it out")
+    if sampling is not None:
+        raise ConfigError(f"sampling {sampling}: {name} is no file of facts, so its dates are chosen; leave it out")
     if language is not None:
         raise ConfigError(
             f"language {language}: {name} is no file of facts, so its questions are written; leave it out"

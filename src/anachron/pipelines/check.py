@@ -30,6 +30,7 @@ from anachron.probe.runs import read_runs
 from anachron.report.timeline import short_timeline
 from anachron.text.languages import language_of
 
+SAMPLING = "near"
 PRESENT, SUMMARY_FILE = "present", "check.json"
 
 
@@ -82,17 +83,24 @@ class CheckedFacts:
 
 
 def read_facts(
-    path: Path | str, *, as_of: str | None = None, limit: int | None = None, language: str | Path | None = None
+    path: Path | str,
+    *,
+    as_of: str | None = None,
+    limit: int | None = None,
+    language: str | Path | None = None,
+    sampling: str = SAMPLING,
 ) -> CheckedFacts:
     """The facts of a file as `anachron.load_dataset` takes it, and their questions in both tenses.
 
     as_of: by default today. limit: a fixed sample of so many of the facts that can be asked. language: of questions and
-    dates, as `anachron.load_dataset` takes it. Raises `DataError` naming
-    row, column, value, rule and fix, and where no fact can be asked with dates.
+    dates, as `anachron.load_dataset` takes it. sampling: how dates are chosen, as there; by default ``near``, for which
+    a model computes a third of what it does for the papers' ``timestress``.
+
+    Raises `DataError` naming row, column, value, rule and fix, and where no fact can be asked with dates.
     """
     today = as_of_date(as_of)
     given = read_given_facts(path).facts  # says what is wrong with a file that is none of facts
-    data = load_dataset(str(path), as_of=str(today), limit=limit, language=language)
+    data = load_dataset(str(path), as_of=str(today), limit=limit, language=language, sampling=sampling)
     questions = present_questions(given, today, language_of(language or "en"))
     if limit is not None:  # of the others only what rivals the facts that were drawn
         drawn = set(data.table["fact_id"])
@@ -115,20 +123,21 @@ def check_facts(
 
     model: a loaded model, or a name for `load_model`. facts: a file for `read_facts`, or what that read. out: the run
     folder, in which a killed check goes on as of the day on which it began. baseline: the folder of an earlier check or
-    probe of these facts.
+    probe of these facts; W is compared over the dates that both were asked about.
 
     Writes ``verdicts.csv`` and ``check.json`` into the folder. Raises as `read_facts` and `anachron.run_probe`, and
     `ConfigError` for demands that cannot be.
     """
     callbacks, gate, settings, folder = callbacks or Callbacks(), gate or Gate(), settings or ProbeSettings(), Path(out)
-    earlier = None if baseline is None else _win_rates(Path(baseline))
+    earlier = None if baseline is None else _scores(Path(baseline))
     if not isinstance(facts, CheckedFacts):
         facts = read_facts(facts, as_of=recorded_as_of(folder))
     lm = load_model(model) if isinstance(model, str) else model
     scored = run_probe(lm, facts.data, folder, settings, callbacks=callbacks)
     present = _present(lm, facts.questions, folder / PRESENT, settings, callbacks)
-    verdicts = _verdicts(facts, check_scores(scored.scores), present)
-    loss = None if earlier is None else loss_against(earlier, verdicts)
+    scores = check_scores(scored.scores)
+    verdicts = _verdicts(facts, scores, present)
+    loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
     label, met = scored.record["settings"]["label"], outcomes(gate, verdicts, present, loss)
     found = Check(folder, label, verdicts, present, met, facts.as_of)
     write_table(folder / VERDICTS_FILE, verdicts)
@@ -148,12 +157,26 @@ def write_junit(found: Check, path: Path | str) -> None:
     write_bytes(path, junit(found.model, found.outcomes, asked, left_out))
 
 
-def _win_rates(folder: Path) -> pl.DataFrame:
-    """``fact_id`` and ``win_rate``, the mean over the granularities, of the one run in a folder."""
+def _scores(folder: Path) -> pl.DataFrame:
+    """The scores of the one run in a folder."""
     scores = read_runs([folder])
     if scores["model"].n_unique() > 1:
         raise ConfigError(f"--baseline {folder} holds {scores['model'].n_unique()} runs; give the folder of one")
-    return mean_win_rates(fact_metrics(scores))
+    return check_scores(scores)
+
+
+def on_shared_dates(baseline: pl.DataFrame, scores: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`mean_win_rates` of two runs over the dates of each fact that both asked about, and found in the same status.
+
+    Runs as of other days, or with other samplings, ask about other dates; a date that has become incorrect since is in
+    neither. scores: as `anachron.metrics.check_scores` returns them.
+    """
+    key = ["fact_id", "granularity", "time", "status"]
+    both = [one.join(other, on=key, how="semi") for one, other in ((baseline, scores), (scores, baseline))]
+    first, second = (
+        mean_win_rates(fact_metrics(one)) if one.height else one.select("fact_id", win_rate="logp") for one in both
+    )
+    return first, second
 
 
 def _present(
