@@ -70,14 +70,16 @@ _GERMAN_HEADS = {
     "Senat Stuhl Verband Verein",
     "f": "Akademie Allianz Bank Bibliothek Föderation Fraktion Gemeinschaft Gesellschaft Hochschule Kirche Kommission "
     "Konföderation Nationalmannschaft Organisation Partei Regierung Republik Schule Union Universität Volkspartei",
-    "n": "Fürstentum Institut Kaiserreich Königreich Ministerium Museum Orchester Parlament Reich Theater",
+    "n": "Fürstentum Haus Institut Kaiserreich Königreich Ministerium Museum Orchester Parlament Reich Theater",
     "p": "Emirate Inseln Nationen Staaten Streitkräfte",
 }
 _GERMAN_ARTICLES = {  # nominative, accusative, dative, genitive
     "m": ("der", "den", "dem", "des"), "f": ("die", "die", "der", "der"), "n": ("das", "das", "dem", "des"),
     "p": ("die", "die", "den", "der"),
 }  # fmt: skip
-_ADJECTIVE = re.compile(r"(?:[ts]ch|ig|igt|lich|al|alt|nt|[Ff]rei)e[rs]?$")  # behind one of an adjective, its own
+_ADJECTIVE = re.compile(  # with a strong or weak ending
+    r"(?:[ts]ch|ig|igt|lich|al|alt|nt|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))e[rs]?$", re.IGNORECASE
+)
 # the accusative follows two prepositions, "man" and the verbs of the templates that have the subject as their object
 _CASES = {
     "accusative": "für durch man beherbergt beherbergte beschäftigt beschäftigte betreibt betrieb bringt brachte "
@@ -86,6 +88,10 @@ _CASES = {
     "unterstützt unterstützte veröffentlicht veröffentlichte zählt zählte",
     "dative": "von in bei mit zu an aus",
 }
+_GIVEN_NAMES = frozenset(  # they end as the adjectives of towns do: Peter Bank, Weimarer Republik
+    "Alexander Christopher Dieter Esther Günter Günther Gunther Heiner Holger Jennifer Oliver Peter Rainer Roger "
+    "Rüdiger Volker Walter Werner Xaver".split()
+)
 _CONTRACTED = {
     "von dem": "vom", "in dem": "im", "bei dem": "beim", "zu dem": "zum", "zu der": "zur", "an dem": "am",
 }  # fmt: skip
@@ -210,7 +216,7 @@ def _german_gender(subject: str) -> str | None:
 def _head(words: list[str]) -> int:
     """The place of the noun behind the adjectives, or of the last word where there is none."""
     place = next((i for i, word in enumerate(words) if not _ADJECTIVE.search(word) and word != "Christlich"), -1)
-    if 0 <= place < len(words) - 1 and words[place].endswith("er"):
+    if 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in _GIVEN_NAMES:
         place += 1  # the Weimarer Republik
     return place
 
@@ -236,13 +242,15 @@ def _declined(subject: str, gender: str, case: int) -> str:
         plurals = ("Niederlande", "Emirate", "Streitkräfte")
         words = [f"{word}n" if word in plurals else word for word in words]
     elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
-        words[place] += "es" if words[place].casefold().endswith("bund") else "s"
+        words[place] += "es" if words[place].casefold().endswith(("bund", "haus")) else "s"
     return " ".join(words)
 
 
 def _takes_s(subject: str, noun: str) -> bool:
     """Whether a noun has an ``s`` in the genitive: not a country (des Iran), an abbreviation, or what ends in one."""
-    if noun.endswith("s") or " of " in subject or (noun != "Vatikan" and subject in _GERMAN_NAMES["m"].split()):
+    if noun in ("Haus", "Vatikan"):
+        return True
+    if noun.endswith("s") or " of " in subject or subject in _GERMAN_NAMES["m"].split():
         return False
     last = noun.rsplit("-", 1)[-1]
     return last[1:] == last[1:].lower()
