@@ -133,7 +133,8 @@ def test_every_question_names_its_subject_and_leaves_nothing_uncontracted(code: 
             "Christlich Demokratische Union Deutschlands": "stadt der Christlich Demokratischen Union Deutschlands",
             "Vereinigte Arabische Emirate": "stadt der Vereinigten Arabischen Emirate", "Burbank": "von Burbank",
             "Borussia Dortmund": "von Borussia Dortmund", "das ZDF": "stadt des ZDF",
-            "Weißes Haus": "stadt des Weißen Hauses", "Peter Bank": "von Peter Bank", "das Weiße Haus": "stadt des Weißen Hauses",
+            "Weißes Haus": "stadt des Weißen Hauses", "Peter Bank": "von Peter Bank",
+            "das Weiße Haus": "stadt des Weißen Hauses",
         }),
         ("de", "gesungen von [SUBJ]?", {
             "Iran": "vom Iran", "Vereinigtes Königreich": "vom Vereinigten Königreich", "USA": "von den USA",

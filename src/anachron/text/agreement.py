@@ -88,9 +88,10 @@ _CASES = {
     "unterstützt unterstützte veröffentlicht veröffentlichte zählt zählte",
     "dative": "von in bei mit zu an aus",
 }
-_GIVEN_NAMES = frozenset(  # they end as the adjectives of towns do: Peter Bank, Weimarer Republik
+# they end as the adjectives of towns do: Peter Bank, Weimarer Republik
+_GIVEN_NAMES = (
     "Alexander Christopher Dieter Esther Günter Günther Gunther Heiner Holger Jennifer Oliver Peter Rainer Roger "
-    "Rüdiger Volker Walter Werner Xaver".split()
+    "Rüdiger Volker Walter Werner Xaver"
 )
 _CONTRACTED = {
     "von dem": "vom", "in dem": "im", "bei dem": "beim", "zu dem": "zum", "zu der": "zur", "an dem": "am",
@@ -216,7 +217,7 @@ def _german_gender(subject: str) -> str | None:
 def _head(words: list[str]) -> int:
     """The place of the noun behind the adjectives, or of the last word where there is none."""
     place = next((i for i, word in enumerate(words) if not _ADJECTIVE.search(word) and word != "Christlich"), -1)
-    if 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in _GIVEN_NAMES:
+    if 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in _GIVEN_NAMES.split():
         place += 1  # the Weimarer Republik
     return place
 
