@@ -102,29 +102,37 @@ _SPANISH_BEFORE_HEADS = frozenset({"Gran", "Primera", "Real", "Segunda"})  # the
 _GERMAN_NAMES = {
     "m": "Irak Iran Jemen Kongo Kosovo Libanon Niger Sudan Südsudan Tschad Vatikan Oman",
     "f": "DDR Elfenbeinküste Mongolei Schweiz Slowakei Sowjetunion Tschechoslowakei Türkei UEFA UNESCO Ukraine "
-    "Vatikanstadt FIFA NATO EU UNO BBC",
+    "Vatikanstadt FIFA NATO EU UNO BBC AfD CDU CSU FDP FPÖ SED SPD SPÖ SVP ÖVP",
     "p": "Bahamas Komoren Malediven Marshallinseln Niederlande Philippinen Salomonen Seychellen USA Beatles",
 }
 _GERMAN_HEADS = {
     "m": "FC SV VfB VfL Fußball-Bund Währungsfonds Bund Bundesrat Bundestag Gerichtshof Nationalrat Palast Rat "
     "Senat Stuhl Verband Verein",
-    "f": "Akademie Bank Bibliothek Fraktion Gemeinschaft Gesellschaft Hochschule Kirche Kommission "
-    "Konföderation Organisation Partei Regierung Republik Schule Union Universität Volkspartei Allianz",
-    "n": "Fürstentum Institut Kaiserreich Königreich Ministerium Museum Orchester Parlament Reich Theater",
+    "f": "Akademie Allianz Bank Bibliothek Föderation Fraktion Gemeinschaft Gesellschaft Hochschule Kirche Kommission "
+    "Konföderation Nationalmannschaft Organisation Partei Regierung Republik Schule Union Universität Volkspartei",
+    "n": "Fürstentum Haus Institut Kaiserreich Königreich Ministerium Museum Orchester Parlament Reich Theater",
     "p": "Emirate Inseln Nationen Staaten Streitkräfte",
 }
-_GERMAN_ARTICLES = {  # nominative, accusative, dative
-    "m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem"), "p": ("die", "die", "den"),
+_GERMAN_ARTICLES = {  # nominative, accusative, dative, genitive
+    "m": ("der", "den", "dem", "des"), "f": ("die", "die", "der", "der"), "n": ("das", "das", "dem", "des"),
+    "p": ("die", "die", "den", "der"),
 }  # fmt: skip
-_ADJECTIVE = re.compile(r"(?:[ts]ch|ig|igt|lich|alt|nt)e[rs]?$")  # a strong or weak ending behind one of an adjective
-# the accusative follows two prepositions, and the verbs of the templates that have the subject as their object
+_ADJECTIVE = re.compile(  # with a strong or weak ending
+    r"(?:[ts]ch|ig|igt|lich|al|alt|nt|^(?:Frei|Groß|Grün|Neu|Rot|Schwarz|Weiß))e[rs]?$", re.IGNORECASE
+)
+# the accusative follows two prepositions, "man" and the verbs of the templates that have the subject as their object
 _CASES = {
-    "accusative": "für durch beherbergt beherbergte beschäftigt beschäftigte betreibt betrieb bringt brachte "
-    "entwickelt entwickelte führt führte kontrolliert kontrollierte leitet leitete moderiert moderierte "
-    "sponsert sponserte stellt stellte strahlt strahlte umfasst umfasste unterstützt unterstützte veröffentlicht "
-    "veröffentlichte zählt zählte",
+    "accusative": "für durch man beherbergt beherbergte beschäftigt beschäftigte betreibt betrieb bringt brachte "
+    "entwickelt entwickelte führt führte hält hielt kontrolliert kontrollierte leitet leitete moderiert moderierte "
+    "nutzt nutzte sponsert sponserte stellt stellte strahlt strahlte trainiert trainierte umfasst umfasste "
+    "unterstützt unterstützte veröffentlicht veröffentlichte zählt zählte",
     "dative": "von in bei mit zu an aus",
 }
+# they end as the adjectives of towns do: Peter Bank, Weimarer Republik
+_GIVEN_NAMES = (
+    "Alexander Christopher Dieter Esther Günter Günther Gunther Heiner Holger Jennifer Oliver Peter Rainer Roger "
+    "Rüdiger Volker Walter Werner Xaver"
+)
 _CONTRACTED = {
     "von dem": "vom", "in dem": "im", "bei dem": "beim", "zu dem": "zum", "zu der": "zur", "an dem": "am",
 }  # fmt: skip
@@ -226,14 +234,20 @@ def _spanish(before: str, subject: str) -> tuple[str, str]:
 
 
 def _german(before: str, subject: str) -> tuple[str, str]:
-    gender = _german_gender(subject)
+    own = re.match(r"(der|die|das) (?=[A-ZÄÖÜ])", subject)
+    name = subject[own.end() :] if own else subject
+    gender = _german_gender(name)
+    if own and gender is None:  # of "die" the plural is known by its adjective: die Vereinigten Staaten
+        gender = {"der": "m", "die": "p" if re.match(r"\w+en ", name) else "f", "das": "n"}[own[1]]
     if gender is None:
         return before, subject
+    if attribute := re.search(r"(?<!\w)[A-ZÄÖÜ]\w+ (von )$", before):  # behind a noun: das Staatsoberhaupt der Schweiz
+        return f"{before[: attribute.start(1)]}{_GERMAN_ARTICLES[gender][3]} ", _declined(name, gender, 3)
     preposition = re.search(r"(?<!\w)(\w+) $", before)
     word = preposition[1] if preposition else ""
     case = next((i for i, name in enumerate(("accusative", "dative"), 1) if word.lower() in _CASES[name].split()), 0)
     article = _GERMAN_ARTICLES[gender][case]
-    name = _declined(subject, gender, case)
+    name = _declined(name, gender, case)
     if (joined := _CONTRACTED.get(f"{word.lower()} {article}")) and preposition:
         return f"{before[: preposition.start()]}{joined} ", name
     return before, f"{article} {name}"
@@ -245,14 +259,19 @@ def _german_gender(subject: str) -> str | None:
         if subject in listed.split():
             return gender
     words = subject.split()
-    behind = [word for i, word in enumerate(words) if any(not _ADJECTIVE.search(w) for w in words[: i + 1])]
-    if len(behind) > 1 and behind[0].endswith("er"):
-        behind = behind[1:]  # the Weimarer Republik
-    head = behind[0] if behind else ""
+    head = words[_head(words)] if words else ""
     for gender, listed in _GERMAN_HEADS.items():
         if any(head == noun or _compound(head, noun) for noun in listed.split()):
             return gender
     return None
+
+
+def _head(words: list[str]) -> int:
+    """The place of the noun behind the adjectives, or of the last word where there is none."""
+    place = next((i for i, word in enumerate(words) if not _ADJECTIVE.search(word) and word != "Christlich"), -1)
+    if 0 <= place < len(words) - 1 and words[place].endswith("er") and words[place] not in _GIVEN_NAMES.split():
+        place += 1  # the Weimarer Republik
+    return place
 
 
 def _compound(word: str, noun: str) -> bool:
@@ -261,15 +280,30 @@ def _compound(word: str, noun: str) -> bool:
 
 
 def _declined(subject: str, gender: str, case: int) -> str:
-    """A name behind its article: its adjectives take the weak ending, and some plurals the ``n`` of the dative."""
-    ending = "en" if gender == "p" or case == 2 or (gender == "m" and case == 1) else "e"
+    """A name behind its article: its adjectives take the weak ending, some plurals the ``n`` of the dative, and its
+    noun the ``s`` of the genitive."""
+    ending = "en" if gender == "p" or case > 1 or (gender == "m" and case == 1) else "e"
     words = subject.split()
+    place = _head(words)
     for i, word in enumerate(words[:-1]):
         if not _ADJECTIVE.search(word):
-            break
+            if word != "Christlich":
+                break
+            continue
         words[i] = re.sub(r"e[rs]?$", ending, word)
     if gender == "p" and case == 2:
-        place = next((i for i, word in enumerate(words) if word in ("Niederlande", "Emirate", "Streitkräfte")), None)
-        if place is not None:
-            words[place] += "n"
+        plurals = ("Niederlande", "Emirate", "Streitkräfte")
+        words = [f"{word}n" if word in plurals else word for word in words]
+    elif gender in "mn" and case == 3 and _takes_s(subject, words[place]):
+        words[place] += "es" if words[place].casefold().endswith(("bund", "haus")) else "s"
     return " ".join(words)
+
+
+def _takes_s(subject: str, noun: str) -> bool:
+    """Whether a noun has an ``s`` in the genitive: not a country (des Iran), an abbreviation, or what ends in one."""
+    if noun in ("Haus", "Vatikan"):
+        return True
+    if noun.endswith("s") or " of " in subject or subject in _GERMAN_NAMES["m"].split():
+        return False
+    last = noun.rsplit("-", 1)[-1]
+    return last[1:] == last[1:].lower()
