@@ -18,7 +18,8 @@ from anachron.cli.main import _code
 from anachron.errors import ConfigError
 from anachron.jobs import Callbacks, RunFolder
 from anachron.lm.loading import load_model
-from anachron.pipelines.check import CheckedFacts, check_facts, read_facts
+from anachron.metrics import check_scores
+from anachron.pipelines.check import CheckedFacts, check_facts, on_shared_dates, read_facts
 from anachron.pipelines.studies import write_metrics, write_report
 from anachron.probe.run import run_probe
 from anachron.probe.runs import read_runs
@@ -102,7 +103,7 @@ def test_a_second_check_scores_nothing_and_a_killed_one_goes_on(run: Path, facts
 
 @pytest.mark.full
 def test_the_run_is_that_of_probe(run: Path, facts: Path, tmp_path: Path) -> None:
-    data = anachron.load_dataset(str(facts), as_of=AS_OF)
+    data = anachron.load_dataset(str(facts), as_of=AS_OF, sampling="near")
     probed = run_probe("demo", data, tmp_path / "probe").scores
     assert probed.equals(pl.read_parquet(run / "scores.parquet"))
 
@@ -180,6 +181,25 @@ def test_a_run_is_its_own_equal_and_a_better_baseline_fails(run: Path, facts: Pa
     assert "W is 0.0 points" in capsys.readouterr().out
     assert command(facts, run, "--baseline", run) == 2
     assert "--out of this check" in capsys.readouterr().err
+
+
+def scored(rows):
+    """A score table of one fact: (year, status, nats)."""
+    return check_scores(
+        pl.DataFrame([
+            {"model": "m", "format": "raw", "prefix": "none", "fact_id": "f", "granularity": "year", "time": time,
+             "status": status, "alpha": 0.0, "logp": logp} for time, status, logp in rows
+        ])
+    )  # fmt: skip
+
+
+def test_a_baseline_that_was_asked_about_other_dates_is_compared_on_the_shared_ones() -> None:
+    before = scored([("2001", "correct", -1.0), ("2002", "incorrect", -2.0), ("2003", "incorrect", -0.5)])
+    now = scored([("2001", "correct", -3.0), ("2002", "incorrect", -2.0), ("2003", "transitional", -0.5)])
+    one, other = on_shared_dates(before, now)
+    assert one["win_rate"].to_list() == [1.0] and other["win_rate"].to_list() == [0.0]  # 2003 is in neither
+    with pytest.raises(ConfigError, match="no fact and date in common"):
+        on_shared_dates(before, scored([("1990", "correct", -3.0)]))
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from anachron.pipelines import demo as demo_module
 
 @pytest.mark.full
 def test_demo_runs_to_its_end_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
-    monkeypatch.setattr(demo_module, "DEMO_FACTS", 3)
+    monkeypatch.setattr(demo_module, "DEMO_FACTS", 12)
     monkeypatch.setattr(demo_module, "DEMO_UPDATES", 2)
     monkeypatch.setattr(demo_module, "DEMO_METHODS", ("FT", "PROMPT"))
     out = tmp_path / "demo"
     assert _code(["demo", "--out", str(out)], debug=True) == 0
     printed, said = capsys.readouterr()
-    assert "probing a fixed sample of 3 of the" in said
+    assert "probing a fixed sample of 12 of the" in said
     assert all(name in printed for name in ("demo, taught", "demo, not taught", "demo-untrained"))
     assert "the farthest:" in printed  # a timeline of a far error
     assert "2 updates of mini-updates, each made in demo by FT, PROMPT" in said and "Efficacy" in printed

@@ -173,10 +173,12 @@ def on_shared_dates(baseline: pl.DataFrame, scores: pl.DataFrame) -> tuple[pl.Da
     """
     key = ["fact_id", "granularity", "time", "status"]
     both = [one.join(other, on=key, how="semi") for one, other in ((baseline, scores), (scores, baseline))]
-    first, second = (
-        mean_win_rates(fact_metrics(one)) if one.height else one.select("fact_id", win_rate="logp") for one in both
-    )
-    return first, second
+    if not both[0].height:
+        raise ConfigError(
+            "the baseline has no fact and date in common with this run; check the same file, with the same --as-of and "
+            "--sampling"
+        )
+    return mean_win_rates(fact_metrics(both[0])), mean_win_rates(fact_metrics(both[1]))
 
 
 def _present(
