@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import anachron
 from anachron.cli.groups import grouped
 from anachron.edit.corpus import open_corpus
+from anachron.pipelines.check import read_facts
 from anachron.probe.study import make_study
 from anachron.wikidata.fetching.web import Manners
 from staging import command_of
@@ -28,6 +29,7 @@ FOR = {  # what a command calls: the defaults of its options are those of these
     "metrics": ["open_study", make_study],
     "report": ["open_study", make_study],
     "demo": ["run_demo"],
+    "check": ["Gate", read_facts],
     "covariance": ["load_model", "collect_covariance", open_corpus],
     "train-mend": ["load_model", "MendSettings", "mend_lessons", "train_mend"],
     "edit": ["load_model", "load_cases", "choose_methods", "update_requests"],
@@ -44,6 +46,7 @@ FOR = {  # what a command calls: the defaults of its options are those of these
     "wikidata pageviews": ["compute_popularity"],
 }
 DIFFER = {
+    ("export hub", "language"),  # of the statements, on their card; of the questions of a file of facts there
     ("build cloze", "relations"),  # a text with commas here, a sequence there
     ("contexts", "sampling"),  # a name here, what it names there
     ("contexts", "until"),  # by default that of the sampling

@@ -72,8 +72,7 @@ def check(
     from anachron.checks.gate import Gate
     from anachron.errors import ConfigError
     from anachron.lm.loading import check_dtype
-    from anachron.pipelines.check import check_facts, read_facts, write_junit
-    from anachron.pipelines.studies import write_report
+    from anachron.pipelines.check import check_facts, read_facts
     from anachron.probe.run import ProbeSettings, recorded_as_of
 
     demands = Gate(min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence)
@@ -89,17 +88,25 @@ def check(
         on_screen().bar(model) as told,
     ):
         found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)
-    if gate.junit is not None:
-        write_junit(found, gate.junit)
-    report = write_report([out], out / REPORT).page if page else None
-    if json_:
-        print_json(found.summary | {"run": str(out), "report": None if report is None else str(report)})
+    _tell(found, gate.junit, page=page, as_json=json_)
+    if not found.passed:
+        raise typer.Exit(NOT_MET)
+
+
+def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:
+    """Write what is asked for, and print what was found."""
+    from anachron.pipelines.check import write_junit
+    from anachron.pipelines.studies import write_report
+
+    if junit is not None:
+        write_junit(found, junit)
+    report = write_report([found.folder], found.folder / REPORT).page if page else None
+    if as_json:
+        print_json(found.summary | {"run": str(found.folder), "report": None if report is None else str(report)})
     else:
         _print(found)
         if report is not None:
             say(f"page: {report}")
-    if not found.passed:
-        raise typer.Exit(NOT_MET)
 
 
 def _print(found: "Check") -> None:
