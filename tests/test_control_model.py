@@ -173,5 +173,7 @@ def test_the_measure_can_be_passed_and_the_demo_model_ties_no_date_to_its_old_ob
     for role, (right_years, years) in control.right_at_held_out_years(tmp_path / "both", told).items():
         assert years > 15 and right_years > 0.75 * years, role
     blind, _ = unedited("demo", updates, tmp_path / "blind")
-    assert blind["past_kept_global"] > 0.8 and blind["present_updated_global"] < 0.2
+    # in the words that it was taught; a question that it was not taught is answered otherwise on some of its dates
+    assert blind["past_kept_global_prompt"] > 0.8 and blind["present_updated_global_prompt"] < 0.2
+    assert blind["both_right_global"] < 0.2
     assert blind["win_rate_global"] < 0.65 and blind["win_rate_global_low"] < 0.5

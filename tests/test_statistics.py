@@ -72,7 +72,7 @@ def test_bounds_of_equal_shares_and_of_one():
             wilson_mean(wrong)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+@given(st.lists(st.integers(0, 10**6).map(lambda n: n / 10**6), min_size=1, max_size=30))  # 1 - value is exact enough
 def test_bounds_hold_the_mean_turn_with_it_and_are_no_wider_than_wilsons(values):
     low, high = wilson_mean(values)
     mean = float(np.mean(values))

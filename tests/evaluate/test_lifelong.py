@@ -274,7 +274,9 @@ def test_dates_and_generation_after_so_many_updates(lm: LanguageModel, tmp_path:
         assert (tmp_path / "run" / f"{name}.parquet").is_file()
     made = by_hand(lm, "FT", CASES[:3])
     with edited(lm, sum(made[1:], made[0])):
-        for row in result.tables["dated"].filter(edits=3, granularity="year", case_id="case 1").iter_rows(named=True):
+        of_prompt = result.tables["dated"].filter(edits=3, granularity="year", case_id="case 1", way="prompt")
+        assert of_prompt.height
+        for row in of_prompt.iter_rows(named=True):
             asked = f"In {row['time']}, the president of France is"
             assert row["new_after"] == pytest.approx(p(lm, asked, "Angela Merkel"), rel=2e-3)
 

@@ -16,6 +16,7 @@ from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
 from anachron.export.counterfact import NEIGHBOURS, SKIPPED, edit_cases, export_counterfact
 from anachron.io import write_table
+from anachron.text.kinds import subject_kind
 from anachron.text.questions import fill_question, relation_templates
 
 
@@ -155,7 +156,8 @@ def test_all_of_mini(mini: Dataset):
         assert rewrite["relation_id"] == old["relation_id"] == new["relation_id"]
         assert rewrite["target_true"] == {"str": old["object_label"], "id": old["object_id"]}
         assert rewrite["target_new"] == {"str": new["object_label"], "id": new["object_id"]}
-        four = {fill_question(t, rewrite["subject"]) for t in relation_templates()[rewrite["relation_id"]][1]}
+        relation = rewrite["relation_id"]
+        four = {fill_question(t, rewrite["subject"], subject_kind(relation)) for t in relation_templates()[relation][1]}
         assert {*case["paraphrase_prompts"], new["prompt"]} == four
         assert len(case["paraphrase_prompts"]) == 3
         assert {*case["neighborhood_prompts"], *case["attribute_prompts"]} <= questions - {new["prompt"]}
