@@ -50,6 +50,17 @@ def test_several_that_hold_are_all_current_when_one_of_them_is_answered() -> Non
     assert table["p"].to_list() == pytest.approx([exp(-1.0), exp(-0.5)])
 
 
+@pytest.mark.parametrize("as_of", ["2026-11-22", "2026-11", "2026"])
+def test_a_year_in_which_one_follows_the_other_makes_neither_stale(as_of: str) -> None:
+    """With dates by the year, both hold in the year of the change, as they do under any other date of it."""
+    rows = [
+        {"subject": "A", "relation": "capital", "object": name, "start": start, "end": end}
+        for name, start, end in (("x", "2010", "2020"), ("y", "2020", "2026"), ("z", "2026", None))
+    ]
+    (question,) = present_questions(given_facts(tuple(rows[0]), rows).facts, Date.parse(as_of)).values()
+    assert [one.holds for one in question.objects] == [False, True, True]
+
+
 def test_what_has_no_rival_is_not_asked() -> None:
     alone = PresentQuestion("A", "capital", "q?", (PresentObject("x", True),))
     over = PresentQuestion("B", "capital", "r?", (PresentObject("x", False, "1990"), PresentObject("y", False, "2000")))

@@ -6,7 +6,7 @@ import pytest
 from anachron.core.dates import Date
 from anachron.data.loaders import Dataset
 from anachron.data.own_facts import own_facts
-from anachron.probe.asked import ASKED, asked_facts, date_style
+from anachron.probe.asked import ASKED, date_style, questions_of_run
 from anachron.text.dates import WORDINGS, date_in_words
 
 FACTS = """subject,relation,object,start,end
@@ -24,7 +24,7 @@ def data(tmp_path) -> Dataset:
 
 
 def test_the_question_of_a_fact_is_its_statement_without_a_date(data: Dataset):
-    asked = asked_facts(data)
+    asked = questions_of_run(data)
     expected = {}
     for row in data.table.iter_rows(named=True):
         words = (row["subject_label"], row["relation_label"], row["object_label"])
@@ -53,4 +53,7 @@ def test_prompts_that_no_wording_rebuilds_have_none(data: Dataset):
     assert date_style(table.with_columns(pl.col("prompt").str.replace("On ", "on "))) is None
     assert date_style(table.filter(pl.col("time").is_null())) is None
     undated = table.filter(pl.col("time").is_not_null())
-    assert date_style(undated) is None and asked_facts(Dataset("x", undated, "released"))["question"].null_count() == 3
+    assert (
+        date_style(undated) is None
+        and questions_of_run(Dataset("x", undated, "released"))["question"].null_count() == 3
+    )

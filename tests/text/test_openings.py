@@ -3,7 +3,7 @@
 import pytest
 
 from anachron.text.dates import WORDINGS
-from anachron.text.openings import OPENINGS, behind_opening, language_of
+from anachron.text.openings import OPENINGS, guessed_language, without_capital
 from anachron.text.questions import relation_templates
 
 
@@ -22,7 +22,7 @@ from anachron.text.questions import relation_templates
     ],
 )
 def test_a_question_word_loses_its_capital(question: str, subject: str, language: str, wanted: str) -> None:
-    assert behind_opening(question, subject, language) == wanted
+    assert without_capital(question, subject, language) == wanted
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_a_question_word_loses_its_capital(question: str, subject: str, language
     ],
 )
 def test_the_language_of_questions(questions: list[str], language: str | None) -> None:
-    assert language_of(questions) == language
+    assert guessed_language(questions) == language
 
 
 def test_every_language_of_dates_has_openings_and_the_templates_are_english() -> None:
     assert set(OPENINGS) == {wording.language for wording in WORDINGS.values()}
     for _, questions in relation_templates().values():
-        assert language_of(questions) in ("English", None)
-    assert language_of(q for _, questions in relation_templates().values() for q in questions) == "English"
+        assert guessed_language(questions) in ("English", None)
+    assert guessed_language(q for _, questions in relation_templates().values() for q in questions) == "English"

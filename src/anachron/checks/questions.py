@@ -1,11 +1,12 @@
 """Which questions in the present tense the facts of a file ask."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from anachron.checks.present import PresentObject, PresentQuestion
 from anachron.core.dates import Date
 from anachron.core.periods import Period
+from anachron.core.several_periods import status_in
 from anachron.errors import DataError
 from anachron.facts.rows import GivenFact
 from anachron.text.kinds import subject_kind
@@ -25,13 +26,13 @@ def present_questions(
 ) -> dict[Group, PresentQuestion]:
     """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
 
-    The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where one
-    of its periods holds on all of ``as_of``. An alias that another object is called by too tells nothing apart and is
-    left out. language: of the bundled ones, by default English.
+    The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where the
+    last day of ``as_of`` is a correct date for it. An alias that another object is called by too tells nothing apart
+    and is left out. language: of the bundled ones, by default English.
 
     Raises `DataError` where rows of one subject and relation ask differently.
     """
-    language = language or language_of("en")
+    language, today = language or language_of("en"), Date.from_day_number(as_of.last_day)
     groups: dict[Group, list[GivenFact]] = {}
     for item in facts:
         groups.setdefault(group_of(item), []).append(item)
@@ -53,22 +54,13 @@ def present_questions(
             used = Counter(name for item in items for name in {item.fact.object, *item.aliases})
             objects = [
                 PresentObject(
-                    item.fact.object, _holds(item.periods, as_of), _until(item.periods),
+                    item.fact.object, status_in(item.periods, today) == "correct", _until(item.periods),
                     tuple(name for name in item.aliases if used[name] == 1 and name != item.fact.object),
                 )
                 for item in items
             ]  # fmt: skip
             questions[group] = PresentQuestion(first.subject, first.relation, text, tuple(objects))
     return questions
-
-
-def _holds(periods: Iterable[Period], as_of: Date) -> bool:
-    return any(
-        period.start is not None
-        and period.start.last_day <= as_of.last_day
-        and (period.end is None or period.end.last_day >= as_of.last_day)
-        for period in periods
-    )
 
 
 def _until(periods: Sequence[Period]) -> str | None:

@@ -19,7 +19,7 @@ from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
 from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import STYLES, Language, chosen, recorded
-from anachron.text.openings import language_of
+from anachron.text.openings import guessed_language
 
 COMMAND = "build statements"
 
@@ -160,7 +160,7 @@ def _chosen(
     if language is None and style is None and spoken is None:
         style = made
     tongue, wording = chosen(language, style)
-    asked = spoken or (language_of(worded) if made is None else wording_of(made).language)
+    asked = spoken or (guessed_language(worded) if made is None else wording_of(made).language)
     if asked not in (None, tongue.name):
         option = f"--language {tongue.code}" if style is None and language is not None else f"--style {wording}"
         raise ConfigError(

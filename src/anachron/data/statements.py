@@ -13,7 +13,7 @@ from anachron.core.periods import Boundaries, Period
 from anachron.core.several_periods import closed_at, contexts_of_periods, periods_text
 from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
 from anachron.text.dates import Wording, date_in_words, wording_of
-from anachron.text.openings import behind_opening
+from anachron.text.openings import without_capital
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def build_statements(
             "subject_from": item.subject_from, "object_from": item.object_from,
             "also_held": periods_text(item.also_held),
         }  # fmt: skip
-        asked_behind = behind_opening(item.question, fact.subject, language)
+        asked_behind = without_capital(item.question, fact.subject, language)
         periods = [closed_at(period, item.as_of) for period in (fact.period, *item.also_held)]
         contexts = contexts_of_periods(
             periods, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,

@@ -11,7 +11,7 @@ ASKED = ("fact_id", "question", "subject", "relation", "object")
 FIRST = 200  # dated statements that a wording is tried on before all are
 
 
-def asked_facts(data: Dataset) -> pl.DataFrame:
+def questions_of_run(data: Dataset) -> pl.DataFrame:
     """One row a fact, in the order of the data set: ``fact_id``, ``question`` and labels, in words.
 
     Of a file of facts it is what that says of them (`anachron.data.own_facts.OwnFacts`); of other data sets the columns

@@ -21,7 +21,7 @@ from anachron.lm.plans import Plan, tokens_computed
 from anachron.lm.prefix_tree import distinct_prefixes
 from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
-from anachron.probe.asked import asked_facts, date_style
+from anachron.probe.asked import date_style, questions_of_run
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
@@ -266,7 +266,7 @@ class _Run:
         table = self._gather()
         self.record["noise"] = self._noise(table)
         self.record["date_style"] = date_style(self.data.table)
-        self.run.write_table(ASKED_FILE, asked_facts(self.data))
+        self.run.write_table(ASKED_FILE, questions_of_run(self.data))
         if self.data.left_out is not None:
             self.run.write_table(LEFT_OUT_FILE, self.data.left_out)
         self.run.write_table(SCORES_FILE, table)

@@ -16,7 +16,7 @@ _OPENINGS = {
 OPENINGS = {language: frozenset(words.split()) for language, words in _OPENINGS.items()}
 
 
-def behind_opening(question: str, subject: str, language: str = "English") -> str:
+def without_capital(question: str, subject: str, language: str = "English") -> str:
     """A question as it goes on after a date: ``Who led France?`` becomes ``who led France?``.
 
     Only a word that opens questions loses its capital, and none that begins the subject's name. Of a language that is
@@ -27,7 +27,7 @@ def behind_opening(question: str, subject: str, language: str = "English") -> st
     return first.lower() + question[len(first) :] if opens and not question.startswith(subject) else question
 
 
-def language_of(questions: Iterable[str]) -> str | None:
+def guessed_language(questions: Iterable[str]) -> str | None:
     """The language that more than half of the questions are in by their first word; None where they do not tell.
 
     A word that opens questions in two languages ("in", "was") counts for neither.
