@@ -19,6 +19,8 @@ JOBS ?= 2
 PKG ?=
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Folder for two real models (2 GB), such as .real-models: test-all installs and uses them; none where this is empty
+REAL_MODELS ?=
 # The tests start many processes, which would compile the package anew where this is set
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -46,7 +48,9 @@ demo: .venv/installed  ## probe the bundled model on bundled facts (under two mi
 test: .venv/installed-dev  ## the tests that run on every change
 	$(PYTEST) $(SPREAD) tests/$(PKG)
 
-test-all: .venv/installed-dev  ## what make test leaves out: more families, the trial, other random examples each time
+test-all: .venv/installed-dev  ## what make test leaves out: more families, real models, the trial, other random examples
+	models=; if [ -n "$(REAL_MODELS)" ] && $(BIN)/python tools/real_models.py --install "$(REAL_MODELS)"; then \
+		models="$(abspath $(REAL_MODELS))"; fi; ANACHRON_REAL_MODELS="$$models" \
 	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD) \
 		$(if $(PKG),tests/$(PKG),tests/trial tests)  # the longest first, so that no worker waits for them
 
@@ -73,6 +77,7 @@ bench: .venv/installed-dev  ## measured claims, as JSON
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/wikidata.py
 	$(BIN)/python benchmarks/updates.py
+	$(BIN)/python benchmarks/whole.py
 
 docs: .venv/installed-docs  ## the site, into site/, after the pages made from the code
 	$(BIN)/python tools/make_reference.py

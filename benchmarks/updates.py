@@ -137,10 +137,10 @@ def write(folder: Path, date: str, tables: dict[int, tuple[pl.DataFrame, pl.Data
     (folder / "manifest.json").write_text(json.dumps(manifest | {"counts": counts}))
 
 
-def make(folder: Path, subjects: int) -> None:
+def make(folder: Path, subjects: int, buckets: int | None = None) -> None:
     """Write ``old`` and ``new`` with that many subjects."""
     ids = np.arange(1, subjects + 1)
-    buckets = max(1, subjects // BUCKET)
+    buckets = buckets or max(1, subjects // BUCKET)
     bucket = np.array([zlib.crc32(f"Q{i}".encode()) % buckets for i in ids])
     old_tables, new_tables = {}, {}
     for number in range(buckets):

@@ -26,7 +26,7 @@ def watched_memory() -> Iterator[Peak]:
 
     def watch() -> None:
         while not stop.wait(EVERY):
-            sizes = [_resident(pid) for pid in _family()]
+            sizes = [resident(pid) for pid in family(os.getpid())]
             peak.largest = max(peak.largest, *sizes)
             peak.together = max(peak.together, sum(sizes))
 
@@ -39,9 +39,9 @@ def watched_memory() -> Iterator[Peak]:
         watcher.join()
 
 
-def _family() -> list[int]:
-    """This process and its descendants; one that ends meanwhile is left out."""
-    found = [os.getpid()]
+def family(root: int) -> list[int]:
+    """A process and its descendants; one that ends meanwhile is left out."""
+    found = [root]
     for pid in found:
         with suppress(OSError):
             for task in Path(f"/proc/{pid}/task").iterdir():
@@ -49,7 +49,7 @@ def _family() -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Bytes; none of a process that has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])

@@ -76,7 +76,7 @@ def main() -> None:
 
         def answer(self, asked: dict[str, Any], number: int, mode: str, path: str) -> None:
             if path != "v1/completions" or asked["model"] != "served":
-                return self.reply(404, {"error": {"message": f"no model {asked['model']}"}})
+                return self.reply(404, {"error": {"message": f"no model {asked.get('model')}"}})
             if mode == "flaky" and number % 3 == 0:
                 return self.reply(503, {"error": {"message": "busy"}}, {"retry-after": "0.01"})
             if mode == "lost" and number % 4 == 0:

@@ -46,10 +46,10 @@ def _mini_is_built_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     def shared() -> pl.DataFrame:
         with FileLock(path.with_suffix(".lock")):
             if not path.exists():
-                bundled.statements().write_parquet(path)
+                bundled.statements(None).write_parquet(path)
         return pl.read_parquet(path)
 
-    loaders.BUNDLED["mini"] = replace(bundled, statements=shared)
+    loaders.BUNDLED["mini"] = replace(bundled, statements=lambda limit: shared())
     yield
     loaders.BUNDLED["mini"] = bundled
 

@@ -40,8 +40,8 @@ if words[0] == "metrics":
         table = csv.writer(file, lineterminator="\\n")
         table.writerow(["model", "format", "prefix", "granularity", "facts", "win_rate", "robustness"])
         for run in [w for w in words[1:words.index("--out")]]:
-            form, prefix = pathlib.Path(run).parent.name.split("-", 1)
-            size = max(map(int, re.findall("[0-9]+", run)))
+            form, _, prefix = pathlib.Path(run).parent.name.partition("-")
+            size = max(map(int, re.findall("[0-9]+", run)), default=1)
             for granularity, robustness in (("year", 1 / size), ("global", size / 10000)):
                 table.writerow([pathlib.Path(run).name, form, prefix, granularity, 5, 0.5, robustness])
 """
@@ -294,3 +294,18 @@ def updates_with_popularity():
         for neighbour in (*row["neighborhood"], *row["random_neighborhood"]):
             neighbour["popularity"] = float(ord(neighbour["subject"]["label"][0].upper()))
     return pl.DataFrame(rows, schema=mini_updates().schema)
+
+
+def test_quantisations_compares_every_kind_with_the_first(tmp_path):
+    kinds = ("F16", "Q8_0", "Q4_1", "Q4_0")
+    (tmp_path / "runs/quantisations/files").mkdir(parents=True)
+    for kind in kinds:
+        (tmp_path / f"runs/quantisations/files/{kind}.gguf").touch()
+    commands = record("quantisations.sh", tmp_path, "model.gguf", LIMIT="3")
+    for words in commands:
+        parse(words)
+    assert [words[0] for words in commands] == ["check"] * 4 + ["metrics"]
+    assert [option(words, "--label") for words in commands[:4]] == list(kinds)
+    assert {option(words, "--backend") for words in commands[:4]} == {"llama.cpp"}
+    assert commands[4][1:5] == [option(words, "--out") for words in commands[:4]]
+    assert option(commands[4], "--baseline") == "F16"

@@ -1,4 +1,5 @@
-"""Writes ``docs/reference.md``, every command with its options, and ``docs/tables.md``, every table of the catalogue.
+"""Writes pages from the code: ``docs/reference.md``, every command with its options; ``docs/tables.md``, every table of
+the catalogue; ``docs/mini.md``, the balance of the bundled data set.
 
 The Python names are in ``docs/python.md``, which the site fills with their docstrings.
 
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from mini_page import mini_page
 from tables_page import tables_page
 
 from anachron.cli.main import app
@@ -66,7 +68,7 @@ def reference() -> str:
     return "\n".join(title + anywhere + commands()).rstrip() + "\n"
 
 
-PAGES = {"reference.md": reference, "tables.md": tables_page}
+PAGES = {"reference.md": reference, "tables.md": tables_page, "mini.md": mini_page}
 
 
 if __name__ == "__main__":

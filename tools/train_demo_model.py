@@ -241,7 +241,7 @@ def train(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--minutes", type=float, default=0, help="give up after this long (0: never)")
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=6)

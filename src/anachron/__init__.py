@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from anachron.lm.formats import Format
     from anachron.lm.loading import load_model, load_tokenizer
     from anachron.lm.model import LanguageModel
+    from anachron.lm.saving import save_model
     from anachron.metrics import fact_metrics, summarise
     from anachron.pipelines.check import check_facts as check
     from anachron.pipelines.check import write_junit
@@ -90,6 +91,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "lm.formats": "Format",
     "lm.loading": "load_model, load_tokenizer",
     "lm.model": "LanguageModel",
+    "lm.saving": "save_model",
     "metrics": "fact_metrics, summarise",
     "pipelines.check": "check_facts as check, write_junit",
     "pipelines.covariance": "prepare_covariance",
@@ -134,8 +136,8 @@ __all__ = [
     "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits",
     "mend_lessons", "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_pairs",
     "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions",
-    "save_edit", "save_edited_model", "score_pairs", "selection_named", "summarise", "train_mend", "update_requests",
-    "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_metrics", "write_report",
+    "save_edit", "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend",
+    "update_requests", "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_metrics", "write_report",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Clients of servers that speak the OpenAI protocol: a request ends in time, goes nowhere else, and fits in memory."""
 
 import threading
+from collections.abc import Mapping
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -33,11 +34,28 @@ def openai_client(address: str, key: str, *, timeout: float, max_retries: int) -
     return OpenAI(api_key=key or "none", base_url=address, timeout=timeout, max_retries=max_retries, http_client=http)
 
 
+def send(client: "OpenAI", url: str, body: Mapping[str, Any] | None = None) -> bytes:
+    """What a server answers to a request that is not OpenAI's: POST of a body as JSON, GET without one.
+
+    url: whole, and of the client's own server, for its key goes there. Raises what the package ``openai`` raises.
+    """
+    kind = _http_library().Response
+    response = client.get(url, cast_to=kind) if body is None else client.post(url, cast_to=kind, body=dict(body))
+    return bytes(response.content)
+
+
+def _http_library() -> Any:
+    """httpx or its successor: what the package ``openai`` sends by."""
+    from openai import DefaultHttpxClient
+
+    return import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
+
+
 def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
     """The HTTP client of the package, with an end to every request, to its time and to its size."""
     from openai import DefaultHttpxClient
 
-    library = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])  # httpx or its successor
+    library = _http_library()
     clock = threading.local()  # a request is sent and read in one thread; ``end`` is that of the request there
 
     def left() -> float:

@@ -277,11 +277,11 @@ def wilson_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     largest = mean * (1 - mean)
     variance = float(data.var(ddof=1)) if n > 1 else 0.0
     spread = min(1.0, variance / (largest + variance / n)) if largest > 0 else 1.0
-    return _wilson(mean, n / (spread + (1 - spread) / n))
+    return wilson_effective(mean, n / (spread + (1 - spread) / n))
 
 
-def _wilson(share: float, trials: float) -> tuple[float, float]:
-    """Wilson's interval without continuity correction, of a number of trials that need not be whole."""
+def wilson_effective(share: float, trials: float) -> tuple[float, float]:
+    """Wilson's 95 % interval without continuity correction, of a number of trials that need not be whole."""
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     weight = z * z / trials
     centre = (share + weight / 2) / (1 + weight)
@@ -303,7 +303,7 @@ def wilson_finite(successes: int, sampled: int, population: int) -> tuple[float,
     share = successes / sampled
     if sampled == population:
         return share, share
-    return _wilson(share, sampled * (population - 1) / (population - sampled))
+    return wilson_effective(share, sampled * (population - 1) / (population - sampled))
 
 
 def random_robustness(correct: np.ndarray, incorrect: np.ndarray) -> np.ndarray:

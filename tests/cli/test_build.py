@@ -346,8 +346,8 @@ def test_damaged_tables_are_named_with_what_to_do(name: str, how: str, tmp_path:
     for words in (["build", "facts", folder, "--out", tmp_path / "f.parquet"],
                   ["wikidata", "explain", folder, "Q100", "--min-popularity", 1]):  # fmt: skip
         assert run(*words) == 1
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        assert "unexpected" not in line and "cannot" in line and "read" in line
+        line = capsys.readouterr().err.strip().splitlines()[-1]  # behind what is said of missing properties
+        assert line.startswith("error: ") and "unexpected" not in line and "cannot" in line and "read" in line
         assert remedy in line and name.partition("/")[0] in line
     assert not (tmp_path / "f.parquet").exists()
 

@@ -1,6 +1,7 @@
 """The command metrics on tables of several models: options, refusals, and what it leaves out."""
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 
 from anachron.cli.main import _code
 from anachron.errors import ConfigError
+from anachron.probe.catalogue import ANALYSES
 from anachron.probe.study import make_study
 from studies import synthetic_scores
 
@@ -35,6 +37,20 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     comparison = pl.read_csv(out / "comparison.csv")
     assert set(comparison["against_model"]) == {"oak-3b"} and "oak-3b" not in comparison["model"]
     assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
+
+
+@pytest.mark.parametrize("command", ["metrics", pytest.param("report", marks=pytest.mark.full)])
+def test_a_log_has_a_line_for_each_step(
+    command: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line a minute; here no time lies between two, so that each is printed."""
+    monkeypatch.setattr("anachron.cli.progress.BETWEEN", 0.0)
+    assert run(command, table, "--out", tmp_path / "out", "--limit", 4) == 0
+    said = capsys.readouterr().err
+    for step in ("reading runs", "win rates", "tables", *(["page", "figures"] if command == "report" else [])):
+        counts = [(int(a), int(b)) for a, b in re.findall(rf"^{step}: (\d+) of (\d+) \(\d+ %\)", said, re.MULTILINE)]
+        assert counts and counts == sorted(counts) and counts[-1][0] == counts[-1][1], step
+    assert f"{len(ANALYSES)} of {len(ANALYSES)} (100 %)" in said
 
 
 def test_a_limit_takes_the_facts_with_the_smallest_ids(table: Path):

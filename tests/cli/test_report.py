@@ -48,7 +48,7 @@ def test_it_writes_a_page_its_tables_and_manifests(scores, tmp_path, capsys):
 
 
 def test_json_names_the_files(scores, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("anachron.pipelines.studies.write_figures", lambda tables, out: {})  # drawn in the test above
+    monkeypatch.setattr("anachron.pipelines.studies.write_figures", lambda *_: {})  # drawn in the test above
     assert report(scores, tmp_path / "report", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert Path(found["page"]).is_file()

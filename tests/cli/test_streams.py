@@ -163,6 +163,15 @@ def test_no_label_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[
     assert json.loads(out) == {"label": HOSTILE}
 
 
+def test_the_package_is_a_program() -> None:
+    """``python -m anachron`` answers as ``anachron`` does, with its exit codes."""
+    asked = [sys.executable, "-m", "anachron"]
+    done = subprocess.run([*asked, "--version"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout == f"{metadata.version('anachron')}\n"
+    wrong = subprocess.run([*asked, "metrics", "nowhere", "--out", "x"], capture_output=True, text=True, timeout=120)
+    assert wrong.returncode == 1 and "nowhere" in wrong.stderr and not wrong.stdout
+
+
 def test_the_version_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]):
     assert _code(["--version"], debug=False) == 0
     assert capsys.readouterr() == (f"{metadata.version('anachron')}\n", "")

@@ -163,6 +163,17 @@ def test_explain_over_two_snapshots(world, capsys, tmp_path):
         ("Ada", "new", None, passed),
         ("Bert", "new", "the one new value of a functional relation", None),
     ]
+    assert run("wikidata", "explain", old, new, "Q61") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "5 statements of Q61: 1 in the old snapshot only, 2 in the new one only, 2 in both; 3 changed"
+    )
+    assert "2 in the data set: ReplaceObject" in shown and "http://a" not in shown
+    assert run("wikidata", "explain", old, new, "Q61", "--all") == 0
+    assert "http://a" in capsys.readouterr().out
+    assert run("wikidata", "explain", old, new, "Q1") == 0
+    shown = capsys.readouterr()
+    assert "0 changed" in shown.out and "neither" not in shown.err
     assert run("wikidata", "explain", old, new, "Q50", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["is_new"] and {s["rule"] for s in found["statements"]} == {1}

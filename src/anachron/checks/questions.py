@@ -11,6 +11,8 @@ from anachron.errors import DataError
 from anachron.facts.rows import GivenFact
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import Language, language_of
+from anachron.text.offices import role_questions
+from anachron.text.questions import fill_question
 
 Group = tuple[str, str]
 
@@ -26,9 +28,9 @@ def present_questions(
 ) -> dict[Group, PresentQuestion]:
     """The question of each subject and relation, with all objects of the file; none where nobody knows how to ask.
 
-    The question is the rows' own ``present_question``, else the bundled one of the relation. An object holds where the
-    last day of ``as_of`` is a correct date for it. An alias that another object is called by too tells nothing apart
-    and is left out. language: of the bundled ones, by default English.
+    The question is the rows' own ``present_question``, else the bundled one of the relation, or that of a role. An
+    object holds where the last day of ``as_of`` is a correct date for it. An alias that another object is called by too
+    tells nothing apart and is left out. language: of the bundled ones, by default English.
 
     Raises `DataError` where rows of one subject and relation ask differently.
     """
@@ -50,6 +52,8 @@ def present_questions(
         if text is None and relation is not None:
             template = language.relations[relation].present[0]
             text = language.question(template, first.subject, subject_kind(relation))
+        elif text is None and language.code == "en" and (role := role_questions(first.relation)) is not None:
+            text = fill_question(role[1], first.subject)
         if text is not None:
             used = Counter(name for item in items for name in {item.fact.object, *item.aliases})
             objects = [

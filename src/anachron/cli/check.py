@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anachron.cli.asking import AskOptions, check_asked
 from anachron.cli.facts import tell_facts
 from anachron.cli.groups import grouped
 from anachron.cli.options import AsOf, FactLimit, JsonFlag, Language, ModelArgument, ModelOptions
@@ -59,6 +60,7 @@ def check(
     replicas: ReplicaOptions,
     label: Annotated[str | None, typer.Option(help="What the model is called in tables.")] = None,
     loading: ModelOptions,
+    asking: AskOptions,
     page: Annotated[bool, typer.Option(help="Make the page; needs the extra report.")] = True,
     json_: JsonFlag = False,
 ) -> None:
@@ -78,23 +80,27 @@ def check(
     demands = Gate(min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence)
     if gate.baseline is not None and gate.baseline.resolve() == out.resolve():
         raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
+    answers = asking.needed(scorer.backend, texts, replicas)
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
-    settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
-    with (
-        scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm,
-        on_screen().bar(model) as told,
-    ):
-        found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)
-    _tell(found, gate.junit, page=page, as_json=json_)
-    if not found.passed:
-        raise typer.Exit(NOT_MET)
+    found: Check | None
+    if answers is not None:
+        found = check_asked(
+            model, asked, out, answers, asking, scorer, loading, demands, baseline=gate.baseline, label=label,
+            language=language,
+        )  # fmt: skip
+    else:
+        settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
+        with scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm, on_screen().bar(model) as told:
+            found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)
+    if found is not None:
+        _tell(found, gate.junit, page=page and answers is None, as_json=json_)
 
 
 def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:
-    """Write what is asked for, and print what was found."""
+    """Write what is asked for, and print what was found; a demand that is not met ends the command."""
     from anachron.pipelines.check import write_junit
     from anachron.pipelines.studies import write_report
 
@@ -107,16 +113,21 @@ def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> N
         _print(found)
         if report is not None:
             say(f"page: {report}")
+    if not found.passed:
+        raise typer.Exit(NOT_MET)
 
 
 def _print(found: "Check") -> None:
+    from anachron.report.asked import asked_lines
     from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
 
     screen = stdout()
     for fact in verdict_lines(found.verdicts, screen.width):
         screen.print(fact, soft_wrap=True)
-    screen.print(LEGEND, style="dim", markup=False)
-    for line in summary_lines(found.summary):
+    asked = found.summary.get("answers")
+    if asked is None:
+        screen.print(LEGEND, style="dim", markup=False)
+    for line in (*summary_lines(found.summary), *(asked_lines(asked) if asked is not None else ())):
         screen.print(line, markup=False)
     for outcome in found.outcomes:
         screen.print(f"{'passed' if outcome.passed else 'FAILED'}: {outcome.demand}; {outcome.words}", markup=False)

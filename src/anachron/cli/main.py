@@ -25,6 +25,7 @@ from anachron.cli import (
     measure,
     probe,
     runs,
+    save,
     timestress,
     train_mend,
     updates,
@@ -66,7 +67,7 @@ def _options(
 
 
 COMMANDS = (
-    demo, check, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge, export,
+    demo, check, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge, save, export,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -9,7 +9,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, Sources, StudyOptions
-from anachron.cli.output import print_json, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
     from anachron.report.outputs import Written
@@ -36,7 +36,9 @@ def metrics(
     from anachron.pipelines.studies import write_metrics
     from anachron.report.tables import summary_table
 
-    written = write_metrics(scores, out, warn=warn, **asdict(study))
+    told = on_screen()
+    with told.bars() as progress:
+        written = write_metrics(scores, out, warn=told.warn, progress=progress, **asdict(study))
     if json_:
         print_json({"summary": written.summary.to_dicts(), "notes": written.notes, "left_out": dict(written.left_out)})
         return
@@ -61,7 +63,9 @@ def report(
     """
     from anachron.pipelines.studies import FIGURES, TABLES, write_report
 
-    made = write_report(scores, out, warn=warn, **asdict(study))
+    told = on_screen()
+    with told.bars() as progress:
+        made = write_report(scores, out, warn=told.warn, progress=progress, **asdict(study))
     written, tables, figures = made.written, out / TABLES, out / FIGURES
     if json_:
         print_json({

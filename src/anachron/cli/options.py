@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anachron.cluster import Spread
 
-ModelArgument = Annotated[str, typer.Argument(help="A hub name, a folder, or demo.")]
+ModelArgument = Annotated[str, typer.Argument(help="A hub name, a folder, a GGUF file, or demo.")]
 DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")]
 SnapshotArgument = Annotated[Path, typer.Argument(help="A snapshot folder, made by wikidata ingest.")]
 DumpArgument = Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .json.bz2 or .json.zst.")]
@@ -55,6 +55,8 @@ LlmName = Annotated[str | None, typer.Option("--llm", help="Model that writes th
 AnswerFolder = Annotated[
     Path | None, typer.Option("--cache", help="Folder of kept answers; default: one for all runs, in your cache.")
 ]
+PriceIn = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens read, to count the cost.")]
+PriceOut = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens written.")]
 Templates = Annotated[bool, typer.Option("--templates", help="Questions from the templates of each relation instead.")]
 Style = Annotated[
     str, typer.Option(help="How dates are worded, and so the language of a model's questions: see build statements.")
@@ -71,7 +73,7 @@ class ModelOptions:
     )
     device_map: Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")] = None
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None
-    tokenizer: Annotated[str | None, typer.Option(help="Hub name or folder of another tokenizer.")] = None
+    tokenizer: Annotated[str | None, typer.Option(help="Hub name, folder or GGUF file of another tokenizer.")] = None
     trust_remote_code: Trust = False
 
     def load(self, name: str, chat_template: str | None = None) -> Any:

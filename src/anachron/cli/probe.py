@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.cli.asking import AskOptions, probe_asked
 from anachron.cli.groups import grouped
 from anachron.cli.options import (
     ApiKeyEnv,
@@ -24,8 +25,10 @@ from anachron.cli.options import (
 from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
 
 if TYPE_CHECKING:
+    from anachron.data.loaders import Dataset
     from anachron.lm.formats import Format
     from anachron.pipelines.scorers import Backend
+    from anachron.report.outputs import Written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +71,12 @@ class TextOptions:
 class ScorerOptions:
     """Where a model computes, by which chat template and under which edit."""
 
-    backend: Annotated[str, typer.Option(help="What computes: transformers, or openai for a server (--base-url).")] = (
-        "transformers"
-    )
+    backend: Annotated[
+        str,
+        typer.Option(
+            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check also: chat, generate."
+        ),
+    ] = "transformers"
     base_url: Annotated[
         str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
     ] = None
@@ -97,7 +103,7 @@ class ScorerOptions:
 
         quiet_loading()
         return open_scorer(
-            name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, **asdict(loading)
+            name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, notice=say, **asdict(loading)
         )
 
 
@@ -171,6 +177,7 @@ def probe(
     language: Language = None,
     seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
+    asking: AskOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Score a data set of dated statements with one or more models, then print win rate and robustness.
@@ -184,9 +191,9 @@ def probe(
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
-    from anachron.report.tables import summary_table
 
-    backend = scorer.place(**asdict(replicas))
+    answers = asking.needed(scorer.backend, texts, replicas)
+    backend = scorer.place(**asdict(replicas)) if answers is None else None
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
     if scorer.edit is not None and len(model) > 1:
@@ -196,14 +203,26 @@ def probe(
     folders = _folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
-    for name, model_label, folder in zip(model, _labels(model, label, scorer.edit), folders, strict=True):
+    named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
+    if answers is not None:
+        for name, model_label, folder in named:
+            probe_asked(name, data, folder, answers, asking, scorer, loading, model_label, language, json_)
+        return
+    assert backend is not None
+    for name, model_label, folder in named:
         settings = ProbeSettings(label=model_label, deterministic=replicas.deterministic, seed=seed, **asdict(texts))
         with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as told:
             result = run_probe(lm, data, folder, settings, callbacks=told)
         say(_done(name, result.record, folder))
         del lm
-    tables = write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed)
-    if json_:
+    _tell(write_metrics(folders, out / "metrics", warn=warn, resamples=resamples, seed=seed), data, folders, out, json_)
+
+
+def _tell(tables: "Written", data: "Dataset", folders: list[Path], out: Path, as_json: bool) -> None:
+    """Print the summary of scored runs."""
+    from anachron.report.tables import summary_table
+
+    if as_json:
         left_out = {} if data.left_out is None else {"left_out": data.left_out.to_dicts()}
         runs = [str(folder) for folder in folders]
         print_json({"summary": tables.summary.to_dicts(), "notes": tables.notes, "runs": runs, **left_out})

@@ -28,7 +28,7 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, say
 from anachron.cli.verbalize import chosen_writer, print_questions
-from anachron.cli.wikidata import needing_extra, print_ingest
+from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
 
 
@@ -44,6 +44,7 @@ def timestress(
     out: Annotated[Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set.")],
     wiki: Annotated[str, typer.Option(help="Items with a title in this wiki are subjects.")] = "enwiki",
     language: Annotated[str, typer.Option(help="Language of labels and descriptions.")] = "en",
+    most_bad: MostBad = 0.1,
     preset: Preset = "timestress",
     ended_before: EndedBefore = None,
     min_popularity: MinPopularity = None,
@@ -70,7 +71,7 @@ def timestress(
         preset=preset, ended_before=ended_before, min_popularity=min_popularity, more_than=more_than
     )
     settings = TimestressSettings(
-        ingest=IngestSettings(date, wiki, language),
+        ingest=IngestSettings(date, wiki, language, most_bad=most_bad),
         selection=thresholds.selection(),
         preset=preset,
         llm=chosen_writer(llm, templates, LlmOptions(), base_url),

@@ -61,6 +61,10 @@ def updates(
     ] = True,
     style: Annotated[str, typer.Option(help="How dates in objects are worded; see build statements.")] = "american",
     seed: Annotated[int, typer.Option(help="Of random neighbours, neighbours' prompts and the subset.")] = 0,
+    memory: Annotated[
+        float | None,
+        typer.Option(help="GB for all workers of a machine; larger buckets are split. Default: three quarters of it."),
+    ] = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -84,6 +88,7 @@ def updates(
         built = build_updates(
             old, new, out, settings, templates=templates, redirects=merged,
             sources=[path for path in (redirects, cloze) if path is not None], spread=spread.over(progress),
+            memory=None if memory is None else int(memory * 1e9), warn=warn,
         )  # fmt: skip
     numbers, files = statistics(built.updates), companions(out)
     if json_:

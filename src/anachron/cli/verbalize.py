@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import AnswerFolder, JsonFlag, Language, LlmBaseUrl, LlmName, LlmOptions, Templates, given
+from anachron.cli.options import (
+    AnswerFolder,
+    JsonFlag,
+    Language,
+    LlmBaseUrl,
+    LlmName,
+    LlmOptions,
+    PriceIn,
+    PriceOut,
+    Templates,
+    given,
+)
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -37,10 +48,8 @@ def verbalize(
     ] = None,
     asking: LlmOptions,
     cache: AnswerFolder = None,
-    price_in: Annotated[
-        float | None, typer.Option(min=0, help="Price of a million tokens read, to count the cost.")
-    ] = None,
-    price_out: Annotated[float | None, typer.Option(min=0, help="Price of a million tokens written.")] = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
     json_: JsonFlag = False,
 ) -> None:
     """Four questions for each fact, checked; one of them is drawn, and the facts without a good set are listed.

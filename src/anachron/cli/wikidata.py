@@ -8,12 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SpreadOptions
+from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say
+
+MostBad = Annotated[
+    float,
+    typer.Option(min=0, max=100, help="Percent of lines, or of their bytes, that may hold no entity; above, it stops."),
+]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(grouped(ingest))
+    app.command()(grouped(rebucket))
+    app.command()(redirects)
 
 
 @contextmanager
@@ -47,7 +54,10 @@ def ingest(
     entities: Annotated[
         Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")
     ] = None,
-    buckets: Annotated[int, typer.Option(help="Files a table: later steps work on one at a time.")] = 32,
+    buckets: Annotated[
+        int | None, typer.Option(help="Files a table: later steps work on one at a time; default: by the dump's size.")
+    ] = None,
+    most_bad: MostBad = 0.1,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -60,7 +70,7 @@ def ingest(
         from anachron.wikidata.reading.ingest import ingest as run
 
     listed = None if entities is None else read_entity_list(entities)
-    settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets)
+    settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad)
     with on_screen().bar(f"reading {dump.name}", "bytes") as told:
         manifest = run(dump, out, settings, workers=spread.workers, ray=spread.ray, callbacks=told)
     print_json(manifest) if json_ else print_ingest(manifest, out, entities)
@@ -76,5 +86,43 @@ def print_ingest(manifest: dict[str, Any], out: Path, entities: Path | None = No
     absent = manifest.get("absent")
     if absent and absent["ids"]:
         say(f"{absent['ids']:,} ids of {entities} are not in the dump, such as {', '.join(absent['first'])}")
+    if left_out := counts.get("values_left_out"):
+        say(f"{left_out:,} values could not be read and count as unknown; see {out / 'bad.jsonl'}")
     if counts["bad"]:
         say(f"{counts['bad']:,} that could not be used are in {out / 'bad.jsonl'}")
+
+
+def rebucket(
+    *,
+    snapshot: SnapshotArgument,
+    buckets: Annotated[int, typer.Option(help="Files a table: a multiple of those that it has.")],
+    out: Annotated[Path, typer.Option(help="Folder for the snapshot with these buckets.")],
+    spread: SpreadOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """Split a snapshot into more buckets, as an ingest with so many had written it, without reading the dump again.
+
+    Example: anachron wikidata rebucket wikidata-2021 --buckets 256 --out wikidata-2021-256
+    """
+    from anachron.cli.output import progress_bar
+
+    with needing_extra():
+        from anachron.wikidata.reading.rebucket import rebucket as run
+
+    with progress_bar("buckets") as progress:
+        made = run(snapshot, buckets, out, spread.over(progress))
+    print_json(made.manifest) if json_ else say(f"{made.folder}: {made.buckets:,} buckets")
+
+
+def redirects(
+    redirect: Annotated[Path, typer.Argument(help="The table redirect: wikidatawiki-DATE-redirect.sql.gz.")],
+    page: Annotated[Path, typer.Argument(help="The table page of the same date: wikidatawiki-DATE-page.sql.gz.")],
+    out: Annotated[Path, typer.Option(help="File for the list: .csv, to be given to build updates --redirects.")],
+) -> None:
+    """The items that were merged into others, from two SQL dumps of dumps.wikimedia.org.
+
+    Example: anachron wikidata redirects dumps/*-redirect.sql.gz dumps/*-page.sql.gz --out redirects.csv
+    """
+    from anachron.updates.redirect_tables import write_merged
+
+    say(f"{write_merged(redirect, page, out):,} merged items written to {out}")

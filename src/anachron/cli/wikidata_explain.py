@@ -1,7 +1,8 @@
 """The command ``wikidata explain``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +11,13 @@ from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, SpreadOptions, given
 from anachron.cli.output import print_json, progress_bar, say, stdout
 from anachron.cli.updates import ClozeFile, Redirects, UnchangedGroups, update_settings
+
+if TYPE_CHECKING:
+    from anachron.wikidata.reading.snapshot import Snapshot
+
+AllStatements = Annotated[
+    bool, typer.Option("--all", help="Of two snapshots, also the statements that did not change.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +47,7 @@ def explain(
     redirects: Redirects = None,
     cloze: ClozeFile = None,
     spread: SpreadOptions,
+    all_: AllStatements = False,
     json_: JsonFlag = False,
 ) -> None:
     """What each step of build facts, or of build updates for two snapshots, does with each statement of one entity.
@@ -58,12 +67,15 @@ def explain(
         ray=spread.ray,
     )  # fmt: skip
     for_changes = given(
-        unchanged_groups=None if unchanged_groups == "skip" else unchanged_groups, redirects=redirects, cloze=cloze
-    )
+        unchanged_groups=None if unchanged_groups == "skip" else unchanged_groups, redirects=redirects, cloze=cloze,
+        all=all_ or None,
+    )  # fmt: skip
     if (unused := for_changes if len(what) == 2 else for_facts) is not None:
         raise ConfigError(f"{unused} is for {'two snapshots' if len(what) == 2 else 'one snapshot'}; leave it out")
     if len(what) == 3:
-        _explain_changes(what, property, json_, unchanged_groups=unchanged_groups, redirects=redirects, cloze=cloze)
+        _explain_changes(
+            what, property, json_, all_=all_, unchanged_groups=unchanged_groups, redirects=redirects, cloze=cloze
+        )
         return
     if Path(what[1]).is_dir():
         raise ConfigError(f"{what[1]} is a snapshot; give the id of an item behind it, such as Q76")
@@ -73,6 +85,15 @@ def explain(
     if facts is not None and thresholds != SelectionOptions():
         raise ConfigError("--facts brings its own thresholds; leave --preset and the thresholds out")
     _explain_facts(what[0], what[1], property, json_, facts=facts, thresholds=thresholds, spread=spread)
+
+
+def tell_missing(snapshots: "Sequence[Snapshot]", relations: set[str]) -> None:
+    """Say where a snapshot lacks the property entities that rules need."""
+    from anachron.wikidata.selection.lookups import missing_rules
+
+    for snapshot in snapshots:
+        if (missing := missing_rules(snapshot, relations)) is not None:
+            say(missing)
 
 
 def _explain_facts(
@@ -90,6 +111,7 @@ def _explain_facts(
         explained = explain_entity(
             opened, entity, thresholds.selection(), property=property, facts=facts, spread=spread.over(progress)
         )
+    tell_missing([opened], {verdict.property_id for verdict in explained.verdicts})
     verdicts = [asdict(verdict) for verdict in explained.verdicts]
     kept = sum(verdict.kept for verdict in explained.verdicts)
     if json_:
@@ -103,7 +125,7 @@ def _explain_facts(
 
 
 def _explain_changes(
-    what: list[str], property: str | None, json_: bool, *, unchanged_groups: str, redirects: Path | None,
+    what: list[str], property: str | None, json_: bool, *, all_: bool, unchanged_groups: str, redirects: Path | None,
     cloze: Path | None,
 ) -> None:  # fmt: skip
     from dataclasses import asdict
@@ -112,6 +134,7 @@ def _explain_changes(
     from anachron.text.cloze import read_cloze
     from anachron.updates.explain import explain_changes
     from anachron.updates.redirects import read_redirects
+    from anachron.wikidata.reading.snapshot import open_snapshot
 
     old, new, entity = what
     merged = None if redirects is None else read_redirects(redirects)
@@ -119,13 +142,28 @@ def _explain_changes(
         old, new, entity, update_settings(unchanged_groups), property=property, redirects=merged,
         relations_with_templates=None if cloze is None else read_cloze(cloze),
     )  # fmt: skip
-    changes = [asdict(change) for change in explained.changes]
+    changes = [asdict(change) for change in explained.changes if all_ or change.is_changed]
+    summary = explained.summary()
+    tell_missing([open_snapshot(old), open_snapshot(new)], {change.property_id for change in explained.changes})
     if json_:
-        print_json({"entity": explained.entity, "is_new": explained.is_new, "statements": changes})
+        print_json({"entity": explained.entity, "is_new": explained.is_new, "summary": summary, "statements": changes})
         return
+    if explained.changes:
+        for line in _summary_lines(entity, summary):
+            stdout().print(line, markup=False)
     if changes:
         stdout().print(changes_table(explained.entity, explained.is_new, changes))
-    else:
+    elif not explained.changes:
         of_property = f" of {property}" if property is not None else ""
         into = f"; it was merged into {merged[entity]}, ask for that one" if merged and entity in merged else ""
         say(f"neither snapshot holds a statement{of_property} of {entity} as a subject{into}")
+
+
+def _summary_lines(entity: str, summary: dict[str, Any]) -> list[str]:
+    sides = summary["sides"]
+    first = (
+        f"{summary['statements']:,} statements of {entity}: {sides['old']:,} in the old snapshot only, "
+        f"{sides['new']:,} in the new one only, {sides['both']:,} in both; {summary['changed']:,} changed (--all shows "
+        "the others too)"
+    )
+    return [first, *(f"  {number:,} {outcome}" for outcome, number in summary["outcomes"].items())]

@@ -93,11 +93,13 @@ def build_dataset(
     before = history(questions)
     parameters = before[-1]["parameters"] if before else {}
     if has_own_names(questions):
-        worded = [fact.question for fact in read_given_facts(questions).facts if fact.question is not None]
+        given = read_given_facts(questions)
+        worded = [fact.question for fact in given.facts if fact.question is not None]
         tongue, wording = _chosen(language, style, parameters, worded, questions)
         own = own_facts(
             questions, as_of=as_of, boundaries=boundaries, seed=seed, sampling=sampling_named(sampling), until=until,
             style=None if isinstance(wording, Wording) else wording, sample=sample, language=tongue,
+            given=given,
         )  # fmt: skip
         write_table(left_out_of(out), own.left_out)
         made, sampler = own.table, sampling_named(sampling, own.until)

@@ -2,9 +2,9 @@
 
 Published (one row a statement): ``SubjectID ... Statement, Status`` and, where present, ``Alpha, FactPop,
 Granularity``; see `PUBLISHED`. We also write ``Boundaries`` and ``OtherObjects`` and, where it is known,
-``SubjectPop, ObjectPop, SubjectFrom, ObjectFrom``. Inside, a statement table has the columns of `STATEMENT_SCHEMA`, and
-those of `MORE` where they are known; reading checks every row and names the first that breaks a rule. ``EndDate`` is
-empty where a fact still holds; its ``Alpha`` must then be there.
+``SubjectPop, ObjectPop, SubjectFrom, ObjectFrom, SubjectUntil, ObjectUntil``. Inside, a statement
+table has the columns of `STATEMENT_SCHEMA`, and those of `MORE` where they are known; reading checks every row and
+names the first that breaks a rule. ``EndDate`` is empty where a fact still holds; its ``Alpha`` must then be there.
 """
 
 import re
@@ -24,15 +24,16 @@ PUBLISHED = (
     "SubjectID", "SubjectLabel", "RelationID", "RelationLabel", "ObjectID", "ObjectLabel", "StartDate", "EndDate",
     "Time", "Statement", "Status", "Alpha", "FactPop", "Granularity", "Boundaries", "OtherObjects",
 )  # fmt: skip
-# Popularity of subject and object, the first date on which each exists, and later periods in which the fact holds too:
+# Popularity of subject and object, the first and the last date on which each exists, later periods of the fact:
 # columns of a data set that knows them of some fact, and of no other.
 MORE = {
     "SubjectPop": "subject_popularity", "ObjectPop": "object_popularity", "SubjectFrom": "subject_from",
-    "ObjectFrom": "object_from", "AlsoHeld": "also_held",
+    "ObjectFrom": "object_from", "SubjectUntil": "subject_until", "ObjectUntil": "object_until",
+    "AlsoHeld": "also_held",
 }  # fmt: skip
 MORE_SCHEMA: dict[str, Any] = {
     "subject_popularity": pl.Float64, "object_popularity": pl.Float64, "subject_from": pl.String,
-    "object_from": pl.String, "also_held": pl.String,
+    "object_from": pl.String, "subject_until": pl.String, "object_until": pl.String, "also_held": pl.String,
 }  # fmt: skip
 REQUIRED = ("SubjectLabel", "RelationLabel", "ObjectLabel", "StartDate", "EndDate", "Time", "Statement", "Status")
 

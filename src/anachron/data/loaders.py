@@ -16,6 +16,7 @@ from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
 from anachron.facts.files import ENDINGS
 from anachron.facts.own import is_fact_file
+from anachron.facts.rows import GivenFacts
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
 from anachron.text.languages import language_of
 
@@ -67,11 +68,11 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """A data set that comes with the package."""
+    """A data set that comes with the package. statements: of all its facts, or at least of those of a sample."""
 
     name: str
     about: str
-    statements: Callable[[], pl.DataFrame]
+    statements: Callable[[int | None], pl.DataFrame]
 
 
 BUNDLED = {
@@ -118,7 +119,31 @@ def load_dataset(
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
-    data = _loaded(name, boundaries, split, revision, as_of, language, sampling)
+    data = _loaded(name, boundaries, split, revision, as_of, limit, language, sampling)
+    return data if limit is None or data.limit == limit else data.sample(limit)
+
+
+def dataset_of_facts(
+    path: Path | str,
+    *,
+    boundaries: Boundaries | None = None,
+    as_of: str | None = None,
+    limit: int | None = None,
+    language: str | Path | None = None,
+    sampling: str | None = None,
+    given: GivenFacts | None = None,
+) -> Dataset:
+    """The data set of a file of facts, as `load_dataset` has it. given: what was read of the file already."""
+    tongue = language_of(language or "en")
+    own = own_facts(
+        path, as_of=as_of, boundaries=boundaries or "released", language=tongue, limit=limit, given=given,
+        sampling=sampling_named(sampling or "timestress"),
+    )  # fmt: skip
+    spoken = None if tongue.code == "en" else tongue.recorded
+    data = Dataset(
+        str(path), own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
+        language=spoken, sampling=sampling,
+    )  # fmt: skip
     return data if limit is None else data.sample(limit)
 
 
@@ -128,22 +153,17 @@ def _loaded(
     split: str | None,
     revision: str | None,
     as_of: str | None,
+    limit: int | None,
     language: str | Path | None,
     sampling: str | None,
 ) -> Dataset:
+    """A data set, perhaps of more facts than the limit where all are read anyway."""
     path = Path(name)
     facts_alone = path.suffix.casefold() in ENDINGS and path.suffix not in READERS  # statements are not read from these
     if name not in BUNDLED and (facts_alone or is_fact_file(path)):
-        tongue = language_of(language or "en")
-        own = own_facts(
-            path, as_of=as_of, boundaries=boundaries or "released", language=tongue,
-            sampling=sampling_named(sampling or "timestress"),
-        )  # fmt: skip
-        spoken = None if tongue.code == "en" else tongue.recorded
-        return Dataset(
-            name, own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
-            language=spoken, sampling=sampling,
-        )  # fmt: skip
+        return dataset_of_facts(
+            name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling
+        )
     if as_of is not None:
         raise ConfigError(f"as of {as_of}: {name} is no file of facts, so its dates are chosen already; leave it out")
     if sampling is not None:
@@ -155,7 +175,7 @@ def _loaded(
     if name in BUNDLED:
         if boundaries not in (None, "released"):
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
-        return Dataset(name, BUNDLED[name].statements(), "released")
+        return Dataset(name, BUNDLED[name].statements(limit), "released")
     if name in UPDATES:
         raise ConfigError(f"{name} holds updates, not dated statements; statements are in {', '.join(BUNDLED)}")
     raw = (
@@ -265,7 +285,7 @@ def list_datasets() -> list[Listing]:
     """The bundled data sets with their sizes."""
     listings = []
     for item in BUNDLED.values():
-        table = item.statements()
+        table = item.statements(None)
         listings.append(
             Listing(
                 item.name,

@@ -8,7 +8,7 @@ Facts with ``probed`` = no complete a succession: they are too short, too recent
 
 import csv
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -18,6 +18,7 @@ import polars as pl
 from anachron.core.dates import Date
 from anachron.core.facts import Fact
 from anachron.core.periods import Period
+from anachron.data.mini_entities import mini_entities
 from anachron.data.statements import AskedFact, build_statements
 from anachron.text.kinds import subject_kind
 from anachron.text.questions import draw_question, fill_question, relation_templates
@@ -68,16 +69,30 @@ def question_of(fact: Fact) -> str:
 
 
 @cache
-def mini_statements() -> pl.DataFrame:
-    """The statement table of ``mini``: the same on every machine."""
+def mini_statements(limit: int | None = None) -> pl.DataFrame:
+    """The statement table of ``mini``: the same on every machine. limit: of so many facts only, by the smallest ids."""
     facts = mini_facts()
     objects = Counter((f.subject, f.relation_id) for f in {(_key(m.fact)): m.fact for m in facts}.values())
     asked = [
-        AskedFact(m.fact, question_of(m.fact), objects[m.fact.subject, m.fact.relation_id] - 1)
+        _with_lives(AskedFact(m.fact, question_of(m.fact), objects[m.fact.subject, m.fact.relation_id] - 1))
         for m in facts
         if m.probed
     ]
+    few = set(sorted(item.fact.id for item in asked)[:limit])
+    asked = [item for item in asked if item.fact.id in few]
     return build_statements(asked, boundaries="released", seed=MINI_SEED)
+
+
+def _with_lives(asked: AskedFact) -> AskedFact:
+    """The fact with the lifespans of subject and object, where they are persons of whom they are known."""
+    (born, dead), (object_born, object_dead) = (_life(label) for label in (asked.fact.subject, asked.fact.object))
+    return replace(asked, subject_from=born, subject_until=dead, object_from=object_born, object_until=object_dead)
+
+
+def _life(label: str) -> tuple[str | None, str | None]:
+    """Years of birth and death, where they are known: of persons alone."""
+    known = mini_entities().get(label)
+    return (None, None) if known is None else (known.birth, known.death)
 
 
 def _key(fact: Fact) -> tuple[str, str | None, str]:

@@ -2,9 +2,11 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,15 +16,21 @@ from anachron.core.periods import Boundaries, Period, check_boundaries
 from anachron.core.several_periods import closed_at, last_whole_year, periods_text
 from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
+from anachron.facts.dates import read_date
 from anachron.facts.files import as_table
 from anachron.facts.own import read_given_facts
-from anachron.facts.rows import GivenFact, canonical, refuse
+from anachron.facts.rows import Fault, GivenFact, GivenFacts, canonical, refuse
 from anachron.text.languages import Language, chosen
 from anachron.text.own_questions import question_faults, question_of
 
 ABOUT = ("fact_id", "given_id", "question", "present_question", "aliases")
 LEFT_OUT = ("given_id", "subject", "relation", "object", "periods", "rows", "reason")
 SHOWN = 3
+# Columns of a file with the first or last date of a life, and what they are called of a fact that is asked.
+LIVES = {
+    "subject_birth": "subject_from", "subject_death": "subject_until",
+    "object_birth": "object_from", "object_death": "object_until",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,15 +73,18 @@ def own_facts(
     until: int | None = None,
     style: str | None = None,
     sample: int | None = None,
+    limit: int | None = None,
     language: str | Path | Language | None = None,
+    given: GivenFacts | None = None,
 ) -> OwnFacts:
     """Statements about the facts of a file (`anachron.facts.rows`), asked under dates up to ``as_of``.
 
     as_of: when the facts were as the file says; one without an end is true up to then, and no later date is asked
     about. until: the last year asked about; by default, and at most, the last that is over at ``as_of``. sample: so
-    many facts only, those with the smallest ids. language: of the questions and dates, see
-    `anachron.text.languages.language_of`; by default that of ``style``, else English. The other options are those of
-    `build_statements`.
+    many facts only, those with the smallest ids. limit: so many of those that can be asked; of the others no statements
+    are made, so it is not said which of them have no date. given: what was read of the file already. language: of the
+    questions and dates, see `anachron.text.languages.language_of`; by default that of ``style``, else English. The
+    other options are those of `build_statements`.
 
     Raises `ConfigError` for an option that cannot be, `DataError` for broken rows, and where no fact can be asked.
     """
@@ -81,10 +92,11 @@ def own_facts(
     tongue, wording = chosen(language, style)
     today = as_of_date(as_of)
     last = last_whole_year(today) if until is None else min(until, last_whole_year(today))
-    given = read_given_facts(path)
+    given = given or read_given_facts(path)
     kept = _sampled(given.facts, sample)
     try:
         refuse([fault for fact in kept for fault in question_faults(fact, tongue.name)])
+        lives = _lives(kept)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     reasons: dict[str, str] = {}
@@ -96,13 +108,16 @@ def own_facts(
             continue
         also = tuple(period for period in item.also_held if _unaskable(period, today, boundaries) is None)
         rest = tuple(period for period in item.also_held if period not in also)  # neither asked about nor incorrect
-        asked.append(
-            AskedFact(item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today)
-        )
-    table = build_statements(
-        asked, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=wording
+        made = AskedFact(item.fact, question.text, item.other_objects, other_periods=rest, also_held=also, as_of=today)
+        asked.append(replace(made, **lives[item.fact.id]))
+    build = partial(
+        build_statements, boundaries=boundaries, seed=seed, sampling=replace(sampling, until=last), style=wording
     )
-    reasons |= _dateless(table, asked, last)
+    if limit is not None:
+        asked, dateless = _first(asked, limit, lambda items: _dateless(build(items), last))
+        reasons |= dateless
+    table = build(asked)
+    reasons |= _dateless(table, last)
     table = table.filter(~pl.col("fact_id").is_in(list(reasons)))
     if not table.height:
         counted = "; ".join(
@@ -112,7 +127,7 @@ def own_facts(
     questions = {item.fact.id: item.question for item in asked}
     return OwnFacts(
         table,
-        _about([item for item in kept if item.fact.id not in reasons], questions),
+        _about([item for item in kept if item.fact.id in questions and item.fact.id not in reasons], questions),
         _left_out([item for item in kept if item.fact.id in reasons], reasons),
         given.notes,
         today,
@@ -120,9 +135,41 @@ def own_facts(
     )
 
 
+def _lives(items: Sequence[GivenFact]) -> dict[str, dict[str, Any]]:
+    """Fact id -> the lifespans that its row gives, by the fields of `AskedFact`; one error for all broken dates."""
+    lives: dict[str, dict[str, Any]] = {item.fact.id: {} for item in items}
+    faults = []
+    for item in items:
+        for name, value in item.values.items():
+            field = LIVES.get(canonical(name))
+            if field is None or value is None or not str(value).strip():
+                continue
+            try:
+                lives[item.fact.id][field] = str(read_date(value))
+            except DataError as error:
+                faults.append(Fault(item.rows[0], name, str(error)))
+    refuse(faults)
+    return lives
+
+
 def _sampled(facts: Sequence[GivenFact], sample: int | None) -> Sequence[GivenFact]:
     few = set(sorted(item.fact.id for item in facts)[:sample])
     return [item for item in facts if item.fact.id in few]
+
+
+def _first(
+    asked: Sequence[AskedFact], limit: int, dateless: Callable[[Sequence[AskedFact]], Mapping[str, str]]
+) -> tuple[list[AskedFact], dict[str, str]]:
+    """The ``limit`` facts with the smallest ids with dates, in their own order, and why others were passed over."""
+    waiting = sorted(asked, key=lambda item: item.fact.id)
+    chosen: set[str] = set()
+    reasons: dict[str, str] = {}
+    while waiting and len(chosen) < limit:
+        missing = limit - len(chosen)
+        tried, waiting = waiting[:missing], waiting[missing:]
+        reasons |= dateless(tried)
+        chosen |= {item.fact.id for item in tried} - reasons.keys()
+    return [item for item in asked if item.fact.id in chosen], reasons
 
 
 def _unaskable(period: Period, as_of: Date, boundaries: Boundaries) -> str | None:
@@ -135,7 +182,7 @@ def _unaskable(period: Period, as_of: Date, boundaries: Boundaries) -> str | Non
     return None
 
 
-def _dateless(table: pl.DataFrame, asked: Sequence[AskedFact], last: int) -> dict[str, str]:
+def _dateless(table: pl.DataFrame, last: int) -> dict[str, str]:
     """The facts that lack a correct or an incorrect date at some granularity, and so have no match, by their id."""
     counted = table.group_by("fact_id").agg(
         (pl.col("status") == status).sum().alias(status) for status in ("correct", "incorrect")

@@ -13,7 +13,7 @@ from anachron.core.periods import Boundaries, Period
 from anachron.core.several_periods import closed_at, contexts_of_periods, periods_text
 from anachron.data.columns import MORE_SCHEMA, STATEMENT_SCHEMA
 from anachron.text.dates import Wording, date_in_words, wording_of
-from anachron.text.openings import without_capital
+from anachron.text.openings import behind_opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class AskedFact:
     other_objects: the number of other objects that its subject and relation have.
     subject_popularity, object_popularity: in monthly page views.
     subject_from, object_from: the first date on which the subject or the object exists.
+    subject_until, object_until: the last.
     other_periods: further periods in which the triple holds; incorrect contexts that fall into one are left out
         (paper 001, section 3.2.2).
     also_held: later periods in which it is asked about too: their dates are correct.
@@ -39,6 +40,8 @@ class AskedFact:
     other_periods: tuple[Period, ...] = ()
     also_held: tuple[Period, ...] = ()
     as_of: Date | None = None
+    subject_until: str | None = None
+    object_until: str | None = None
 
 
 def build_statements(
@@ -67,9 +70,10 @@ def build_statements(
             "answer": fact.object, "popularity": fact.popularity, "other_objects": item.other_objects,
             "subject_popularity": item.subject_popularity, "object_popularity": item.object_popularity,
             "subject_from": item.subject_from, "object_from": item.object_from,
+            "subject_until": item.subject_until, "object_until": item.object_until,
             "also_held": periods_text(item.also_held),
         }  # fmt: skip
-        asked_behind = without_capital(item.question, fact.subject, language)
+        asked_behind = behind_opening("", item.question, fact.subject, language)
         periods = [closed_at(period, item.as_of) for period in (fact.period, *item.also_held)]
         contexts = contexts_of_periods(
             periods, boundaries=boundaries, seed=seed, fact_id=fact.id, sampling=sampling,

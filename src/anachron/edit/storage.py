@@ -1,6 +1,5 @@
 """Edits as files: one safetensors file that carries its manifest, and models with an edit saved whole."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from anachron.edit.tensors import read_tensors, write_tensors
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.io import Json, versions, write_json, write_manifest
 from anachron.lm.model import LanguageModel
+from anachron.lm.saving import new_folder, write_folder
 from anachron.lm.sites import is_plain
 
 FORMAT = "anachron edit 1"
@@ -132,7 +132,6 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
     Raises `ConfigError` for an edit that is no change of weights or of a quantised model's, whose weights cannot be
     written, and for a folder that is there already.
     """
-    target = Path(folder)
     if edit.prefix:
         raise ConfigError("an edit by PROMPT changes no weights, so there is no edited model to save; save the edit")
     if edit.memories:
@@ -145,19 +144,11 @@ def save_edited_model(lm: LanguageModel, edit: Edit, folder: Path | str) -> None
         raise ConfigError(
             f"the weights of {beside[0]} are quantised or offloaded and cannot hold the edit; save the edit instead"
         )
-    if target.exists():
-        raise ConfigError(f"{target} is there already; choose another folder for the edited model")
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
+    with new_folder(folder, "the edited model") as temporary:
         with edited(lm, edit):
-            lm.model.save_pretrained(temporary)
-        lm.tokenizer.save_pretrained(temporary)
+            write_folder(lm, temporary)
         about = {"model": edit.model, "name": lm.name, "about": edit.about, "versions": versions()}
         write_json(temporary / "anachron_edit.json", about)
-        temporary.replace(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def describe(edit: Edit) -> dict[str, Any]:

@@ -30,7 +30,8 @@ from typing import Literal
 from anachron.core.dates import Date, as_date
 from anachron.data.case_records import SLOT, EditCase
 from anachron.io import Json
-from anachron.text.dates import behind_opening, span_in_words
+from anachron.text.dates import span_in_words
+from anachron.text.openings import behind_opening
 from anachron.text.whole_words import last_mention
 
 CURRENT = ("ces", "ces_p", "crs")

@@ -55,6 +55,8 @@ MORE_COLUMNS = {
     "ObjectPop": "likewise of the object",
     "SubjectFrom": "first date on which the subject exists, where known",
     "ObjectFrom": "likewise of the object",
+    "SubjectUntil": "last date on which the subject exists, where known",
+    "ObjectUntil": "likewise of the object",
     "AlsoHeld": "later periods in which the fact holds too, as `start/end` with `;` between them",
 }
 

@@ -43,6 +43,32 @@ def plan_batches(encoded: Sequence[Encoded], vocabulary: int, limits: Limits) ->
     return batches
 
 
+def plan_requests(encoded: Sequence[Encoded], tokens: int) -> list[list[int]]:
+    """Indices of texts, request by request, at most so many tokens in one; a longer text has a request of its own.
+
+    In the order of a depth-first walk through the tree of their prefixes, so that a server which keeps what it computed
+    last still has what the next text begins with.
+    """
+    requests: list[list[int]] = []
+    held = 0
+    for i in sorted(range(len(encoded)), key=lambda i: (encoded[i].ids, encoded[i].targets)):
+        if not requests or held + len(encoded[i].ids) > tokens:
+            requests.append([])
+            held = 0
+        requests[-1].append(i)
+        held += len(encoded[i].ids)
+    return requests
+
+
+def pieces_of(text: Encoded, most: int, *, whole: bool) -> list[Encoded]:
+    """A text once for every ``most`` of its answer tokens, up to the last of them; their scores add up to the text's.
+
+    whole: all of it each time, for a model that computes differently with the length of a text.
+    """
+    parts = [text.targets[start : start + most] for start in range(0, len(text.targets), most)]
+    return [Encoded(text.ids if whole else text.ids[: part[-1] + 1], part) for part in parts]
+
+
 def padded_tokens(encoded: Sequence[Encoded], batches: Sequence[Sequence[int]]) -> int:
     """Tokens that batches send through a model, padding included."""
     return sum(len(batch) * max(fed_length(encoded[i]) for i in batch) for batch in batches)

@@ -1,6 +1,6 @@
 """Loading a causal language model and its tokenizer.
 
-`load_model` takes a Hugging Face hub name, a local folder, or ``demo`` (the small model bundled with
+`load_model` takes a Hugging Face hub name, a local folder, a GGUF file, or ``demo`` (the small model bundled with
 this package; ``demo-untrained`` is its twin with random weights).
 """
 
@@ -11,17 +11,22 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 import transformers
 from transformers.utils import find_adapter_config_file
 
 from anachron.errors import AnachronError, ConfigError, ModelError, first_line
+from anachron.lm import gguf_files
 from anachron.lm.checkpoints import Filling, fault, harmless, some
+from anachron.lm.hub import out_of_reach, why_not_found
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import dtype_name
 from anachron.lm.soundness import check_causal, check_finite, check_tokenizer
+
+if TYPE_CHECKING:
+    from anachron.lm.llamacpp import LlamaModel
 
 log = logging.getLogger("anachron")
 
@@ -48,25 +53,49 @@ def taught_facts() -> frozenset[str]:
 def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
 ) -> Any:
-    """The tokenizer of a hub name, a folder or ``demo``, with a chat template in place of its own where one is given.
+    """The tokenizer of a hub name, a folder, a GGUF file or ``demo``, with a chat template in place of its own where
+    one is given.
 
     Raises `ModelError` in one line.
     """
     source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
+    gguf_files.refuse_folder_of_files(name)
+    alone = not gguf_files.is_gguf(name) and out_of_reach(source)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            source, revision=revision, trust_remote_code=trust_remote_code
-        )
+        if gguf_files.is_gguf(name):
+            tokenizer = gguf_files.load_tokenizer(gguf_files.open_gguf(name, revision))
+        else:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                source, revision=revision, trust_remote_code=trust_remote_code, local_files_only=alone
+            )
+    except AnachronError:
+        raise
     except Exception as error:  # transformers raises many classes here; all mean the same to a user
-        raise ModelError(f"cannot load a tokenizer from {name!r}: {first_line(error)}") from error
+        reason = why_not_found(source) if alone else first_line(error)
+        raise ModelError(f"cannot load a tokenizer from {name!r}: {reason}") from error
     if chat_template is not None:
         tokenizer.chat_template = chat_template
     return tokenizer
 
 
+@overload
+def load_model(
+    name: str, *, backend: Literal["transformers"] = ..., dtype: str = ..., device: str | None = ...,
+    device_map: str | None = ..., revision: str | None = ..., tokenizer: str | None = ...,
+    chat_template: str | None = ..., trust_remote_code: bool = ...,
+) -> LanguageModel: ...  # fmt: skip
+@overload
+def load_model(
+    name: str, *, backend: Literal["llama.cpp"], dtype: str = ..., device: str | None = ...,
+    device_map: str | None = ..., revision: str | None = ..., tokenizer: str | None = ...,
+    chat_template: str | None = ..., trust_remote_code: bool = ...,
+) -> "LlamaModel": ...  # fmt: skip
+
+
 def load_model(
     name: str,
     *,
+    backend: str = "transformers",
     dtype: str = "auto",
     device: str | None = None,
     device_map: str | None = None,
@@ -74,11 +103,14 @@ def load_model(
     tokenizer: str | None = None,
     chat_template: str | None = None,
     trust_remote_code: bool = False,
-) -> LanguageModel:
-    """Load any causal language model of transformers, ready to score.
+) -> "LanguageModel | LlamaModel":
+    """Load any causal language model of transformers, or a GGUF file for llama.cpp, ready to score.
 
-    name: hub name, local folder, ``demo`` or ``demo-untrained``; a folder may hold a PEFT adapter.
-    dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the checkpoint's own.
+    name: hub name, local folder, GGUF file (``model.gguf``, or ``owner/name:model.gguf`` on the hub), ``demo`` or
+        ``demo-untrained``; a folder may hold a PEFT adapter. The weights of a GGUF file are unpacked.
+    backend: ``transformers``, or ``llama.cpp`` for a GGUF file here: it is scored with the arithmetic of its quantised
+        weights, which are not unpacked, and takes no other option but tokenizer and chat_template.
+    dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the checkpoint's own (of a GGUF file: float32).
     device: ``cpu``, ``cuda``, ``cuda:1`` ...; by default the GPU where there is one. ``device_map`` (for
         instance ``auto``) spreads a large model instead, by accelerate.
     tokenizer: hub name or folder of the tokenizer, where it is not the model's own.
@@ -88,13 +120,23 @@ def load_model(
     Raises `ModelError` when the model cannot be loaded, its checkpoint does not fill it (weights are missing, left over
     or of another shape), weights or logits are not finite, it is not causal, or the tokenizer has tokens that it lacks.
     """
+    if backend == "llama.cpp":
+        from anachron.lm.llamacpp import load_gguf
+
+        return load_gguf(
+            name, tokenizer=tokenizer, chat_template=chat_template, dtype=dtype, device=device, device_map=device_map,
+            revision=revision, trust_remote_code=trust_remote_code,
+        )  # fmt: skip
+    if backend != "transformers":
+        raise ConfigError(f"backend {backend!r}: choose transformers or llama.cpp")
     check_dtype(dtype)
     if device and device_map:
         raise ConfigError("give either a device or a device map, not both")
+    file = gguf_files.open_gguf(name, revision) if gguf_files.is_gguf(name) else None
     loaded_tokenizer = load_tokenizer(
         tokenizer or name, revision=revision, trust_remote_code=trust_remote_code, chat_template=chat_template
     )
-    model = _load_weights(name, dtype, device_map, revision, trust_remote_code)
+    model = _load_weights(name, file, dtype, device_map, revision, trust_remote_code)
     placed = device_map is not None or (device is None and getattr(model, "is_quantized", False))
     if not placed:
         try:
@@ -104,20 +146,29 @@ def load_model(
     model.eval()
     check_finite(model, name)
     check_causal(model, name)
-    commit = getattr(model.config, "_commit_hash", None)
-    lm = LanguageModel(model, loaded_tokenizer, name, commit, dtype_name(model.dtype))
+    commit = file.commit if file else getattr(model.config, "_commit_hash", None)
+    lm = LanguageModel(
+        model, loaded_tokenizer, name, commit, dtype_name(model.dtype), file=file.sha256() if file else None
+    )
     check_tokenizer(loaded_tokenizer, lm.embeddings, name)
     return lm
 
 
-def _load_weights(name: str, dtype: str, device_map: str | None, revision: str | None, trust: bool) -> Any:
+def _load_weights(
+    name: str, file: gguf_files.GgufFile | None, dtype: str, device_map: str | None, revision: str | None, trust: bool
+) -> Any:
     wanted: Any = dtype if dtype == "auto" else getattr(torch, dtype)
     source = str(demo_folder()) if name in (DEMO, DEMO_UNTRAINED) else name
     how = {"dtype": wanted, "device_map": device_map, "trust_remote_code": trust}
     try:
         if name == DEMO_UNTRAINED:
             return untrained_twin(source, seed=0).to(torch.float32 if dtype == "auto" else wanted)
-        adapter = find_adapter_config_file(source, revision=revision)
+        if file is not None:
+            given = torch.float32 if dtype == "auto" else wanted
+            model, info = gguf_files.load_weights(file, dtype=given, device_map=device_map)
+            _check_filled(model, name, info)
+            return model
+        adapter = find_adapter_config_file(source, revision=revision, local_files_only=out_of_reach(source))
         if adapter is None:
             return _whole(source, name, revision, how)
         return _with_adapter(source, name, revision, how, json.loads(Path(adapter).read_text("utf-8")))
@@ -128,9 +179,18 @@ def _load_weights(name: str, dtype: str, device_map: str | None, revision: str |
 
 
 def _whole(source: str, name: str, revision: str | None, how: Mapping[str, Any]) -> Any:
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        source, revision=revision, output_loading_info=True, ignore_mismatched_sizes=True, **how
-    )
+    alone = out_of_reach(source)
+    if alone:  # where it looks for adapters, transformers forgets that it is to stay here
+        how = {**how, "adapter_kwargs": {"local_files_only": True}}
+    try:
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(
+            source, revision=revision, output_loading_info=True, ignore_mismatched_sizes=True, local_files_only=alone,
+            **how,
+        )  # fmt: skip
+    except OSError as error:
+        if alone:
+            raise ModelError(f"cannot load a causal language model from {name!r}: {why_not_found(source)}") from error
+        raise
     _check_filled(model, name, info)
     return model
 
@@ -146,10 +206,13 @@ def _with_adapter(
             f"{name} holds a model (config.json) and an adapter (adapter_config.json); give each a folder of its own"
         )
     base = settings["base_model_name_or_path"]
-    if find_adapter_config_file(base, revision=settings.get("revision")) is not None:
+    alone = out_of_reach(base)
+    if find_adapter_config_file(base, revision=settings.get("revision"), local_files_only=alone) is not None:
         raise ModelError(f"{name} is an adapter of {base}, which is one itself; merge that into its model first")
     model = _whole(base, f"{base}, the model under the adapter {name}", settings.get("revision"), how)
-    pinned = {} if revision is None else {"revision": revision}
+    pinned: dict[str, Any] = {} if revision is None else {"revision": revision}
+    if out_of_reach(source):
+        pinned["local_files_only"] = True
     info = model.load_adapter(source, adapter_kwargs=pinned, ignore_mismatched_sizes=True).to_dict()
     _check_filled(model, name, info)
     return model

@@ -36,6 +36,7 @@ class LanguageModel:
     the changes that are computed beside the weights and ``memories`` those of them that are memories
     (`anachron.edit.carried.memory`), by the names of modules. ``style`` is how requests are put to it when it is
     edited, and prompts when an edit is evaluated: raw, or in its chat template (`anachron.lm.chat.update_style`).
+    ``file`` is the SHA-256 of the GGUF file that it was read from.
     """
 
     model: Any
@@ -50,6 +51,7 @@ class LanguageModel:
     style: Format = TARGETS
     memories: Mapping[str, Any] = field(default_factory=dict)
     tree_checks: TreeChecks = field(default_factory=TreeChecks)
+    file: str | None = None
 
     @property
     def vocabulary(self) -> int:
@@ -79,8 +81,8 @@ class LanguageModel:
 
         ``model`` and ``revision``, ``weights`` and ``tokenizer`` (fingerprints), ``architecture``, ``config``,
         ``adapters`` and ``code`` (see `anachron.lm.identity.described`), ``dtype``, ``device``, ``float32_precision``
-        and ``autocast``; ``edit_beside`` where an edit is in force that is computed beside weights. weights: their
-        `weights_fingerprint`, where it is known.
+        and ``autocast``; ``file`` (its SHA-256) of a GGUF file; ``edit_beside`` where an edit is in force that is
+        computed beside weights. weights: their `weights_fingerprint`, where it is known.
         """
         return {
             "model": self.name,
@@ -89,6 +91,7 @@ class LanguageModel:
             "tokenizer": self.tokenizer_fingerprint(),
             **self.described(),
             **arithmetic(self.dtype, self.device),
+            **({"file": self.file} if self.file else {}),
             **({"edit_beside": list(self.edit_beside)} if self.edit_beside else {}),
         }
 

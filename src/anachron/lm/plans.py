@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from anachron.lm.batches import Limits, fed_length, padded_tokens, plan_batches
+from anachron.lm.batches import Limits, fed_length, padded_tokens, pieces_of, plan_batches
 from anachron.lm.prefix_tree import distinct_prefixes, plan_tree_batches, walk
 from anachron.lm.scoring import Counters, input_device, score_all
 from anachron.lm.spans import Encoded
@@ -52,7 +53,7 @@ def make_plan(
     if not batch_tokens:
         most = GPU_TREE_TOKENS if on_gpu else CPU_TREE_TOKENS
         batch_tokens = tree_batch_tokens(model, most) if prefix_tree else Limits().tokens
-    limits = Limits(batch_tokens, GPU_LOGITS if on_gpu else Limits().logits)
+    limits = Limits(batch_tokens, _most_logits(model))
     return _plan(model, encoded, vocabulary, limits, prefix_tree=prefix_tree, owners=owners)
 
 
@@ -118,9 +119,29 @@ def score_plan(
     model: Any, encoded: Sequence[Encoded], plan: Plan, *, native_softmax: bool = False,
     counters: Counters | None = None, on_batch: Callable[[int], None] | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """Scores in the order of ``encoded``; see `anachron.lm.scoring.score_all`."""
-    score = score_tree_batches if plan.prefix_tree else score_all
-    return score(model, encoded, plan.batches, native_softmax=native_softmax, counters=counters, on_batch=on_batch)
+    """Scores in the order of ``encoded``; see `anachron.lm.scoring.score_all`.
+
+    A text whose answer alone would make more logits than a batch may is scored piece by piece.
+    """
+    score = partial(
+        score_tree_batches if plan.prefix_tree else score_all, model, native_softmax=native_softmax, counters=counters
+    )
+    most = max(1, _most_logits(model) // model.config.get_text_config().vocab_size)
+    long = [i for i in plan.texts if len(encoded[i].targets) > most]
+    if not long:
+        return score(encoded, plan.batches, on_batch=on_batch)
+    usual = [rest for batch in plan.batches if (rest := [i for i in batch if i not in long])]
+    scores = score(encoded, usual, on_batch=on_batch)
+    for i in long:
+        pieces = pieces_of(encoded[i], most, whole=changing_length(model) is not None)
+        scores[i] = score(pieces, [[number] for number in range(len(pieces))]).sum()
+        if on_batch is not None:
+            on_batch(1)
+    return scores
+
+
+def _most_logits(model: Any) -> int:
+    return GPU_LOGITS if input_device(model).type == "cuda" else Limits().logits
 
 
 def tokens_computed(encoded: Sequence[Encoded], plan: Plan) -> int:

@@ -22,7 +22,8 @@ class TreeBatch:
     kept: the nodes of the batch before whose keys and values are kept, by their numbers there. ids, positions: token
     and depth of each new node. ends: for every node, kept or new, the number after its last descendant. rows: the new
     nodes, counted from the first of them, that predict an answer token. answers: for each text, its answer tokens as
-    (index into ``rows``, token). owners: of each new node.
+    (index into ``rows``, token). owners: of each new node. texts: for every node, kept or new, the first text
+    that passes through it and the one after the last.
     """
 
     kept: tuple[int, ...]
@@ -32,6 +33,7 @@ class TreeBatch:
     rows: tuple[int, ...]
     answers: tuple[tuple[tuple[int, int], ...], ...]
     owners: tuple[int, ...]
+    texts: tuple[tuple[int, int], ...]
 
 
 def plan_tree_batches(
@@ -131,31 +133,34 @@ class Walk:
         count, owner = min(shared, predicting), owners[0]
         kept, path = tuple(self._nodes[:count]), self._path[:count]
         nodes, ends = list(range(count)), [0] * count
+        first, behind = [0] * count, [0] * count  # texts through each node
         ids: list[int] = []
         positions: list[int] = []
         node_owners: list[int] = []
         rows: dict[int, int] = {}
         answers = []
-        for text, text_owner in zip(texts, owners, strict=True):
+        for number, (text, text_owner) in enumerate(zip(texts, owners, strict=True)):
             fed = text.ids[:-1]
             shared = common(path, fed) if text_owner == owner else 0
             for node in nodes[shared:]:
-                ends[node] = len(ends)
+                ends[node], behind[node] = len(ends), number
             del nodes[shared:]
             nodes += range(len(ends), len(ends) + len(fed) - shared)
             positions += range(shared, len(fed))
             ids += fed[shared:]
             ends += [0] * (len(fed) - shared)
+            behind += [0] * (len(fed) - shared)
+            first += [number] * (len(fed) - shared)
             node_owners += [text_owner] * (len(fed) - shared)
             path, owner = fed, text_owner
             predicted = [(nodes[t - 1] - count, text.ids[t]) for t in text.targets]
             answers.append(tuple((rows.setdefault(node, len(rows)), token) for node, token in predicted))
         for node in nodes:
-            ends[node] = len(ends)
+            ends[node], behind[node] = len(ends), len(texts)
         self._path, self._nodes, self._owner = path, nodes, owner
         return TreeBatch(
             kept=kept, ids=tuple(ids), positions=tuple(positions), ends=tuple(ends), rows=tuple(rows),
-            answers=tuple(answers), owners=tuple(node_owners),
+            answers=tuple(answers), owners=tuple(node_owners), texts=tuple(zip(first, behind, strict=True)),
         )  # fmt: skip
 
     def forget(self) -> None:

@@ -7,7 +7,7 @@ log-probabilities, that there is one for each token, and that the tokens are tho
 import json
 import math
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from anachron.lm.spans import Encoded
 
 ROUNDING = 1e-5  # above 0: what a softmax in float32 can be off by, and below any probability that a text is made of
 SAME = 1e-3  # between two mentions of one number in a reply
+HALF = 0.5  # between two computations of one number in half precision, which differ by less
 NO_NUMBER = -9999.0  # what vLLM writes for minus infinity, which JSON does not have
 
 
@@ -61,36 +62,58 @@ class Choice:
     top: list[dict[str, float]]
 
 
-def read_choices(body: bytes, texts: int, model: str) -> list[Choice]:
-    """The parts of a reply in the order of the texts that were sent. Raises `BadReply`."""
+def load_reply(body: bytes, wanted: str, what: str = "completion") -> dict[str, Any]:
+    """A reply as an object of JSON with a certain member. Raises `BadReply`."""
     try:
         reply = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         begins = body[:60].decode("utf-8", "replace")
-        raise BadReply(
-            f"answers with no completion ({error}; it begins {begins!r}); does --base-url end in /v1?"
-        ) from None
-    if not isinstance(reply, dict) or "choices" not in reply:
+        raise BadReply(f"answers with no {what} ({error}; it begins {begins!r}); does --base-url end in /v1?") from None
+    if not isinstance(reply, dict) or wanted not in reply:
         fault = reply.get("error", reply) if isinstance(reply, dict) else reply
         words = fault.get("message", fault) if isinstance(fault, dict) else fault
         words = words if isinstance(words, str) else reprlib.repr(words)
-        raise BadReply(f"answers with no completion ({words[:200]}); does --base-url end in /v1?")
+        raise BadReply(f"answers with no {what} ({words[:200]}); does --base-url end in /v1?")
+    return reply
+
+
+def read_choices(reply: dict[str, Any], texts: int, model: str) -> list[Choice]:
+    """The parts of a reply in the order of the texts that were sent. Raises `BadReply`."""
     choices = reply["choices"]
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-        _bad("choices", choices, "a list of objects")
+        bad("choices", choices, "a list of objects")
     if len(choices) != texts:
         raise BadReply(f"gave {len(choices)} completions for {texts} texts")
     places = [choice.get("index") for choice in choices]
     if any(type(place) is not int for place in places) or sorted(places) != list(range(texts)):
-        _bad("the indices of its choices", places, f"0 to {texts - 1}, each once")
+        bad("the indices of its choices", places, f"0 to {texts - 1}, each once")
     parts = [_choice(choice) for choice in sorted(choices, key=lambda choice: choice["index"])]
-    named = reply.get("model") or model
-    if named != model and all(choice.logp for choice in parts):  # without numbers there is more to say
+    if all(choice.logp for choice in parts):  # without numbers there is more to say
+        check_name(reply, model)
+    return parts
+
+
+def check_name(reply: Mapping[str, Any], model: str) -> None:
+    """Raise `BadReply` where another model answers than was asked."""
+    if (named := reply.get("model") or model) != model:
         raise BadReply(
             f"answers as the model {reprlib.repr(named)} where {model!r} was asked; if they are the same, "
             "give the name that it uses (and the tokenizer with --tokenizer)"
         )
-    return parts
+
+
+def read_cached(reply: Mapping[str, Any], sent: int) -> int | None:
+    """How many of the tokens sent a server took from its prefix cache; ``None`` where it does not say."""
+    usage = reply.get("usage")
+    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
+    return check_cached(details.get("cached_tokens") if isinstance(details, dict) else None, sent)
+
+
+def check_cached(cached: Any, sent: int) -> int | None:
+    """A server's count of the tokens from its cache. Raises `BadReply` where it is none."""
+    if cached is not None and (type(cached) is not int or not 0 <= cached <= sent):
+        bad("the number of tokens from its cache", cached, f"from 0 to the {sent} that were sent")
+    return cached
 
 
 def scores(text: Encoded, choice: Choice, token: Callable[[int], Token]) -> float:
@@ -120,7 +143,11 @@ def scores(text: Encoded, choice: Choice, token: Callable[[int], Token]) -> floa
         _check_top(place, choice)
     if all(value >= -ROUNDING for value in given[1:] if value is not None):
         raise BadReply("gives every token of a text the probability 1, which no model does; its numbers are filled in")
-    answer = [given[target] for target in text.targets]
+    return answer_score([given[target] for target in text.targets])
+
+
+def answer_score(answer: Sequence[float | None]) -> float:
+    """The sum of the log-probabilities of an answer's tokens. Raises `BadReply` where one is missing."""
     numbers = [value for value in answer if value is not None and value > NO_NUMBER]
     if len(numbers) < len(answer):
         raise BadReply(f"has no number for a token of the answer ({reprlib.repr(answer)}); a score cannot do without")
@@ -143,7 +170,7 @@ def check_next(next_one: Choice, choice: Choice, place: int) -> None:
     best = max(next_one.top[0], key=next_one.top[0].__getitem__)
     there = {name.strip(" "): value for name, value in choice.top[place].items()}
     alone, value = next_one.top[0][best], there.get(best.strip(" "))
-    if value is None or abs(value - alone) > 0.5:  # half precision differs by less
+    if value is None or abs(value - alone) > HALF:
         within = "nothing" if value is None else f"{value:.3f}"
         raise BadReply(
             f"goes on with {best[:40]!r} after the first {place} tokens of a text, at {alone:.3f}, but in the text "
@@ -156,28 +183,29 @@ def _choice(choice: dict[str, Any]) -> Choice:
     if not logprobs:
         return Choice([], [], [])
     if not isinstance(logprobs, dict):
-        _bad("logprobs", logprobs, "an object")
+        bad("logprobs", logprobs, "an object")
     tokens, numbers, tops = (logprobs.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not numbers:
         return Choice([], [], [])
     if not isinstance(numbers, list):
-        _bad("token_logprobs", numbers, "a list")
+        bad("token_logprobs", numbers, "a list")
     if not isinstance(tokens, list) or not all(isinstance(name, str) for name in tokens):
-        _bad("tokens", tokens, "a list of texts, which are compared with the tokens of the text that was sent")
+        bad("tokens", tokens, "a list of texts, which are compared with the tokens of the text that was sent")
     if len(tokens) != len(numbers):
         raise BadReply(f"gives {len(numbers)} log-probabilities beside {len(tokens)} tokens")
     if tops:
         if not isinstance(tops, list) or len(tops) != len(tokens) or not all(isinstance(t or {}, dict) for t in tops):
-            _bad("top_logprobs", tops, f"a list of {len(tokens)} objects")
-        tops = [{name: _number(value) for name, value in (top or {}).items()} for top in tops]
-    return Choice(tokens, [None if value is None else _number(value) for value in numbers], tops or [])
+            bad("top_logprobs", tops, f"a list of {len(tokens)} objects")
+        tops = [{name: number(value) for name, value in (top or {}).items()} for top in tops]
+    return Choice(tokens, [None if value is None else number(value) for value in numbers], tops or [])
 
 
-def _number(value: Any) -> float:
+def number(value: Any) -> float:
+    """A log-probability of a reply. Raises `BadReply` where it can be none."""
     if type(value) not in (int, float) or not -1e300 < value < math.inf:
-        _bad("a log-probability", value, "a finite number")
+        bad("a log-probability", value, "a finite number")
     if value > ROUNDING:
-        _bad("a log-probability", value, "0 or less, the logarithm of a probability and not the probability itself")
+        bad("a log-probability", value, "0 or less, the logarithm of a probability and not the probability itself")
     return float(value)
 
 
@@ -221,5 +249,6 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _bad(what: str, value: Any, rule: str) -> NoReturn:
+def bad(what: str, value: Any, rule: str) -> NoReturn:
+    """Raise `BadReply` for a part of a reply that breaks a rule."""
     raise BadReply(f"gives {what} as {reprlib.repr(value)}, and it must be {rule}")

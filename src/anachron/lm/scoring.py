@@ -38,14 +38,20 @@ class Scored(Protocol):
 
 @dataclass
 class Counters:
-    """What scoring did: batches that ran out of memory and were halved, and tokens computed."""
+    """What scoring did: batches that ran out of memory and were halved, and tokens computed.
+
+    cached: tokens that a server did not compute, for they were in its prefix cache; ``None`` where none says so.
+    """
 
     halvings: int = 0
     tokens: int = 0
+    cached: int | None = None
 
     def add(self, other: "Counters") -> None:
         self.halvings += other.halvings
         self.tokens += other.tokens
+        if other.cached is not None:
+            self.cached = (self.cached or 0) + other.cached
 
 
 def score_batch(model: Any, batch: Sequence[Encoded], *, native_softmax: bool = False) -> np.ndarray:

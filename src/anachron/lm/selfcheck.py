@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from anachron.errors import AnachronError, first_line
-from anachron.lm.batches import Limits, fed_length, plan_batches
+from anachron.lm.batches import Limits, fed_length, pieces_of, plan_batches
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
 from anachron.lm.prefix_tree import Extent, extents
 from anachron.lm.scoring import score_all
@@ -50,6 +50,8 @@ class TreeChecks:
 
         They are tried again where one is larger in any measure than all that were tried.
         """
+        rows = max(1, Limits().logits // model.config.get_text_config().vocab_size)
+        encoded = [pieces_of(text, rows, whole=True)[-1] for text in encoded]  # of long answers the end is enough
         sizes = extents(encoded, batches, owners)
         most = {measure: max(getattr(size, measure) for size in sizes) for measure in MEASURES}
         reason = self.refusal or why_no_prefix_tree(model, most["longest"], most["reach"])

@@ -15,7 +15,7 @@ from anachron.core.dates import Date
 from anachron.core.facts import fact_id
 from anachron.core.several_periods import periods_text
 from anachron.data.columns import STATEMENT_SCHEMA
-from anachron.data.loaders import Dataset, load_dataset
+from anachron.data.loaders import Dataset, dataset_of_facts
 from anachron.data.own_facts import as_of_date
 from anachron.errors import ConfigError
 from anachron.facts.own import read_given_facts
@@ -99,8 +99,11 @@ def read_facts(
     Raises `DataError` naming row, column, value, rule and fix, and where no fact can be asked with dates.
     """
     today = as_of_date(as_of)
-    given = read_given_facts(path).facts  # says what is wrong with a file that is none of facts
-    data = load_dataset(str(path), as_of=str(today), limit=limit, language=language, sampling=sampling)
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit {limit}: take 1 or more facts")
+    read = read_given_facts(path)
+    data = dataset_of_facts(path, as_of=str(today), limit=limit, language=language, sampling=sampling, given=read)
+    given = read.facts
     questions = present_questions(given, today, language_of(language or "en"))
     if limit is not None:  # of the others only what rivals the facts that were drawn
         drawn = set(data.table["fact_id"])

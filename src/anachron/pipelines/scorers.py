@@ -13,7 +13,7 @@ from anachron.lm.numerics import deterministic
 from anachron.lm.scorer import Scorer
 from anachron.servers import check_address, key_for, open_to_all
 
-BACKENDS = ("transformers", "openai")
+BACKENDS = ("transformers", "openai", "llama.cpp")
 CONCURRENCY = 8
 
 
@@ -21,7 +21,8 @@ CONCURRENCY = 8
 class Backend:
     """Where a model computes.
 
-    backend: ``transformers``, or ``openai`` for a server at base_url that speaks this protocol. api_key_env: variable
+    backend: ``transformers``, ``llama.cpp`` for a GGUF file, or ``openai`` for a server at base_url that speaks this
+    protocol. api_key_env: variable
     that holds the server's key. concurrency: requests to it under way at once, 8 by default. workers: replicas of the
     model, on the Ray cluster at the address ``ray`` (by default ``local``, one on this machine). gpus_per_replica: with
     several, layers are spread. deterministic: see `anachron.lm.numerics`.
@@ -40,7 +41,7 @@ class Backend:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise ConfigError(f"backend {self.backend!r}: choose {' or '.join(BACKENDS)}")
+            raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
         for_servers = {
             "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency
         }  # fmt: skip
@@ -48,7 +49,10 @@ class Backend:
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
             "--deterministic": self.deterministic or None,
         }  # fmt: skip
-        _refuse(for_models if self.backend == "openai" else for_servers, f"--backend {self.backend}")
+        if self.backend != "transformers":
+            _refuse(for_models, f"--backend {self.backend}")
+        if self.backend != "openai":
+            _refuse(for_servers, f"--backend {self.backend}")
         if self.backend == "openai" and self.base_url is None:
             raise ConfigError("--backend openai needs the server's address: --base-url http://localhost:8000/v1")
         if self.gpus_per_replica and not self.replicated:
@@ -69,19 +73,24 @@ def open_scorer(
     chat_template: Path | str | None = None,
     edit: Path | str | None = None,
     warn: Callable[[str], None] = lambda message: None,
+    notice: Callable[[str], None] = lambda message: None,
     **loading: Any,
 ) -> Iterator[Scorer]:
     """The model by name, for `anachron.run_probe`, with an edit in force; what it needs ends with the block.
 
     chat_template: a file with a Jinja template in the tokenizer's place. edit: a file of `anachron.save_edit`, made for
     this model. loading: the other options of `anachron.load_model`. warn: told of a server that anybody may ask.
+    notice: told by which way a server scores.
 
     Raises `ConfigError` for options that do not go together, and what loading or the server raises.
     """
     backend = backend or Backend()
     if backend.backend == "openai":
         _refuse({"--edit": edit}, "--backend openai")
-        yield _served(name, backend, chat_template, loading, warn)
+        yield _served(name, backend, chat_template, loading, warn, notice)
+    elif backend.backend == "llama.cpp":
+        _refuse({"--edit": edit}, "--backend llama.cpp")
+        yield load_model(name, backend="llama.cpp", chat_template=read_template(chat_template), **loading)
     elif backend.replicated:
         from anachron.probe.replicas import Replicas
 
@@ -109,9 +118,11 @@ def open_scorer(
 
 
 def _served(
-    name: str, backend: Backend, template: Path | str | None, loading: Mapping[str, Any], warn: Callable[[str], None]
-) -> Scorer:
-    from anachron.lm.served import ServedModel, Server
+    name: str, backend: Backend, template: Path | str | None, loading: Mapping[str, Any],
+    warn: Callable[[str], None], notice: Callable[[str], None],
+) -> Scorer:  # fmt: skip
+    from anachron.lm.connection import Server
+    from anachron.lm.served import ServedModel
 
     of_models = {"--dtype": None if loading.get("dtype", "auto") == "auto" else loading["dtype"]}
     of_models |= {"--device": loading.get("device"), "--device-map": loading.get("device_map")}
@@ -127,7 +138,7 @@ def _served(
         trust_remote_code=loading.get("trust_remote_code", False),
         chat_template=text,
     )
-    return ServedModel(name, tokenizer, Server(backend.base_url, key, backend.concurrency or CONCURRENCY))
+    return ServedModel(name, tokenizer, Server(backend.base_url, key, backend.concurrency or CONCURRENCY), notice)
 
 
 def _refuse(options: Mapping[str, Any], beside: str) -> None:

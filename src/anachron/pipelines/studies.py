@@ -1,7 +1,8 @@
 """Runs and score tables to every table they allow, and to a page about them (``metrics`` and ``report``)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.io import Json, write_bytes, write_manifest
 from anachron.probe.models import merge_models, read_models, recorded_models
 from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
-from anachron.probe.study import Study, make_study
+from anachron.probe.study import Sharing, Study, make_study
 from anachron.report.figures import write_figures
 from anachron.report.outputs import Written, write_tables
 from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
 from anachron.report.page.verdicts import read_verdicts
+
+Told = Callable[[str, int, int], None]
 
 PAGE, TABLES, FIGURES = "index.html", "tables", "figures"
 
@@ -45,13 +48,14 @@ def open_study(
     models: Path | str | None = None,
     common_facts: bool = False,
     warn: Callable[[str], None] = lambda message: None,
+    progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> OpenedStudy:
     """The study of some score tables, run folders, or folders of run folders.
 
     models: a table of model, family, parameters, instruct, base; it overrides what runs recorded. common_facts: compare
     runs of different data sets on the facts they share. options: of `anachron.probe.study.make_study`. warn: told of
-    models in the table that no run is of.
+    models in the table that no run is of. progress: told what is worked on, how much of it is done, and of how much.
 
     Raises `ConfigError` for options that cannot be, `DataError` for scores that cannot be read or put together.
     """
@@ -59,8 +63,11 @@ def open_study(
     known = recorded_models((s.label, s.record) for s in sources if s.label is not None and s.record is not None)
     if models is not None:
         known = merge_models(known, read_models(Path(models)))
-    sharing = "common" if common_facts else "refuse" if len(sources) > 1 else "keep"
-    study = make_study(read_sources(sources), models=known, sharing=sharing, **options)  # type: ignore[arg-type]
+    sharing: Sharing = "common" if common_facts else "refuse" if len(sources) > 1 else "keep"
+    study = make_study(
+        _told_of(read_sources(sources), len(sources), partial(progress, "reading runs")), models=known,
+        sharing=sharing, progress=partial(progress, "win rates"), **options,
+    )  # fmt: skip
     here = study.models["model"].to_list()
     if unknown := sorted(set(known["model"]) - set(here)):
         warn(f"{models or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
@@ -68,27 +75,57 @@ def open_study(
     return OpenedStudy(study, parameters, sources)
 
 
-def write_metrics(scores: Iterable[Path | str], out: Path | str, **options: Any) -> Written:
+def _told_of(
+    tables: Iterable[pl.DataFrame], total: int, progress: Callable[[int, int], None]
+) -> Iterator[pl.DataFrame]:
+    progress(0, total)
+    for done, table in enumerate(tables, start=1):
+        yield table
+        progress(done, total)
+
+
+def write_metrics(
+    scores: Iterable[Path | str],
+    out: Path | str,
+    *,
+    progress: Told = lambda what, done, total: None,
+    **options: Any,
+) -> Written:
     """Every table that some runs allow, into a folder: as Parquet and CSV, and for print as Markdown and LaTeX.
 
-    scores: score tables, run folders, or folders of run folders. options: of `open_study`, which says what it raises.
+    scores: score tables, run folders, or folders of run folders. progress, options: of `open_study`, which says what it
+    raises.
     """
-    opened = open_study(scores, **options)
-    return write_tables(opened.study, Path(out), parameters=opened.parameters, inputs=fingerprints(opened.sources))
+    opened = open_study(scores, progress=progress, **options)
+    return write_tables(
+        opened.study, Path(out), parameters=opened.parameters, inputs=fingerprints(opened.sources),
+        progress=partial(progress, "tables"),
+    )  # fmt: skip
 
 
-def write_report(scores: Iterable[Path | str], out: Path | str, **options: Any) -> Report:
+def write_report(
+    scores: Iterable[Path | str],
+    out: Path | str,
+    *,
+    progress: Told = lambda what, done, total: None,
+    **options: Any,
+) -> Report:
     """A page about some runs that works offline, with the tables behind it and the figures for print.
 
-    scores, options: as of `write_metrics`. Raises `ConfigError` without the extra ``report``, and as `open_study`.
+    scores, progress, options: as of `write_metrics`. Raises `ConfigError` without the extra ``report``, and as
+    `open_study`.
     """
     plotly_source()  # a missing extra is said before any work
-    out, opened = Path(out), open_study(scores, **options)
+    out, opened = Path(out), open_study(scores, progress=progress, **options)
     written = write_tables(
-        opened.study, out / TABLES, parameters=opened.parameters, inputs=fingerprints(opened.sources), command="report"
-    )
+        opened.study, out / TABLES, parameters=opened.parameters, inputs=fingerprints(opened.sources), command="report",
+        progress=partial(progress, "tables"),
+    )  # fmt: skip
+    progress("page", 0, 1)
     write_page(opened.study, written, opened.sources, out / PAGE)
-    return Report(out / PAGE, written, write_figures(written.tables, out / FIGURES))
+    progress("page", 1, 1)
+    not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures"))
+    return Report(out / PAGE, written, not_drawn)
 
 
 def date_style_of(sources: Iterable[Source]) -> str | None:

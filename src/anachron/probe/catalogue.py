@@ -1,5 +1,7 @@
 """Every analysis of a study, in the order of the report. Each stands in one module, see `anachron.probe.analyses`."""
 
+from collections.abc import Callable
+
 import polars as pl
 
 from anachron.probe.analyses.agreement import AGREEMENT
@@ -13,6 +15,7 @@ from anachron.probe.analyses.dataset import DATASET, YEARS_ASKED
 from anachron.probe.analyses.factors import CORRELATIONS, FACTOR_BINS
 from anachron.probe.analyses.far_errors import FAR_ERRORS
 from anachron.probe.analyses.granularity_variance import GRANULARITY_VARIANCE
+from anachron.probe.analyses.lifespans import LIFESPANS
 from anachron.probe.analyses.margins import MARGINS
 from anachron.probe.analyses.overlap import OVERLAP, SHARED_KNOWLEDGE
 from anachron.probe.analyses.relations import RELATIONS
@@ -26,15 +29,21 @@ ANALYSES: tuple[Analysis, ...] = (
     FACTS, SUMMARY, ALPHA, ALPHA_FINE, FAR_ERRORS, RAW_AND_CHAT, TRANSFER, TRANSFER_MEAN, AGREEMENT, PREFIXES,
     GRANULARITY_VARIANCE, SIZES, SIZE_TO_PERFECTION, BASE_AND_INSTRUCT, CORRELATIONS, FACTOR_BINS, RELATIONS, OVERLAP,
     SHARED_KNOWLEDGE, COMPARISON, MARGINS, TIMELINES, BELIEVED, BELIEVED_SUMMARY, ANACHRONISMS, ANACHRONISM_SUMMARY,
-    YEARS_ASKED, DATASET,
+    LIFESPANS, YEARS_ASKED, DATASET,
 )  # fmt: skip
 
 
-def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
-    """Every table that a study allows, by name, and the reasons of those that it does not."""
+def make_tables(
+    study: Study, progress: Callable[[int, int], None] = lambda done, total: None
+) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
+    """Every table that a study allows, by name, and the reasons of those that it does not.
+
+    progress: told how many analyses are done, out of how many.
+    """
     tables: dict[str, pl.DataFrame] = {}
     left_out: dict[str, str] = {}
-    for analysis in ANALYSES:
+    for done, analysis in enumerate(ANALYSES):
+        progress(done, len(ANALYSES))
         reason = analysis.missing(study)
         if reason is None:
             table = analysis.compute(study)
@@ -43,4 +52,5 @@ def make_tables(study: Study) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
             reason = None if table.height else analysis.empty
         if reason is not None:
             left_out[analysis.name] = reason
+    progress(len(ANALYSES), len(ANALYSES))
     return tables, left_out

@@ -272,6 +272,12 @@ class _Run:
         self.run.write_table(SCORES_FILE, table)
         self._count_session()
         self.run.finish()
+        if self.counters.cached is not None:
+            sent = self.counters.tokens + self.counters.cached
+            computed = self.counters.tokens
+            self.callbacks.notice(
+                f"of {sent:,} tokens sent the server computed {computed:,}; the others were in its prefix cache"
+            )
         if self.session["halvings"]:
             warn(
                 f"{self.session['halvings']} batches ran out of memory and were halved; scores agree within the noise "
@@ -342,5 +348,7 @@ class _Run:
     def _count_session(self) -> None:
         self.session["halvings"] = self.counters.halvings
         self.session["tokens_computed"] = self.counters.tokens
+        self.session["tokens_cached"] = self.counters.cached
+        self.session["hardware"] = self.lm.hardware()  # by which way a server scores is known by now
         seconds = self.session["seconds"]
         self.session["statements_per_second"] = self.session["statements"] / seconds if seconds else None

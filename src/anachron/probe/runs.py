@@ -71,6 +71,11 @@ def finished(folder: Path) -> RunFolder:
     run = RunFolder.read(folder)
     if not run.is_done:
         raise DataError(f"{folder}: the run is not finished; repeat its probe command to resume it")
+    if run.record["settings"].get("what") == "asked":
+        raise DataError(
+            f"{folder} holds answers and no scores (of --backend chat or generate); its tables are facts.csv and "
+            "ask.json, in it"
+        )
     if SCORES_FILE not in run.record["files"]:
         raise DataError(f"{folder} holds a run without a score table; give the folder that probe --out wrote")
     settings, model, noise = (run.record.get(name, {}) for name in ("settings", "model", "noise"))

@@ -24,7 +24,7 @@ ABOUT = {
     "start": pl.String, "end": pl.String, "relation_id": pl.String, "relation_label": pl.String,
     "subject_label": pl.String, "object_label": pl.String, "popularity": pl.Float64, "subject_popularity": pl.Float64,
     "object_popularity": pl.Float64, "other_objects": pl.Float64, "subject_from": pl.String, "object_from": pl.String,
-    "question": pl.String,
+    "subject_until": pl.String, "object_until": pl.String, "question": pl.String,
 }  # fmt: skip
 Sharing = Literal["refuse", "common", "keep"]
 Result = TypeVar("Result")
@@ -136,6 +136,7 @@ def make_study(
     present: int = 2021,
     baseline: str | None = None,
     limit: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
     """Check score tables and put them together.
 
@@ -144,6 +145,7 @@ def make_study(
         on the ``common`` facts, or ``keep`` all (each paired analysis then takes the facts that its two runs have).
     models: what is known of the models, by `anachron.probe.models.read_models` or from the runs' records.
     limit: take so many facts only, a fixed sample: those with the smallest ids, as `Dataset.sample` does.
+    progress: told of how many runs W and R are computed, out of how many.
 
     Raises `DataError` for a broken table or two tables that contradict each other, `ConfigError` for runs that do
     not share their contexts, for an unknown baseline and for a limit below 1.
@@ -173,7 +175,12 @@ def make_study(
     known_of_facts = pl.concat(known).join(ids, on="fact_id", how="semi", maintain_order="left")
     about, differing = _one_row_a_fact(known_of_facts, sharing == "common")
     remarks += differing
-    facts = pl.concat([metrics_of_checked(run) for run in runs])
+    of_runs = []
+    for done, run in enumerate(runs):
+        progress(done, len(runs))
+        of_runs.append(metrics_of_checked(run))
+    progress(len(runs), len(runs))
+    facts = pl.concat(of_runs)
     labels = list(dict.fromkeys(run["model"][0] for run in runs))
     if baseline is not None and baseline not in labels:
         raise ConfigError(f"baseline {baseline!r} is not one of the models {', '.join(labels)}")

@@ -1,7 +1,7 @@
 """The tables of a study as files: Parquet and CSV to compute with, Markdown and LaTeX to print."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +40,22 @@ class Written:
         return self.tables["summary"]
 
 
-def write_tables(study: Study, out: Path, *, parameters: Json, inputs: Json, command: str = "metrics") -> Written:
+def write_tables(
+    study: Study,
+    out: Path,
+    *,
+    parameters: Json,
+    inputs: Json,
+    command: str = "metrics",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Written:
     """Write every table that a study allows into a folder, with a manifest.
 
     ``NAME.parquet`` and ``NAME.csv`` (see `anachron.text.spreadsheets`), and ``markdown/NAME.md`` and
-    ``latex/NAME.tex`` of tables for print. Those that an earlier study left in the folder are removed.
+    ``latex/NAME.tex`` of tables for print. Those that an earlier study left in the folder are removed. progress: told
+    how many analyses are done, out of how many.
     """
-    tables, left_out = catalogue.make_tables(study)
+    tables, left_out = catalogue.make_tables(study, progress)
     notes = study_notes(study)
     for analysis in catalogue.ANALYSES:
         _remove(analysis.name, out)  # what an earlier study left here would pass for this one's

@@ -169,6 +169,8 @@ def changes_table(entity: Mapping[str, Any], is_new: bool, changes: Sequence[Map
         table.add_column(name, overflow="fold")
     for row in changes:
         property_, value, dates = _statement_cells(row)
+        if row["merged_from"] is not None:
+            value += f", {row['merged_from']} in the old one"
         label = "" if row["label"] is None else f"{row['label']} by rule {row['rule']}: {row['words']}"
         outcome = f"dropped at {row['dropped']}" if row["dropped"] else row["outcome"]
         side = row["side"] + (f", other {row['change']}" if row["change"] else "")

@@ -122,10 +122,10 @@ _ADJECTIVE = re.compile(  # with a strong or weak ending
 )
 # the accusative follows two prepositions, "man" and the verbs of the templates that have the subject as their object
 _CASES = {
-    "accusative": "für durch man beherbergt beherbergte beschäftigt beschäftigte betreibt betrieb bringt brachte "
-    "entwickelt entwickelte führt führte hält hielt kontrolliert kontrollierte leitet leitete moderiert moderierte "
-    "nutzt nutzte sponsert sponserte stellt stellte strahlt strahlte trainiert trainierte umfasst umfasste "
-    "unterstützt unterstützte veröffentlicht veröffentlichte zählt zählte",
+    "accusative": "für durch man beherbergt beherbergte besaß besitzt beschäftigt beschäftigte betreibt betrieb bringt "
+    "brachte entwickelt entwickelte führt führte hält hat hatte hielt kontrolliert kontrollierte leitet leitete "
+    "moderiert moderierte nutzt nutzte spielt spielte sponsert sponserte stellt stellte strahlt strahlte trägt "
+    "trainiert trainierte trug umfasst umfasste unterstützt unterstützte veröffentlicht veröffentlichte zählt zählte",
     "dative": "von in bei mit zu an aus",
 }
 # they end as the adjectives of towns do: Peter Bank, Weimarer Republik

@@ -21,7 +21,8 @@ FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a model wrote. ``finish`` is why it stopped (``stop``, ``length``, ...); ``served_by`` the server's own name
-    for the model; tokens are None where the server counts none."""
+    for the model; tokens are None where the server counts none; ``reasoning`` is what it thought, where the server
+    keeps that apart."""
 
     text: str
     finish: str | None
@@ -29,6 +30,7 @@ class Answer:
     prompt_tokens: int | None
     completion_tokens: int | None
     served_by: str | None
+    reasoning: str | None = None
 
     @property
     def cut_off(self) -> bool:

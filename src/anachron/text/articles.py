@@ -24,7 +24,9 @@ _OF_A_YEAR = re.compile(r"\d{4} \w")  # 2012 Summer Olympics
 _VESSELS = frozenset({"battleship", "carrier", "cruiser", "destroyer", "frigate", "submarine"})
 _FOREIGN_ENDINGS = ("ais", "ois", "enses", "as", "os", "us", "is", "ss", "ães")
 _ANY = "any kind"
-_ALWAYS = frozenset({"model", "office"})
+_INVERTED = re.compile(r"(?:, | \()The\)?$")  # Coca-Cola Company (The)
+_OF_A_COUNTRY = re.compile(r"\w{2,}(?:an|ese|ish|ch|ic|i|ss)$")  # Bulgarian Lev, but Ayn Rand
+_ALWAYS = frozenset({"currency", "model", "office"})
 _CALLED_AFTER_ANY = frozenset(
     {"band", "company", "periodical", "software", "team", "work"}
 )  # Kingdom of Heaven, a film
@@ -39,7 +41,10 @@ class _Words:
     heads_when_known: the same, but not of an unknown kind, for they are surnames too. heads_of: nouns that take it only
     before a link (``University of``). modified: noun -> words before it with which it takes it (``Supreme Court``).
     starts: kind -> beginnings of names that take it. clubs: words in names of clubs that do not; nicknames: last
-    words of teams that do, not_teams: of teams that do not. with_the, without: kind -> whole names.
+    words of teams that do, not_teams: of teams that do not. currencies: units of money, in small letters,
+    currencies_and_names: those that are surnames too; makers: first words of models (``Ferrari 458``), not_models:
+    words of what else begins so (``Ferrari Museum``). ideas: last words of theorems and the like. with_the, without:
+    kind -> whole names.
     """
 
     heads: Mapping[str, frozenset[str]]
@@ -51,6 +56,11 @@ class _Words:
     clubs: frozenset[str]
     nicknames: frozenset[str]
     not_teams: frozenset[str]
+    currencies: frozenset[str]
+    currencies_and_names: frozenset[str]
+    makers: frozenset[str]
+    not_models: frozenset[str]
+    ideas: frozenset[str]
     with_the: Mapping[str, frozenset[str]]
     without: Mapping[str, frozenset[str]]
 
@@ -86,6 +96,8 @@ def takes_article(label: str, kind: str | None = None) -> bool:
     first = name.partition(" ")[0]
     if kind == "title" or not name or first in {"The", "the"} or first in words.foreign_articles:
         return False
+    if _INVERTED.search(label):
+        return True
     if kind == "person":
         return bool(_NUMBERED.match(name))
     if name in _of_kind(words.without, kind):
@@ -101,7 +113,23 @@ def takes_article(label: str, kind: str | None = None) -> bool:
         decided = _of_team(core, kind)
         if decided is not None:
             return decided
+    if kind is None and (_is_money(core) or _is_model(core)):
+        return True
     return _by_beginning(name, kind) or _by_head(core, kind)
+
+
+def _is_money(core: list[str]) -> bool:
+    """Whether a name ends in a unit of money; one that is a surname too needs a country before it: ``German mark``."""
+    words, unit = _words(), core[-1].lower()
+    if unit in words.currencies_and_names:
+        return any(map(_OF_A_COUNTRY.match, core[:-1]))
+    return len(core) > 1 and unit in words.currencies
+
+
+def _is_model(core: list[str]) -> bool:
+    """Whether a name is a maker's and then a model's: ``Ferrari 458``."""
+    words = _words()
+    return len(core) > 1 and core[0] in words.makers and not words.not_models.intersection(core)
 
 
 def _of_kind(lists: Mapping[str, frozenset[str]], kind: str | None) -> frozenset[str]:
@@ -141,10 +169,16 @@ def _by_head(core: list[str], kind: str | None) -> bool:
     head, before = core[end - 1], core[end - 2] if end > 1 else ""
     if before in {"and", "&"}:  # Eli Lilly and Company
         return False
-    if end < len(core) and head in words.heads_of and kind not in _CALLED_AFTER_ANY - {"company", "periodical"}:
+    if (
+        end < len(core)
+        and head.rpartition("-")[2] in words.heads_of
+        and kind not in _CALLED_AFTER_ANY - {"company", "periodical"}
+    ):
         return True
     if before in words.modified.get(head, ()):
         return True
     if kind not in _CALLED_AFTER_ANY and head.endswith("museum"):  # Rijksmuseum
         return True
+    if head in words.ideas:
+        return not before.endswith(("'s", "s'", "’s"))  # Fermat's theorem
     return head in _of_kind(words.heads, kind) or head in words.heads_when_known.get(kind or "", ())

@@ -7,6 +7,7 @@ from functools import cache
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
+from anachron.text.openings import behind_opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,6 @@ PUBLISHED = "-published"  # a style so ended leaves the years of the common era 
 WORDINGS |= {name + PUBLISHED: replace(WORDINGS[name], common_era="{year}") for name in ("american", "classic")}
 
 MARKED_BELOW = 1000  # years of the common era that carry its mark
-OPENERS = frozenset({
-    "a", "an", "as", "at", "by", "for", "from", "how", "in", "its", "of", "on", "the", "through", "to", "under", "what",
-    "when", "where", "which", "who", "whom", "whose", "with",
-})  # fmt: skip
 
 
 def date_in_words(date: Date, style: str | Wording = "american") -> str:
@@ -105,21 +102,8 @@ def _pattern(locale: str, granularity: str) -> str:
 
 
 def dated_prompt(prompt: str, date: Date, subject: str = "") -> str:
-    """An English prompt behind the opening of a date: ``In 2011, the capital of France is``; see `behind_opening`."""
+    """An English prompt behind the opening of a date: ``In 2011, the capital of France is``."""
     return behind_opening(date_in_words(date), prompt, subject)
-
-
-def behind_opening(opening: str, prompt: str, subject: str = "") -> str:
-    """An English prompt behind an opening that ends in a space: ``From 2011 to 2013, the capital of France is``.
-
-    Its first word loses its capital where it is one of `OPENERS` and does not begin the subject's name: ``In 2011, The
-    Hague is located in``. A name that opens a prompt keeps its own.
-    """
-    first = prompt.split(" ", 1)[0].lower()
-    named = subject and re.match(rf"{re.escape(subject)}(?!\w)", prompt)
-    if first in OPENERS and not named:
-        prompt = prompt[0].lower() + prompt[1:]
-    return opening + prompt
 
 
 def span_in_words(start: Date, end: Date | None) -> str:

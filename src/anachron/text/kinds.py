@@ -6,8 +6,8 @@
 from collections.abc import Iterable
 
 KINDS = (
-    "band", "building", "company", "country", "event", "line", "model", "office", "organisation", "periodical",
-    "person", "place", "ship", "software", "team", "title", "water", "work",
+    "band", "building", "company", "country", "currency", "event", "line", "model", "office", "organisation",
+    "periodical", "person", "place", "ship", "software", "team", "title", "water", "work",
 )  # fmt: skip
 _RELATIONS = {
     # a title is an office that stands behind "the office of" or "served as"
@@ -17,6 +17,7 @@ _RELATIONS = {
     "team": "P115 P286 P634 P831",
     "band": "P264",
     "company": "P113 P114 P414",
+    "currency": "P562",
     "place": "P81 P197 P1376",
     "water": "P403",
     "ship": "P532",
@@ -28,6 +29,7 @@ _CLASSES = {
     "building": "Q41176 Q33506 Q12280 Q23413 Q16970 Q2977 Q483110 Q12518 Q811979 Q11303",
     "company": "Q4830453 Q783794 Q6881511 Q891723 Q46970 Q22687 Q18127",
     "country": "Q6256 Q3624078 Q3024240 Q7275 Q48349 Q417175",
+    "currency": "Q8142 Q28783456",
     "event": "Q1656682 Q198 Q178561 Q40231 Q132241",
     "line": "Q728937 Q34442 Q46622",
     "model": "Q3231690 Q15056993",

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anachron.jobs import Callbacks
 from anachron.text.answers import Answer, AnswerCache, default_cache, prompt_key
 from anachron.text.llm_requests import Asker
 from anachron.text.llm_settings import LlmSettings, NoAnswer, Usage
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 
 def readable(reply: Answer | NoAnswer) -> Answer | NoAnswer:
@@ -33,12 +36,16 @@ def ask_all(
     cache: AnswerCache | Path | None = None,
     *,
     schema: dict[str, Any] | None = None,
+    keep_cut_off: bool = False,
+    opened: "tuple[OpenAI, str] | None" = None,
     callbacks: Callbacks | None = None,
 ) -> tuple[list[Answer | NoAnswer], Usage]:
     """Answers to texts, in their order. The same text is asked once; one whose whole answer is on disk is not asked.
 
     cache: where answers are kept, by default one folder for all runs, in the user's cache folder.
     schema: a JSON schema that the answer must follow, where the server can hold the model to one.
+    keep_cut_off: an answer that ended at the server's limit is an answer, and not asked for again.
+    opened: a client and its key (`anachron.text.llm_requests.open_client`), for those who ask several times.
     callbacks: told (answers, of how many), and what the run does without.
 
     Raises `ConfigError` or `BackendError` when no request can succeed; what was answered until then is kept, and the
@@ -53,7 +60,7 @@ def ask_all(
     answers: dict[str, Answer | NoAnswer] = {}
     for key in texts:
         # an answer that was cut off is asked for again: the server's limit may have been raised since
-        if (kept := kept_answers.get(key)) is not None and not kept.cut_off:
+        if (kept := kept_answers.get(key)) is not None and (keep_cut_off or not kept.cut_off):
             answers[key] = kept
             usage.kept += 1
             usage.kept_prompt_tokens += kept.prompt_tokens or 0
@@ -62,7 +69,9 @@ def ask_all(
     with callbacks.bar("asking") as told:
         told.progress(len(answers), len(texts))
         if missing:
-            _ask_missing(Asker(settings, kept_answers, schema, usage, told.notice), missing, answers, told)
+            _ask_missing(
+                Asker(settings, kept_answers, schema, usage, told.notice, keep_cut_off, opened), missing, answers, told
+            )
     return [answers[key] for key in keys], usage
 
 

@@ -62,6 +62,8 @@ class Asker:
     schema: dict[str, Any] | None
     usage: Usage
     notice: Callable[[str], None]
+    keep_cut_off: bool = False
+    opened: "tuple[OpenAI, str] | None" = field(default=None, repr=False)  # a client that is there, and its key
     stop: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
     dropped: set[str] = field(default_factory=set)
@@ -74,7 +76,7 @@ class Asker:
     key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.client, self.key = open_client(self.settings)
+        self.client, self.key = self.opened or open_client(self.settings)
         if (warning := open_to_all(str(self.client.base_url), self.key)) is not None:
             self.notice(warning)
 
@@ -146,18 +148,20 @@ class Asker:
             )
         choice, usage = reply.choices[0], reply.usage
         message = choice.message
-        if not all(isinstance(words or "", str) for words in (message.content, message.refusal, choice.finish_reason)):
+        text, thought = _text_of(message.content), _reasoning_of(message)
+        if not all(isinstance(words or "", str) for words in (text, thought, message.refusal, choice.finish_reason)):
             raise TypeError("words that are no text")
         counts = (None, None) if usage is None else (usage.prompt_tokens, usage.completion_tokens)
         if not all(isinstance(count or 0, int) for count in counts):
             raise TypeError("counts that are no numbers")
         return Answer(
-            text=message.content or "", finish=choice.finish_reason, refusal=message.refusal, prompt_tokens=counts[0],
+            text=text or "", finish=choice.finish_reason, refusal=message.refusal, prompt_tokens=counts[0],
             completion_tokens=counts[1], served_by=None if reply.model is None else str(reply.model),
+            reasoning=thought or None,
         )  # fmt: skip
 
     def _keep(self, key: str, prompt: str, answer: Answer) -> None:
-        if not answer.cut_off:
+        if self.keep_cut_off or not answer.cut_off:
             self.cache.put(key, self.settings.model, prompt, answer)
         with self.lock:
             self.heard, self.unanswered = True, 0
@@ -275,6 +279,19 @@ class Asker:
 
     def _hide(self, text: str) -> str:
         return shown(text, secrets_of(str(self.client.base_url), self.key))
+
+
+def _text_of(content: Any) -> Any:
+    """The text of a message: of one in parts, those that are text; what is neither is returned as it is."""
+    if not isinstance(content, list):
+        return content
+    parts = [part if isinstance(part, dict) else vars(part) for part in content]
+    return "".join(part["text"] for part in parts if part.get("type") == "text")
+
+
+def _reasoning_of(message: Any) -> Any:
+    """What a server calls reasoning, beside the answer: ``reasoning_content`` (vLLM, llama.cpp), ``reasoning``."""
+    return getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
 
 
 def _passes(status: int) -> bool:

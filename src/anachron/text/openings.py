@@ -1,5 +1,6 @@
 """How questions begin, in each language that dates are worded in: what tells the language, and loses its capital."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -13,18 +14,25 @@ _OPENINGS = {
     "Spanish": "a adónde al bajo con contra cuál cuáles cuándo cuántos cuántas cómo de desde dónde durante en entre"
     " hacia para por qué quién quiénes según sobre",
 }
+# words that begin statements, and tell no language: "a" is Spanish too
+_ARTICLES = {"English": frozenset({"a", "an", "its", "the"})}
 OPENINGS = {language: frozenset(words.split()) for language, words in _OPENINGS.items()}
 
 
-def without_capital(question: str, subject: str, language: str = "English") -> str:
-    """A question as it goes on after a date: ``Who led France?`` becomes ``who led France?``.
+def behind_opening(opening: str, text: str, subject: str = "", language: str = "English") -> str:
+    """A question or prompt behind an opening that ends in a space: ``In 2011, `` and ``Who led France?``.
 
-    Only a word that opens questions loses its capital, and none that begins the subject's name. Of a language that is
-    not known here none does.
+    Its first word loses its capital where it is one of `OPENINGS` or `_ARTICLES` of the language, unless it begins the
+    subject's name (``In 2011, The Hague is located in``) or is written in capitals (``WHO``). Of a language that is not
+    known here none does.
     """
-    first = question.split(" ", 1)[0]
-    opens = first.lower() in OPENINGS.get(language, ()) and first == first.capitalize()
-    return first.lower() + question[len(first) :] if opens and not question.startswith(subject) else question
+    first = text.split(" ", 1)[0]
+    lowered = first.lower()
+    named = subject and re.match(rf"{re.escape(subject)}(?!\w)", text)
+    opens = lowered in OPENINGS.get(language, ()) or lowered in _ARTICLES.get(language, ())
+    if opens and not named and first == first.capitalize():
+        text = lowered + text[len(first) :]
+    return opening + text
 
 
 def guessed_language(questions: Iterable[str]) -> str | None:

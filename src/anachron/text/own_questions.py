@@ -9,16 +9,14 @@ import polars as pl
 from anachron.facts.files import as_table
 from anachron.facts.rows import Fault, GivenFact, canonical
 from anachron.text.languages import Language, language_of
+from anachron.text.offices import role_questions
 from anachron.text.question_tables import QUESTION_COLUMNS
-from anachron.text.questions import is_question, question_fault
+from anachron.text.questions import fill_question, is_question, question_fault
 from anachron.text.verbalize import FactToWord, Verbalised, by_templates
 
 RELATED = {  # what people write, and relations that it may mean; which one only they know
-    "president": ["head of state", "chairperson"], "prime minister": ["head of government"],
-    "chancellor": ["head of government"], "king": ["head of state"], "queen": ["head of state"],
-    "monarch": ["head of state"], "manager": ["director / manager", "head coach"], "coach": ["head coach"],
-    "team": ["member of sports team"], "club": ["member of sports team"], "husband": ["spouse"], "wife": ["spouse"],
-    "headquarters": ["headquarters location"], "owner": ["owned by"], "university": ["educated at"],
+    "team": ["member of sports team"], "club": ["member of sports team"], "university": ["educated at"],
+    "headquarters": ["headquarters location"],
 }  # fmt: skip
 
 
@@ -31,7 +29,8 @@ class Asked:
 
 
 def question_of(item: GivenFact, seed: int = 0, language: Language | None = None) -> Asked:
-    """The fact's own question, or one of the bundled templates of its relation, found by its id or its label.
+    """The fact's own question, or one of the bundled templates of its relation, found by its id or its label; or, in
+    English, by the name of a role that it is (`anachron.text.offices`).
 
     language: of the templates and labels, by default English.
     """
@@ -40,6 +39,10 @@ def question_of(item: GivenFact, seed: int = 0, language: Language | None = None
         return Asked(item.question)
     fact = item.fact
     relation = language.relation_id(fact.relation_id, fact.relation)
+    if relation is None and language.code == "en" and (role := role_questions(fact.relation)) is not None:
+        question = fill_question(role[0], fact.subject)
+        fault = question_fault(question, fact.subject, fact.object)
+        return Asked(question) if fault is None else Asked(reason=f"no question: {fault[1]}; give a column question")
     if relation is None:
         spoken = "" if language.code == "en" else f" in {language.name}"
         none = f"no templates for the relation {fact.relation!r}{spoken}{_near(fact.relation, language)}"

@@ -1,6 +1,7 @@
 """``build updates``: two snapshots to the update data set, with its manifest, card and companions."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from anachron.updates.compare import Comparison, compare_bucket, created_of, day
 from anachron.updates.groups import GroupCounts, Sieve, scenarios, wordable
 from anachron.updates.judge import kept_triples
 from anachron.updates.neighbours import find_neighbours
-from anachron.updates.popularity import find_levels, log_popularity
-from anachron.updates.redirects import merged_by
+from anachron.updates.popularity import kept_levels, log_popularity
+from anachron.updates.redirects import merged_by, write_redirects
+from anachron.updates.slices import buckets_within, split
 from anachron.updates.table import replacements, updates_table
 from anachron.updates.triples import Side, open_side, relation_types, update_steps
 from anachron.updates.words import put_in_words
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
-from anachron.wikidata.selection.lookups import missing_from
+from anachron.wikidata.selection.lookups import missing_from, missing_rules, scan_popularity
 from anachron.wikidata.selection.rules import Selection, Steps
 from anachron.wikidata.selection.tally import Tally, count_steps
 
@@ -86,7 +88,7 @@ def companions(out: Path) -> dict[str, Path]:
 def check_pair(old: Snapshot, new: Snapshot) -> None:
     """Raise `ConfigError` for snapshots that cannot be compared."""
     there, here = old.manifest["options"], new.manifest["options"]
-    for name in ("wiki", "language", "limit", "entities", "buckets"):
+    for name in ("wiki", "language", "limit", "entities"):
         if there.get(name) != here.get(name):
             raise ConfigError(
                 f"{old.folder} was made with --{name} {there.get(name)!r}, {new.folder} with {here.get(name)!r}; only "
@@ -115,16 +117,18 @@ def open_comparison(
 def comparison_of(old: Side, new: Side, settings: Settings, work: Path, redirects: dict[str, str]) -> Comparison:
     """What a worker must know to compare the two sides. work: folder of its files."""
     relations = relation_types(old.snapshot.properties(), new.snapshot.properties())
+    if redirects:
+        write_redirects(work / "redirects.parquet", redirects)
     return Comparison(
         old, new, steps=update_steps(new.snapshot.wiki), relations=relations, work=work,
-        label_unchanged=settings.label_unchanged, redirects=redirects,
+        label_unchanged=settings.label_unchanged, redirected=bool(redirects),
     )  # fmt: skip
 
 
 def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.DataFrame, GroupCounts]:
     """Counts of each bucket, the labelled triples of all groups that are understood and changed, and their counts."""
-    if comparison.redirects and not (comparison.work / "moved.parquet").is_file():
-        move_triples(comparison)
+    if comparison.redirected and not (comparison.work / "moved.parquet").is_file():
+        move_triples(comparison, spread)
     tasks = ((comparison, bucket) for bucket in range(comparison.buckets))
     counts = []
     for of_bucket in map_in_order(compare_bucket, tasks, spread.workers, spread.ray):
@@ -137,13 +141,16 @@ def build_updates(
     old: Snapshot | Path | str, new: Snapshot | Path | str, out: Path | str, settings: Settings | None = None, *,
     templates: dict[str, Cloze] | None = None,
     redirects: dict[str, str] | None = None, sources: Iterable[Path] = (), spread: Spread | None = None,
+    memory: int | None = None, warn: Callable[[str], None] = lambda message: None,
 ) -> Built:  # fmt: skip
     """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
 
     templates: relation -> cloze templates, see `anachron.text.cloze.read_cloze`; by default this project's own, in
     the language of the style. redirects: item -> item it was merged into, see
     `anachron.updates.redirects.read_redirects`; those that the new snapshot still has were merged later and are not
-    followed. sources: the files that these two come from, for the manifest.
+    followed. sources: the files that these two come from, for the manifest. memory: bytes that all workers of a
+    machine may take together, by default three quarters of what it has; buckets that are too large for it are split
+    first. warn: told what a reader of the updates must know.
 
     An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
     be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
@@ -159,13 +166,19 @@ def build_updates(
     if any(side.folder.resolve() in out.resolve().parents for side in (old, new)):
         raise ConfigError(f"{out} lies in a snapshot itself; choose another --out")
     check_pair(old, new)
+    for missing in filter(None, map(missing_rules, (old, new))):
+        warn(missing)
     merged = merged_by(redirects or {}, missing_from(new, redirects or {}))
-    levels = find_levels(new) if settings.popularity else None
+    if settings.popularity:
+        scan_popularity(new)  # before the long part
     spread = spread or Spread()
+    buckets_wanted = buckets_within(old, new, memory, spread)
     work = out.with_name(f".{out.name}.work")
     with locked(out.with_name(f".{out.name}.lock"), out, remove=True):
         begin(work, _identity(old, new, settings, templates, merged))
-        comparison = open_comparison(old, new, settings, work, merged)
+        levels = kept_levels(new, work) if settings.popularity else None
+        slices = work if buckets_wanted == math.lcm(old.buckets, new.buckets) else work / f"buckets-{buckets_wanted}"
+        comparison = open_comparison(*split(old, new, buckets_wanted, slices, spread), settings, slices, merged)
         buckets, kept, counts = compare(comparison, spread)
         worded = _worded(comparison, kept, counts, templates, settings.style)
         if not worded.height:

@@ -5,16 +5,17 @@ that they are complete, so an interrupted comparison goes on with the buckets th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from anachron.cluster import Spread, map_in_order
 from anachron.core.dates import Date
 from anachron.io import Json, read_json, write_json, write_table
 from anachron.updates.diff import align, changed_groups
 from anachron.updates.nearest import entity_numbers
-from anachron.updates.redirects import follow
+from anachron.updates.redirects import follow, occurring
 from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days, with_functional
 from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.selection.rules import Steps
@@ -32,7 +33,7 @@ class Comparison:
     """What a worker must know to compare a bucket.
 
     relations: of `anachron.updates.triples.relation_types`. label_unchanged: keep the groups in which nothing changed
-    too. redirects: item -> the item it was merged into.
+    too. redirected: whether ``work/redirects.parquet`` holds redirects (`anachron.updates.redirects.write_redirects`).
     """
 
     old: Side
@@ -41,7 +42,11 @@ class Comparison:
     relations: pl.DataFrame
     work: Path
     label_unchanged: bool = False
-    redirects: dict[str, str] = field(default_factory=dict)
+    redirected: bool = False
+
+    @property
+    def redirects(self) -> Path:
+        return self.work / "redirects.parquet"
 
     @property
     def buckets(self) -> int:
@@ -63,13 +68,24 @@ def day_of(snapshot: Snapshot) -> int:
     return Date.parse(snapshot.manifest["date"]).first_day
 
 
-def move_triples(comparison: Comparison) -> None:
+def move_triples(comparison: Comparison, spread: Spread) -> None:
     """Put the old triples of subjects that were merged into others where the buckets of those find them."""
-    parts = [
-        clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, items)[1]
-        for bucket, items in comparison.old.snapshot.by_bucket(comparison.redirects).items()
-    ]
-    write_table(comparison.work / "moved.parquet", put_behind(pl.concat(parts)))
+    redirects = dict(pl.read_parquet(comparison.redirects).iter_rows())
+    of_bucket = comparison.old.snapshot.by_bucket(redirects)
+    tasks = ((comparison, bucket, items) for bucket, items in of_bucket.items())
+    moved = put_behind(pl.concat(map_in_order(_moved_from, tasks, spread.workers, spread.ray)))
+    target = {id: bucket_of(redirects[id], comparison.buckets) for id in moved["subject"].unique()}
+    buckets = (
+        moved["subject"].replace_strict(target, return_dtype=pl.Int64) if target else pl.Series([], dtype=pl.Int64)
+    )
+    write_table(
+        comparison.work / "moved.parquet", moved.with_columns(buckets.alias("bucket")).sort("bucket", "position")
+    )
+
+
+def _moved_from(task: tuple[Comparison, int, list[str]]) -> pl.DataFrame:
+    comparison, bucket, items = task
+    return clean_triples(comparison.old, bucket, comparison.steps, comparison.relations, items)[1]
 
 
 def put_behind(moved: pl.DataFrame) -> pl.DataFrame:
@@ -134,12 +150,13 @@ def _clean(side: Side, comparison: Comparison, bucket: int) -> tuple[Tally, pl.D
 
 def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The old triples of a bucket with redirects followed, and of `follow` which these are."""
-    if not comparison.redirects:
+    if not comparison.redirected:
         return old, follow(old.clear(), {})[1]
-    unmoved = old.filter(~pl.col("subject").is_in(list(comparison.redirects)))
-    moved = pl.read_parquet(comparison.work / "moved.parquet")
-    here = [bucket_of(comparison.redirects[s], comparison.buckets) == bucket for s in moved["subject"]]
-    return follow(pl.concat([unmoved, moved.filter(pl.Series(here, dtype=pl.Boolean))]), comparison.redirects)
+    moved = pl.scan_parquet(comparison.work / "moved.parquet").filter(pl.col("bucket") == bucket).drop("bucket")
+    both = pl.concat([old.with_columns(moved=pl.lit(False)), moved.with_columns(moved=pl.lit(True)).collect()])
+    redirects = occurring(comparison.redirects, both)
+    kept = both.filter(pl.col("moved") | ~pl.col("subject").is_in(list(redirects))).drop("moved")
+    return follow(kept, redirects)
 
 
 def _created(comparison: Comparison, bucket: int, fresh: pl.DataFrame) -> pl.DataFrame:

@@ -4,6 +4,7 @@ The verdicts are those of the code that ``build updates`` runs: nothing is decid
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.errors import DataError
-from anachron.io import write_table
+from anachron.io import Json, write_table
 from anachron.text.cloze import bundled_cloze
 from anachron.updates.build import Settings, check_pair, comparison_of
 from anachron.updates.compare import Comparison, day_of, put_behind
@@ -30,15 +31,18 @@ from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_ro
 from anachron.wikidata.selection.rows import judge_rows, scan_statements
 from anachron.wikidata.selection.select import check_tables
 
+IN_DATA_SET = "in the data set: "
+
 
 @dataclass(frozen=True)
 class Change:
-    """One triple and what became of it.
+    """One triple, or one statement that was dropped in the same way in both snapshots, and what became of it.
 
     side: old, new or both. start, end, point: in words, of the new snapshot where it has the triple. dropped: the step
     and reason that dropped the statement before the snapshots were compared; then there is no label. change: what a
     statement that both have differs in. rule: number of the label's rule, ``words`` what it says. outcome: the
-    scenario of the group in the data set, or why the group or the triple is not in it.
+    scenario of the group in the data set, or why the group or the triple is not in it. merged_from: the object of the
+    old snapshot, where it was merged into this one.
     """
 
     property_id: str
@@ -56,6 +60,13 @@ class Change:
     rule: int | None = None
     words: str | None = None
     outcome: str | None = None
+    merged_from: str | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the snapshots differ in it, or the data set holds it."""
+        kept = (self.outcome or "").startswith(IN_DATA_SET)
+        return self.side != "both" or kept or self.change is not None or self.merged_from is not None
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,17 @@ class Changes:
     entity: dict[str, Any]
     is_new: bool
     changes: list[Change]
+
+    def summary(self) -> Json:
+        """How many statements are on which side, differ, and came to which outcome, the most frequent first."""
+        sides = Counter(change.side for change in self.changes)
+        outcomes = Counter(f"dropped at {c.dropped}" if c.dropped else c.outcome for c in self.changes)
+        return {
+            "statements": len(self.changes),
+            "changed": sum(change.is_changed for change in self.changes),
+            "sides": {side: sides[side] for side in ("old", "new", "both")},
+            "outcomes": dict(sorted(outcomes.items(), key=lambda pair: (-pair[1], str(pair[0])))),
+        }
 
 
 def explain_changes(
@@ -109,18 +131,45 @@ def explain_changes(
             pl.lit(is_new).alias("subject_is_new"), pl.lit(not alive["new"].height).alias("subject_only_in_old")
         )
         objects = _new_objects(comparison, alive["new"], settings)
-        merged = missing_from(new, merge_candidates(triples)["gone"])
+        candidates = merge_candidates(triples)
+        merged = missing_from(new, candidates["gone"])
         labelled = label_bucket(triples, comparison, pl.DataFrame({"id": objects}, schema={"id": pl.String}), merged)
     outcomes = _outcomes(labelled, old, new, settings.style, templates)
-    dropped = [
-        rows.filter(pl.col("dropped").is_not_null()).with_columns(pl.lit(name).alias("flag"))
-        for name, rows in judged.items()
-    ]
     unchanged = [] if settings.label_unchanged else [_unchanged(triples, labelled)]
-    rows = pl.concat([outcomes, *dropped, *unchanged], how="diagonal_relaxed")
+    rows = pl.concat([outcomes, _dropped(judged), *unchanged], how="diagonal_relaxed")
     if property is not None:
         rows = rows.filter(pl.col("property") == property)
-    return Changes(entity, is_new, _changes(rows.sort("property", "position"), comparison, old, new, settings.style))
+    gone = _merged_objects(candidates, triples, merged) | _renamed_objects(alive["old"], before)
+    changes = _changes(rows.sort("property", "position"), comparison, old, new, settings.style, gone)
+    return Changes(entity, is_new, changes)
+
+
+def _dropped(judged: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Statements that the cleaning dropped, with their side; one that both snapshots lost alike comes once."""
+    told = (*(name for name in KEPT if name != "position"), "dropped")
+    sides = {name: rows.filter(pl.col("dropped").is_not_null()) for name, rows in judged.items()}
+    keys = {name: [repr(row) for row in rows.select(told).iter_rows()] for name, rows in sides.items()}
+    both = set(keys["old"]) & set(keys["new"])
+    only_old = sides["old"].filter(pl.Series([key not in both for key in keys["old"]], dtype=pl.Boolean))
+    flags = pl.Series("flag", ["both" if key in both else "new" for key in keys["new"]], dtype=pl.String)
+    return pl.concat([only_old.with_columns(pl.lit("old").alias("flag")), sides["new"].with_columns(flags)])
+
+
+Objects = dict[tuple[str | None, str | None], str]  # (id of a statement of the old snapshot, its object) -> old object
+
+
+def _merged_objects(candidates: pl.DataFrame, triples: pl.DataFrame, merged: set[str]) -> Objects:
+    """The old objects of statements that point to another item since theirs was merged."""
+    ids = triples["old_statement_id"].to_list()
+    rows = candidates.filter(pl.col("gone").is_in(sorted(merged)))
+    return {(ids[row["old_row"]], row["into"]): row["gone"] for row in rows.iter_rows(named=True)}
+
+
+def _renamed_objects(alive: pl.DataFrame, followed: pl.DataFrame) -> Objects:
+    """The old objects of statements that the listed redirects changed."""
+    was = alive.filter(ITEM).select("position", gone="value")
+    rows = followed.join(was, on="position").filter(pl.col("value") != pl.col("gone"))
+    return {(id, into): gone for id, into, gone in rows.select("statement_id", "value", "gone").iter_rows()}
 
 
 def _is_after(created: str | None, old: Snapshot) -> bool:
@@ -193,7 +242,7 @@ def _outcomes(
     kept = sieve.done()
     named = kept.join(scenarios(kept), on="group", how="left", maintain_order="left")
     kinds = dict(named.select("place", "scenario").iter_rows())
-    outcome = [f"in the data set: {kinds[n]}" if n in kinds else reasons[n] for n in placed["place"]]
+    outcome = [f"{IN_DATA_SET}{kinds[n]}" if n in kinds else reasons[n] for n in placed["place"]]
     return placed.with_columns(pl.Series("outcome", outcome, dtype=pl.String)).drop("place")
 
 
@@ -210,13 +259,15 @@ def _unchanged(triples: pl.DataFrame, labelled: pl.DataFrame) -> pl.DataFrame:
     return rest.with_columns(words.alias("outcome"))
 
 
-def _changes(rows: pl.DataFrame, comparison: Comparison, old: Snapshot, new: Snapshot, style: str) -> list[Change]:
+def _changes(
+    rows: pl.DataFrame, comparison: Comparison, old: Snapshot, new: Snapshot, style: str, gone: Objects
+) -> list[Change]:
     words = rule_words(day_of(old), day_of(new))
     told = put_in_words(rows, old, new, style)
-    return [_change(row, comparison, words) for row in told.iter_rows(named=True)]
+    return [_change(row, comparison, words, gone) for row in told.iter_rows(named=True)]
 
 
-def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, str], str]) -> Change:
+def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, str], str], gone: Objects) -> Change:
     dropped = None
     if row.get("dropped") is not None:
         step, reason = comparison.steps.reason(row["dropped"])
@@ -229,4 +280,5 @@ def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, 
         value=row["object_label"] or row["value"] or "no value", value_id=row["object_id"], side=row["flag"],
         rank=row["rank"] or row.get("old_rank"), **{name: in_words(boundary) for name, boundary in dates.items()},
         dropped=dropped, change=row.get("change"), label=label, rule=rule, words=said, outcome=row.get("outcome"),
+        merged_from=gone.get((row.get("old_statement_id"), row["value"])),
     )  # fmt: skip

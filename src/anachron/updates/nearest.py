@@ -286,21 +286,19 @@ def nearest(
 
 
 def merge_nearest(parts: Iterable[pl.DataFrame], count: int) -> pl.DataFrame:
-    """The `nearest` of several blocks of candidates as if they had been one: ``query, id, similarity`` and any more.
+    """The `nearest` of several blocks of candidates as if they had been one: ``query, number, similarity``.
 
-    parts: each with the same columns, the same queries and at least ``count`` a query; a candidate is in one block
-    only. Can be a generator: what is kept at any time is a few times the result and one part.
+    parts: with these columns, ``number`` being that of the candidate (`entity_numbers`), the same queries and the first
+    ``count`` of each; a candidate is in one block only. Can be a generator: what is kept at any time is a few times the
+    result and one part.
     """
-    blocks = (part.drop("candidate", strict=False) for part in parts)  # rows of a block, which tell nothing here
-    nothing = pl.DataFrame(schema={"query": pl.UInt32, "id": pl.String, "similarity": pl.Float64})
+    blocks = iter(parts)
+    nothing = pl.DataFrame(schema={"query": pl.UInt32, "number": pl.UInt64, "similarity": pl.Float64})
     first = next(blocks, nothing)
 
     def best(lists: pl.DataFrame) -> pl.DataFrame:
-        return (
-            lists.with_columns(entity_numbers(lists["id"]).alias("number"))
-            .sort(["query", "similarity", "number"], descending=[False, True, False])
-            .filter(pl.int_range(pl.len()).over("query") < count)
-            .drop("number")
+        return lists.sort(["query", "similarity", "number"], descending=[False, True, False]).filter(
+            pl.int_range(pl.len()).over("query") < count
         )
 
     return _folded(chain([first], blocks), first.clear(), best)

@@ -5,7 +5,7 @@ through the 500 nearest of all subjects and so found fewer. Worked off bucket by
 file in the work folder, and the parts are joined at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from anachron.updates.nearest import (
     Weights,
     columns_of,
     document_frequencies,
+    entity_numbers,
     features_of,
     merge_nearest,
     nearest,
@@ -27,10 +28,13 @@ from anachron.updates.nearest import (
 )
 from anachron.updates.triples import GROUP, ITEM
 from anachron.updates.words import entities_in_words, mentioned, with_words
+from anachron.wikidata.reading.snapshot import bucket_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+RUNS = 64  # files of the first search, at most, however many the buckets
+FAN = 16  # files joined at once
 FACT = [
     "subject", "property", "subject_label", "subject_description", "object_id", "object_label", "object_description",
     "subject_kind",
@@ -53,6 +57,12 @@ class Search:
     def features(self, bucket: int) -> pl.DataFrame:
         return pl.read_parquet(self.comparison.file("features", bucket))
 
+    def words(self, facts: pl.DataFrame) -> pl.DataFrame:
+        """What `anachron.updates.words.with_words` needs to put these facts into words."""
+        wanted = pl.LazyFrame({"id": sorted(mentioned(facts))}, schema={"id": pl.String})
+        entities = pl.scan_parquet(self.work / "words.parquet")
+        return entities.join(wanted, on="id", how="semi").sort("id").collect(engine="streaming")
+
 
 def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, style: str, spread: Spread) -> pl.DataFrame:
     """The neighbours of each group: ``group, similarity`` and `FACT`, by group, the most similar first.
@@ -60,23 +70,76 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     kept: triples of the groups (``group, label`` and those of `anachron.updates.triples.KEPT`). Ties are broken by the
     number of the subject. A neighbour is a fact that held at the old date, of a subject and an object with labels;
     never one of the group's own subject, nor of an item that became or ceased to be an object of the group.
+
+    Numbers and similarities are all that is written until the nearest of all buckets are known: a run of buckets leaves
+    one file, files are joined `FAN` at a time, and only what is left is put into words.
     """
     if not count:
         texts = dict.fromkeys(FACT, pl.String)
         return pl.DataFrame(schema={"group": kept.schema["group"], "similarity": pl.Float64, **texts})
     search = Search(comparison, count, style, 1 if spread.ray else max(1, cores() // worker_count(spread.workers)))
-    buckets = range(comparison.buckets)
-    for _ in map_in_order(write_features, ((search, b) for b in buckets), spread.workers, spread.ray):
-        pass
+    _each(write_features, [(search, bucket) for bucket in range(comparison.buckets)], spread)
     _write_queries(search, kept)
+    runs = runs_of(comparison.buckets)
+    files = [comparison.file("near", number) for number in range(len(runs))]
+    _each(search_run, [(search, run, file) for run, file in zip(runs, files, strict=True)], spread, spread.progress)
+    return _in_words(search, pl.read_parquet(_joined(search, files, spread)), spread)
 
-    def parts() -> Iterator[pl.DataFrame]:
-        searched = map_in_order(search_bucket, ((search, b) for b in buckets), spread.workers, spread.ray)
-        for done, part in enumerate(searched, 1):
-            spread.progress(done, len(buckets))
-            yield part.rename({"group": "query", "subject": "id"})
 
-    return merge_nearest(parts(), count).rename({"query": "group", "id": "subject"})
+def _each(
+    function: Callable[[Any], None], tasks: Sequence[Any], spread: Spread,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:  # fmt: skip
+    for done, _ in enumerate(map_in_order(function, tasks, spread.workers, spread.ray), 1):
+        progress(done, len(tasks))
+
+
+def runs_of(buckets: int) -> list[range]:
+    """The buckets in at most `RUNS` runs of about one length: a function of their number alone."""
+    length = -(-buckets // RUNS)
+    return [range(first, min(first + length, buckets)) for first in range(0, buckets, length)]
+
+
+def _joined(search: Search, files: list[Path], spread: Spread) -> Path:
+    """One file of several: the nearest of the nearest are the nearest, in whatever order they are joined."""
+    level = 0
+    while len(files) > 1:
+        level += 1
+        parts = [files[first : first + FAN] for first in range(0, len(files), FAN)]
+        targets = [search.work / f"near-{level}-{number:03d}.parquet" for number in range(len(parts))]
+        tasks = [(search, part, target) for part, target in zip(parts, targets, strict=True)]
+        _each(join_files, tasks, spread if len(tasks) > 1 else Spread())  # one is not worth a pool of processes
+        files = targets
+    return files[0]
+
+
+def join_files(task: tuple[Search, list[Path], Path]) -> None:
+    """Write the nearest of several files."""
+    search, files, target = task
+    if not target.is_file():
+        write_table(target, merge_nearest(map(pl.read_parquet, files), search.count))
+
+
+def _in_words(search: Search, near: pl.DataFrame, spread: Spread) -> pl.DataFrame:
+    """Chosen neighbours (``query, number, similarity``) with the words of their facts, which their buckets tell."""
+    relations = pl.read_parquet(search.work / "groups.parquet").select(query="group", property="property")
+    subject = "Q" + pl.col("number").cast(pl.String)  # all subjects are items, whose numbers are the bare ones
+    chosen = near.join(relations, on="query", how="left", maintain_order="left").with_columns(subject=subject)
+    of_bucket: dict[int, list[str]] = {}
+    for id in chosen["subject"].unique().sort():
+        of_bucket.setdefault(bucket_of(id, search.comparison.buckets), []).append(id)
+    tasks = ((search, bucket, ids) for bucket, ids in sorted(of_bucket.items()))
+    facts = [pl.DataFrame(schema=dict.fromkeys(FACT, pl.String))]
+    facts += map_in_order(put_facts_in_words, tasks, spread.workers, spread.ray)
+    told = chosen.join(pl.concat(facts), on=GROUP, how="inner", maintain_order="left")
+    return told.select(group="query", similarity="similarity", **{name: pl.col(name) for name in FACT})
+
+
+def put_facts_in_words(task: tuple[Search, int, list[str]]) -> pl.DataFrame:
+    """`FACT` of the facts of these subjects of a bucket."""
+    search, bucket, subjects = task
+    relations = pl.read_parquet(search.work / "groups.parquet", columns=["property"])["property"].unique()
+    return _worded_facts(search, bucket, relations, subjects).select(FACT)
 
 
 def write_features(task: tuple[Search, int]) -> None:
@@ -116,41 +179,47 @@ def _write_queries(search: Search, kept: pl.DataFrame) -> None:
     write_table(search.work / "total.parquet", pl.DataFrame({"documents": [weights.documents]}))
 
 
-def _facts(search: Search, bucket: int, relations: pl.Series) -> pl.DataFrame:
-    """Old triples of these relations that held at the old date, in the order of the dump."""
+def _facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str] | None = None) -> pl.DataFrame:
+    """Old triples of these relations (and subjects) that held at the old date, in the order of the dump."""
     day = day_of(search.comparison.old.snapshot)
     held = ~((pl.col("end_day") < day).fill_null(False) | (pl.col("start_day") > day).fill_null(False))
     rows = pl.scan_parquet(search.comparison.file("old", bucket))
-    return rows.filter(pl.col("property").is_in(relations.implode()) & held).sort("position").collect()
+    rows = rows.filter(pl.col("property").is_in(relations.implode()) & held)
+    if subjects is not None:
+        rows = rows.filter(pl.col("subject").is_in(subjects))
+    return rows.sort("position").collect()
 
 
-def search_bucket(task: tuple[Search, int]) -> pl.DataFrame:
-    """The nearest facts of each group among the subjects of one bucket: ``group, similarity`` and `FACT`."""
-    search, bucket = task
-    target = search.comparison.file("near", bucket)
+def _worded_facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str] | None = None) -> pl.DataFrame:
+    """Of each subject and relation the first of the `_facts` that can be put into words, in words."""
+    facts = _facts(search, bucket, relations, subjects)
+    told = with_words(facts, search.words(facts), search.style)
+    return told.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
+
+
+def search_run(task: tuple[Search, range, Path]) -> None:
+    """Write the nearest facts of each group among the subjects of some buckets: ``query, number, similarity``."""
+    search, buckets, target = task
     if not target.is_file():
-        write_table(target, _search(search, bucket))
-    return pl.read_parquet(target)
+        write_table(target, _search(search, buckets))
 
 
-def _search(search: Search, bucket: int) -> pl.DataFrame:
+def _search(search: Search, buckets: range) -> pl.DataFrame:
     groups = pl.read_parquet(search.work / "groups.parquet")
-    entities = pl.read_parquet(search.work / "words.parquet")
     documents = pl.read_parquet(search.work / "documents.parquet")
     total = pl.read_parquet(search.work / "total.parquet")["documents"][0]
     weights = Weights(pl.read_parquet(search.work / "weights.parquet"), total)
-    told = with_words(_facts(search, bucket, groups["property"].unique()), entities, search.style)
-    facts = told.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
     columns = columns_of(documents, groups["subject"], weights)
     asked = _Vectors.of(documents, groups["subject"].unique(), weights, columns)
-    known = _Vectors.of(search.features(bucket), facts["subject"].unique(), weights, columns)
-    nothing = pl.DataFrame(
-        schema={"group": groups.schema["group"], "similarity": pl.Float64, "subject": pl.String, "property": pl.String}
-    )
-    near = pl.concat([nothing, *_of_relations(groups, facts, asked, known, search)])
-    return near.join(facts.select(FACT), on=GROUP, how="inner", maintain_order="left").select(
-        "group", "similarity", *FACT
-    )
+    relations = groups["property"].unique()
+    nothing = pl.DataFrame(schema={"query": groups.schema["group"], "number": pl.UInt64, "similarity": pl.Float64})
+
+    def of_bucket(bucket: int) -> pl.DataFrame:
+        facts = _worded_facts(search, bucket, relations).select(GROUP)
+        known = _Vectors.of(search.features(bucket), facts["subject"].unique(), weights, columns)
+        return pl.concat([nothing, *_of_relations(groups, facts, asked, known, search)])
+
+    return merge_nearest(map(of_bucket, buckets), search.count)
 
 
 @dataclass(frozen=True)
@@ -185,6 +254,5 @@ def _of_relations(
         ]
         queries, rows = asked[related["subject"]], known[candidates]
         near = nearest(queries, rows, candidates, search.count, barred, threads=search.threads)
-        yield near.select(
-            related["group"].gather(near["query"]).alias("group"), "similarity", subject="id", property=pl.lit(relation)
-        )
+        group, number = related["group"].gather(near["query"]), entity_numbers(near["id"])
+        yield pl.DataFrame({"query": group, "number": number, "similarity": near["similarity"]})

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.errors import DataError
+from anachron.io import write_table
 from anachron.updates.diff import value_key
 from anachron.updates.triples import GROUP, ITEM
 
@@ -59,6 +60,19 @@ def merged_by(direct: dict[str, str], gone: set[str]) -> dict[str, str]:
             into = direct[into]
         targets[item] = into
     return dict(sorted(targets.items()))
+
+
+def write_redirects(path: Path, redirects: dict[str, str]) -> None:
+    """Write ``id, into`` for `occurring`: no worker holds all of several million."""
+    schema = {"id": pl.String, "into": pl.String}
+    write_table(path, pl.DataFrame({"id": list(redirects), "into": list(redirects.values())}, schema=schema))
+
+
+def occurring(path: Path, triples: pl.DataFrame) -> dict[str, str]:
+    """Those redirects of a file that subjects or items of these triples are."""
+    ids = pl.concat([triples["subject"], triples.filter(ITEM)["value"]]).unique()
+    found = pl.scan_parquet(path).join(pl.LazyFrame({"id": ids}), on="id", how="semi").sort("id")
+    return dict(found.collect(engine="streaming").iter_rows())
 
 
 def follow(triples: pl.DataFrame, redirects: dict[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -94,7 +94,9 @@ def collect(
     check_settings(precision=precision, regularise=regularise)
     text = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     identity = lm.identity()
-    settings: Json = {name: value for name, value in identity.items() if name not in ("model", "revision", "device")}
+    settings: Json = {
+        name: value for name, value in identity.items() if name not in ("model", "revision", "file", "device")
+    }
     settings |= {"corpus": text.identity, "tokens": tokens, "window": width, "precision": precision}
     work = _Pass(
         lm, text, names, settings=settings,

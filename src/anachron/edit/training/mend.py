@@ -84,7 +84,7 @@ def _beside(target: Path, ending: str) -> Path:
 
 def _identity(lm: LanguageModel, examples: Sequence[MendExample], settings: MendSettings) -> Json:
     """What must be the same for a training to go on, field by field."""
-    of_model = {name: value for name, value in lm.identity().items() if name not in ("model", "revision")}
+    of_model = {name: value for name, value in lm.identity().items() if name not in ("model", "revision", "file")}
     examples_fingerprint = rows_fingerprint(asdict(example) for example in examples)
     identity = of_model | {"examples": examples_fingerprint} | asdict(settings)
     return dict(sorted(identity.items()))  # as it comes back out of a file

@@ -202,7 +202,7 @@ TRANSFER = Analysis(
     compute=lambda study: study.once(transfer_of_most_robust),
     needs=(TWO_GRANULARITIES,),
     figure=draw,
-    chart=Chart(page_views, "Of the facts known (R = 1) by the dates of a column, the share known by those of a row."),
+    chart=Chart(page_views, "Of the facts known (R = 1) by the dates of a row, the share known by those of a column."),
     columns={
         **POOLED_RUN,
         "a": "granularity that knowledge is carried to",

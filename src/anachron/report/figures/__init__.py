@@ -4,7 +4,7 @@ Needs the extra ``report`` (pip install 'anachron[report]'); matplotlib is loade
 its object interface is used, so drawing leaves no open figure and no setting behind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,23 +23,28 @@ if TYPE_CHECKING:
 FILES: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
-def write_figures(tables: Mapping[str, pl.DataFrame], out: Path) -> dict[str, str]:
+def write_figures(
+    tables: Mapping[str, pl.DataFrame],
+    out: Path,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, str]:
     """Draw every table that has a figure. Returns the names of those with nothing to draw, and why.
 
+    progress: told how many analyses with a figure are drawn, out of how many.
     Raises `ConfigError` where matplotlib is not installed.
     """
     not_drawn = {}
-    for analysis in catalogue.ANALYSES:
-        if analysis.figure is None:
-            continue
+    with_figure = [(analysis, analysis.figure) for analysis in catalogue.ANALYSES if analysis.figure is not None]
+    for done, (analysis, draw) in enumerate(with_figure, start=1):
         remove_figure(out, analysis.name)  # of an earlier study
         if analysis.name in tables:
             try:
-                figure = analysis.figure(tables[analysis.name])
+                figure = draw(tables[analysis.name])
             except DataError as error:
                 not_drawn[analysis.name] = str(error)
             else:
                 write_figure(figure, out, analysis.name)
+        progress(done, len(with_figure))
     return not_drawn
 
 

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,22 @@ import pyarrow.parquet as pq
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, read_json, versions, write_json
+from anachron.io import Json, read_json, versions, write_bytes, write_json
 from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.ranges import Job, NoDump, do_ranges, range_folder
-from anachron.wikidata.reading.snapshot import FORMAT, bucket_of, part_name
-from anachron.wikidata.reading.whole import check_layout, first_missing, in_order, mostly_bad
+from anachron.wikidata.reading.snapshot import FORMAT, MOST_BUCKETS, bucket_of, part_name
+from anachron.wikidata.reading.streams import MIB, Compression
+from anachron.wikidata.reading.whole import check_bad, check_layout, first_missing, in_order, mostly_bad
 
 Counts = dict[str, int]
 Progress = Callable[..., None]
-MOST_BUCKETS = 1000
+LEAST_BUCKETS = 32  # of those that are chosen by the size of a dump
+# Bytes of a dump for each bucket: all of Wikidata then comes to some hundred thousand statements in one.
+BUCKET_BYTES: dict[Compression, int] = {"none": 768 * MIB, "gz": 64 * MIB, "bz2": 48 * MIB, "zst": 64 * MIB}
+LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
 ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
 
@@ -46,7 +50,9 @@ class IngestSettings:
     ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those
     of the language's Wikipedia). ``limit``: only the first so many entities of the dump, broken ones included; the
     end of the dump is then not looked at. ``entities``: only these items are subjects (of all others labels and classes
-    are kept, for they occur as objects and classes). ``buckets``: files a table.
+    are kept, for they occur as objects and classes). ``buckets``: files a table, by default by the size of
+    the dump (`buckets_for`). ``most_bad``: percent of lines, or of
+    their bytes, that may hold no entity; above it the dump is refused. It changes nothing in a snapshot.
     Raises `ConfigError` or `DataError` for values out of range.
     """
 
@@ -55,7 +61,8 @@ class IngestSettings:
     language: str = "en"
     limit: int | None = None
     entities: frozenset[str] | None = field(default=None, repr=False)
-    buckets: int = 32
+    buckets: int | None = None
+    most_bad: float = 0.1
 
     def __post_init__(self) -> None:
         try:
@@ -65,8 +72,10 @@ class IngestSettings:
         Parser(self.wiki, self.language)
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"--limit {self.limit}: give at least 1 entity")
-        if not 1 <= self.buckets <= MOST_BUCKETS:
+        if self.buckets is not None and not 1 <= self.buckets <= MOST_BUCKETS:
             raise ConfigError(f"--buckets {self.buckets}: give 1 to {MOST_BUCKETS}")
+        if not 0 <= self.most_bad <= 100:
+            raise ConfigError(f"--most-bad {self.most_bad}: give 0 to 100 percent")
 
     def options(self) -> dict[str, Any]:
         listed = None
@@ -77,6 +86,18 @@ class IngestSettings:
             "wiki": self.wiki, "language": self.language, "limit": self.limit, "entities": listed,
             "buckets": self.buckets,
         }  # fmt: skip
+
+
+def buckets_for(dump: Dump) -> int:
+    """A power of two, so that snapshots of dumps that differ in size can be split to the same buckets."""
+    wanted = -(-dump.size // BUCKET_BYTES[dump.compression])
+    return max(LEAST_BUCKETS, 1 << (wanted - 1).bit_length())
+
+
+def buckets_of(settings: IngestSettings) -> int:
+    """The buckets of settings in which they are chosen."""
+    assert settings.buckets is not None
+    return settings.buckets
 
 
 def read_entity_list(path: Path | str) -> frozenset[str]:
@@ -126,6 +147,7 @@ def ingest(
         worker_count(workers)  # a wrong number shows before anything is written
     dump = open_dump(Path(path).absolute(), range_bytes)  # workers may have other working directories
     out = Path(out).absolute()
+    settings = replace(settings, buckets=settings.buckets or _buckets_there(out) or buckets_for(dump))
     about = {
         "format": FORMAT,
         "dump": {"name": dump.path.name, "size": dump.size, "compression": dump.compression, "sample": dump.sample},
@@ -150,6 +172,15 @@ def ingest(
         write_json(out / "manifest.json", manifest)
         discard(work)
     return manifest
+
+
+def _buckets_there(out: Path) -> int | None:
+    """The buckets of a snapshot in ``out``, or of the work on one."""
+    if (out / "manifest.json").is_file():
+        manifest: Json = read_json(out / "manifest.json")
+        return manifest.get("options", {}).get("buckets")
+    record = begun(out / "work")
+    return None if record is None else record["identity"].get("buckets")
 
 
 def _identity(about: Json) -> Json:
@@ -205,6 +236,8 @@ def _read_ranges(
     dump: Dump, work: Path, settings: IngestSettings, workers: int | None, ray: str | None, progress: Progress
 ) -> list[dict[str, Any]]:
     """Do what is not done, check that the dump is whole, and return the ranges in order."""
+    if settings.entities is not None:
+        write_bytes(work / LISTED, "\n".join(sorted(settings.entities)).encode())
     with _told(dump, work, progress):
         if settings.limit is not None:
             done = _read_first(dump, work, settings, settings.limit)
@@ -218,11 +251,13 @@ def _read_ranges(
     lines, bad = (sum(range_[key] for range_ in ranges) for key in ("lines", "bad"))
     if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
         raise mostly_bad(dump, work, ranges)
+    check_bad(dump, work, ranges, settings.most_bad)
     return ranges
 
 
 def _job(dump: Dump, work: Path, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
-    return Job(dump, work, settings.wiki, settings.language, settings.entities, settings.buckets, numbers, **more)
+    listed = None if settings.entities is None else work / LISTED
+    return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
 
 
 def _jobs(
@@ -255,7 +290,8 @@ def _join(
 ) -> dict[str, Any]:
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
     numbers = tuple(range_["range"] for range_ in ranges)
-    tasks = [Bucket(bucket, work, out, numbers, settings.buckets) for bucket in range(settings.buckets)]
+    number = buckets_of(settings)
+    tasks = [Bucket(bucket, work, out, numbers, number) for bucket in range(number)]
     buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
     repeated = [row for bucket in buckets for row in bucket["repeated"]]
     properties, edges = merge_rest(work, out, ranges, repeated)
@@ -279,6 +315,8 @@ def _join(
         "properties": counts["properties"] - len(properties), "lexemes": counts["lexemes"], "unlisted": unlisted,
         "bad": bad, "statements": sum(bucket["statements"] for bucket in buckets), "class_edges": edges,
     }  # fmt: skip
+    if left_out := sum(range_["values_left_out"] for range_ in ranges):
+        totals["values_left_out"] = left_out
     assert totals["lines"] == sum(totals[k] for k in ("items", "properties", "lexemes", "unlisted", "bad")), totals
     assert items + unlisted == sum(bucket["entities"] for bucket in buckets), totals
     return totals
@@ -290,7 +328,7 @@ def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
         return None
     of_bucket: dict[int, set[str]] = defaultdict(set)
     for id in settings.entities:
-        of_bucket[bucket_of(id, settings.buckets)].add(id)
+        of_bucket[bucket_of(id, buckets_of(settings))].add(id)
     absent: list[str] = []
     for bucket, ids in of_bucket.items():
         column = pq.read_table(out / "entities" / part_name(bucket), columns=["id"])["id"]

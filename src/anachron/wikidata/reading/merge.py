@@ -108,22 +108,39 @@ def _batches(
 
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write batches, whose further columns are left out, in row groups of `ROW_GROUP` rows. Returns the rows."""
-    rows = 0
-    with atomic(path) as temporary, _writer(temporary, schema) as writer:
-        waiting: list[pa.RecordBatch] = []
-        held = 0
+    """Write batches of this schema (and more columns) as one file, in groups of `ROW_GROUP` rows. Returns the rows."""
+    with atomic(path) as temporary, PartWriter(temporary, schema) as writer:
         for batch in batches:
-            waiting.append(batch.select(schema.names))
-            held += batch.num_rows
-            rows += batch.num_rows
-            while held >= ROW_GROUP:
-                table = pa.Table.from_batches(waiting)
-                writer.write_table(table.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
-                waiting, held = table.slice(ROW_GROUP).to_batches(), held - ROW_GROUP
-        if held or not rows:
-            writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP)
-    return rows
+            writer.add(batch)
+    return writer.rows
+
+
+class PartWriter:
+    """A Parquet file in groups of `ROW_GROUP` rows, however many come at once. The same rows give the same bytes."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._schema = schema
+        self._writer = _writer(path, schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._held = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch.select(self._schema.names))
+        self._held += batch.num_rows
+        self.rows += batch.num_rows
+        while self._held >= ROW_GROUP:
+            table = pa.Table.from_batches(self._waiting)
+            self._writer.write_table(table.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
+            self._waiting, self._held = table.slice(ROW_GROUP).to_batches(), self._held - ROW_GROUP
+
+    def __enter__(self) -> "PartWriter":
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is None and (self._held or not self.rows):
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), row_group_size=ROW_GROUP)
+        self._writer.close()
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
@@ -175,6 +192,6 @@ def _write_bad(work: Path, out: Path, ranges: list[dict[str, Any]], repeated: li
 
 
 def _rows_of(work: Path, range_: dict[str, Any]) -> list[bytes]:
-    if not range_["bad"]:
+    if not range_["bad"] and not range_["values_left_out"]:
         return []
     return (range_folder(work, range_["range"]) / "bad.jsonl").read_bytes().splitlines()

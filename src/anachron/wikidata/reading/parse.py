@@ -18,15 +18,18 @@ from msgspec import Meta, Struct, field
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
+from anachron.wikidata.reading.mend import without_halves
 from anachron.wikidata.reading.times import YEAR, first_year, read_time
 
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"
 SINGLE_VALUE = frozenset({"Q19474404", "Q52060874"})
 _IS_ID = {
-    kind: re.compile(rf"{letter}[1-9][0-9]{{0,17}}").fullmatch
+    kind: re.compile(rf"{letter}[1-9][0-9]{{0,11}}").fullmatch
     for kind, letter in (("item", "Q"), ("property", "P"), ("lexeme", "L"))
 }
+# What a value may name; longer numbers than `anachron.updates.nearest` gives features for are none of Wikidata's.
+_NAMES_ENTITY = re.compile(r"[QPLME][0-9]{1,12}|L[0-9]{1,8}-[FS][0-9]{1,4}").fullmatch
 _WIKI = re.compile(r"[a-z][a-z0-9_]*")
 _LANGUAGE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
 
@@ -46,7 +49,7 @@ class _Value(Struct, gc=False):
     numeric_id: int | None = field(default=None, name="numeric-id")
     entity_type: str | None = field(default=None, name="entity-type")
     time: str | None = None
-    precision: Annotated[int, Meta(ge=-128, le=127)] | float | None = None
+    precision: Any = None
     calendarmodel: str | None = None
     amount: str | None = None
     unit: str | None = None
@@ -103,7 +106,8 @@ class Entity(NamedTuple):
 
     ``entity``: row of `entities` (items, unlisted ones too: they occur as objects and classes); ``statements``: rows of
     `statements` (None for an item that is no subject);
-    ``parents``: its P279 values; ``property``: row of `properties`.
+    ``parents``: its P279 values; ``property``: row of `properties`; ``left_out``: values that could
+    not be read, in words.
     """
 
     id: str
@@ -112,6 +116,7 @@ class Entity(NamedTuple):
     statements: list[Row] | None = None
     parents: tuple[str, ...] = ()
     property: Row | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class BadEntity(ValueError):
@@ -145,6 +150,7 @@ class Parser:
             raise ConfigError(f"--language {language!r}: give a language code (en, fr, pt-br)")
         self._all = wiki == "all"
         self._listed = listed
+        self._left_out: list[str] = []  # of the line that is being read
         wiki = title_wiki(wiki, language)
         languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
         texts = _optional("Texts", [(a, key, _Term) for a, key in languages.items()])
@@ -169,7 +175,22 @@ class Parser:
         self._json = msgspec.json.Encoder().encode
 
     def read(self, line: bytes | memoryview) -> Entity:
-        """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none."""
+        """The entity of a line. Raises `BadEntity` for invalid JSON, wrong types and ids that are none.
+
+        What is only wrong in one value costs that value: a label goes, the value of a statement or qualifier is one
+        that is not known.
+        """
+        try:
+            return self._read(line)
+        except BadEntity:
+            if (mended := without_halves(line)) is None:
+                raise
+        entity = self._read(mended[0])
+        broken = tuple(f"{what}: half a surrogate pair is no text" for what in mended[1])
+        return entity._replace(left_out=broken + entity.left_out)
+
+    def _read(self, line: bytes | memoryview) -> Entity:
+        self._left_out = []
         try:
             record: Any = self._line(line)
             _checked(record.id, record.type)
@@ -200,7 +221,7 @@ class Parser:
         if self._listed is not None and record.id not in self._listed:
             return Entity(record.id, "unlisted", row, None, parents)
         rows = self._statements(record.id, line) if self._all or title is not None else None
-        return Entity(record.id, "item", row, rows, parents)
+        return Entity(record.id, "item", row, rows, parents, left_out=tuple(self._left_out))
 
     def _property(self, record: Any) -> Entity:
         claims = record.claims or self._none
@@ -262,9 +283,9 @@ class Parser:
             if kind == "wikibase-entityid":
                 id = value.id or _id_of_value(value)
                 if id is not None:
-                    return "entity", id, None, None, None
+                    return "entity" if _NAMES_ENTITY(id) else "no entity", id, None, None, None
             elif kind == "time":
-                if value.time is not None and type(value.precision) is int and value.calendarmodel is not None:
+                if value.time is not None and _is_precision(value.precision) and value.calendarmodel is not None:
                     date, precision, calendar = self._time(value.time, value.precision, value.calendarmodel)
                     return "time", date, value.time, precision, calendar
             elif kind == "quantity":
@@ -284,7 +305,7 @@ class Parser:
         for name, claims in dict(self._claims(line).claims or ()).items():
             for number, claim in enumerate(claims):
                 snak = claim.mainsnak
-                data = snak.datavalue
+                data, snaktype = snak.datavalue, snak.snaktype
                 value: tuple[Any, ...] = _NO_VALUE
                 if snak.snaktype == "value":
                     if data is None:
@@ -292,10 +313,13 @@ class Parser:
                     value = value_of(data)
                     if value[0] == "other":
                         value = ("other", self._raw(line, name, number), None, None, None)
+                    elif value[0] == "no entity":
+                        self._left_out.append(f"statement {claim.id} of {name}: {value[1]!r} is no id of an entity")
+                        snaktype, value = "somevalue", _NO_VALUE
                 dates = _NO_QUALIFIERS
                 if claim.qualifiers:
                     dates = self._qualifiers(claim.qualifiers, line, name, number)
-                append((subject, name, claim.id, claim.rank, snak.datatype, snak.snaktype, *value, *dates))
+                append((subject, name, claim.id, claim.rank, snak.datatype, snaktype, *value, *dates))
         return rows
 
     def _qualifiers(self, qualifiers: dict[str, list[_Snak]], line: bytes | memoryview, name: str, number: int) -> Row:
@@ -310,14 +334,19 @@ class Parser:
                     continue
             texts: list[tuple[str, str | None]] = []
             for place, snak in enumerate(snaks):
-                text = None
+                text, snaktype = None, snak.snaktype
                 if snak.snaktype == "value":
                     if snak.datavalue is None:
                         raise BadEntity(f"qualifier {key} of a statement of {name} has no datavalue")
                     kind, text, *_ = self._value(snak.datavalue)
                     if kind == "other":
                         text = self._raw(line, name, number, (key, place))
-                texts.append((snak.snaktype, text))
+                    elif kind == "no entity":
+                        self._left_out.append(
+                            f"qualifier {key} of a statement of {name}: {text!r} is no id of an entity"
+                        )
+                        text, snaktype = None, "somevalue"
+                texts.append((snaktype, text))
             others[key] = texts
         return dates[START], dates[END], dates[POINT], self._json(others).decode() if others else "{}"
 
@@ -345,6 +374,10 @@ def _checked(id: str, kind: str) -> str:
     if not is_id(id):
         raise BadEntity(f"{id!r} is not the id of a {kind}", id)
     return id
+
+
+def _is_precision(precision: Any) -> bool:
+    return type(precision) is int and -128 <= precision <= 127
 
 
 def _text(texts: Any) -> str | None:

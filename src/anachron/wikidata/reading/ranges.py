@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Job:
     work: Path
     wiki: str
     language: str
-    listed: frozenset[str] | None
+    listed: Path | None  # file of the ids of --entities, one a line: the list itself would travel with every job
     buckets: int
     numbers: tuple[int, ...]
     step: int | None = None
@@ -52,7 +53,9 @@ def range_folder(work: Path, number: int) -> Path:
 
 def do_ranges(job: Job) -> int:
     """Read the ranges of a job and write each. Returns how many lines with entities there were."""
-    parser = Parser(job.wiki, job.language, job.listed)
+    parser = Parser(
+        job.wiki, job.language, None if job.listed is None else _listed(job.listed, job.listed.stat().st_mtime_ns)
+    )
     lines = 0
     for range_ in _ranges(job):
         left = None if job.limit is None else job.limit - lines
@@ -60,6 +63,12 @@ def do_ranges(job: Job) -> int:
             break
         lines += _do_range(range_, parser, job, left)["lines"]
     return lines
+
+
+@lru_cache(maxsize=1)
+def _listed(path: Path, written: int) -> frozenset[str]:
+    """The ids of a list, read once by each worker and once more when it was ``written`` anew."""
+    return frozenset(path.read_text("ascii").split())
 
 
 def _ranges(job: Job) -> Iterator[Range]:
@@ -91,7 +100,20 @@ class _Lines:
         self.begin = begin  # whether this range begins the file
         self.odd: str | None = None  # how the first line of the file is not one entity
         self.counts = dict.fromkeys(
-            ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept", "statements", "class_edges"), 0
+            (
+                "lines",
+                "items",
+                "properties",
+                "lexemes",
+                "unlisted",
+                "bad",
+                "bad_bytes",
+                "kept",
+                "statements",
+                "class_edges",
+                "values_left_out",
+            ),
+            0,
         )
         self.brackets = {"opens": 0, "closes": 0}
         self.first = self.last = ""  # "[", "]" or "entity": the first and last line that are not blank
@@ -150,11 +172,15 @@ class _Lines:
             entity = self.parser.read(line)
         except BadEntity as error:
             counts["bad"] += 1
+            counts["bad_bytes"] += len(line)
             self.last_is_bad = True
             if self.begin and not row:
                 self.odd = self.odd or _odd(str(error), bytes(line))
             self.bad.append(bad_row(offset, str(error), error.id, line))
             return
+        for reason in entity.left_out:
+            counts["values_left_out"] += 1
+            self.bad.append(bad_row(offset, reason, entity.id, b"", lost="value"))
         if entity.entity is not None:
             self._item(entity, row, offset)
         elif entity.kind == "property":
@@ -184,9 +210,9 @@ class _Lines:
         write_bytes(folder / "bad.jsonl", b"".join(self.bad))
 
 
-def bad_row(position: int, reason: str, id: str | None, line: bytes | memoryview) -> bytes:
-    """A row of bad.jsonl."""
-    row: dict[str, Any] = {"position": position}
+def bad_row(position: int, reason: str, id: str | None, line: bytes | memoryview, lost: str | None = None) -> bytes:
+    """A row of bad.jsonl. lost: ``value`` where only that goes, and the entity is kept."""
+    row: dict[str, Any] = {"position": position} | ({} if lost is None else {"lost": lost})
     if id is not None:
         row["id"] = id
     row |= {"reason": reason, "line": bytes(line[: 4 * SHOWN]).decode("utf-8", "replace")[:SHOWN]}
@@ -199,7 +225,7 @@ def _do_range(range_: Range, parser: Parser, job: Job, limit: int | None) -> dic
         _read(range_, rows, limit)
     bad, lines = rows.counts["bad"], rows.counts["lines"]
     if (bad > MOST_BAD and 2 * bad > lines) or (range_.number == 0 and bad == lines >= WRONG_FILE):
-        raise wrong_file(job.dump, rows.counts, rows.bad[0], rows.odd)
+        raise wrong_file(job.dump, rows.counts, json.loads(rows.bad[0])["reason"], rows.odd)
     folder = range_folder(job.work, range_.number)
     rows.write(folder)
     done = {
@@ -249,14 +275,13 @@ def _odd(reason: str, line: bytes) -> str | None:
     return None
 
 
-def wrong_file(dump: Dump, counts: dict[str, int], example: bytes, odd: str | None) -> NoDump:
+def wrong_file(dump: Dump, counts: dict[str, int], reason: str, odd: str | None) -> NoDump:
     """What to say of a dump most of whose lines are bad; ``odd`` is what `_odd` says of its first line."""
     if odd is not None:
         return NoDump(
-            f"{dump.path} has not one entity a line: {odd}; write each on a line of its own, for instance with "
-            "jq -c '.[]'"
+            f"{dump.path} has not one entity a line: {odd}; write each on a line of its own: an array with "
+            "jq -c '.[]' FILE, entities one behind another with jq -c . FILE"
         )
-    reason = json.loads(example)["reason"]
     return NoDump(
         f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are no Wikidata entities (first: {reason}); a "
         "dump may have single broken ones, but this is another file or a damaged one"

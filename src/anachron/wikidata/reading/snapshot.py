@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 1
+MOST_BUCKETS = 1 << 16
 TABLES = ("entities", "statements")  # one file a bucket
 
 

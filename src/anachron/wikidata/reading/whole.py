@@ -1,12 +1,17 @@
-"""Whether the ranges that were read are a whole dump: none missing, not cut off, one entity a line, mostly sound."""
+"""Whether the ranges that were read are a whole dump: none missing, not cut off, one entity a line, few bad."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from anachron.errors import DataError
+from anachron.io import remove_file
 from anachron.wikidata.reading.bzip2 import check_chains
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.ranges import PART, NoDump, range_folder, wrong_file
+
+FIRST = 5  # bad lines whose positions are told
 
 
 def check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> None:
@@ -21,10 +26,50 @@ def check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> Non
 def mostly_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]]) -> NoDump:
     """What to say of ranges most of whose lines are bad."""
     lines, bad = (sum(range_[key] for range_ in ranges) for key in ("lines", "bad"))
-    first = next(range_["range"] for range_ in ranges if range_["bad"])
-    example = (range_folder(work, first) / "bad.jsonl").read_bytes().splitlines()[0]
+    reason = next(_bad_rows(work, ranges))["reason"]
     odd = next((range_["odd"] for range_ in ranges if range_["odd"]), None)
-    return wrong_file(dump, {"lines": lines, "bad": bad}, example, odd)
+    return wrong_file(dump, {"lines": lines, "bad": bad}, reason, odd)
+
+
+def check_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]], most_bad: float) -> None:
+    """Raise `DataError` where more than ``most_bad`` percent of the lines, or of their bytes, hold no entity.
+
+    Bytes count too, for damage can make one line of many. The ranges of those lines are read again by the next call,
+    as the file may then be a sound one; of a file that cannot be entered in the middle, all behind the first of them.
+    """
+    lines, bad, text, lost = (
+        sum(range_[key] for range_ in ranges) for key in ("lines", "bad", "text_bytes", "bad_bytes")
+    )
+    if not bad or max(100 * bad / lines, 100 * lost / text) <= most_bad:
+        return
+    shown = [row for row, _ in zip(_bad_rows(work, ranges), range(FIRST), strict=False)]
+    places = "; ".join(f"byte {row['position']:,} ({row['reason']})" for row in shown)
+    damaged = [range_["range"] for range_ in ranges if range_["bad"]]
+    for range_ in ranges:
+        if range_["range"] in damaged or (not dump.seekable and range_["range"] >= damaged[0]):
+            remove_file(range_folder(work, range_["range"]) / "done.json")
+    raise DataError(
+        f"{dump.path}: {bad:,} of {lines:,} lines ({_percent(bad, lines)}; {_percent(lost, text)} of the bytes) hold "
+        f"no entity that can be read, above the {most_bad:g} % of --most-bad; the first in the text: {places}; compare "
+        "the file with its published checksum, fetch it again and repeat the command, or let them go with a higher "
+        "--most-bad"
+    )
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.3g} %"
+
+
+def _bad_rows(work: Path, ranges: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of lines that are bad in the order of the dump, ``position`` counted from the begin of its text."""
+    base = 0
+    for range_ in ranges:
+        if range_["bad"]:
+            for line in (range_folder(work, range_["range"]) / "bad.jsonl").read_bytes().splitlines():
+                row = json.loads(line)
+                if "lost" not in row:
+                    yield row | {"position": row["position"] + base}
+        base += range_["text_bytes"]
 
 
 def first_missing(done: dict[int, Any]) -> int | None:

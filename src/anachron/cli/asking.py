@@ -1,0 +1,187 @@
+"""Options of commands that put questions to a model which only answers (``--backend chat`` and ``generate``)."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anachron.cli.options import PriceIn, PriceOut
+from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout
+
+if TYPE_CHECKING:
+    from anachron.ask.asking import Answerer, AskSettings
+    from anachron.ask.budget import Cost, Prices
+    from anachron.checks.gate import Gate
+    from anachron.cli.options import ModelOptions
+    from anachron.cli.probe import ScorerOptions
+    from anachron.data.loaders import Dataset
+    from anachron.pipelines.asking import AskedCheck
+    from anachron.pipelines.check import CheckedFacts
+
+ANSWERING = ("chat", "generate")
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions:
+    """How a model is asked that gives answers and no log-probabilities."""
+
+    ways: Annotated[
+        str | None, typer.Option(help="With --backend chat or generate: which questions, of open, choice, period.")
+    ] = None
+    width: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Ask until the 95 % interval of W over facts is this wide; default: 0.1."),
+    ] = None
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Most matches of a fact read at each distance; default: 5.")
+    ] = None
+    budget: Annotated[
+        str | None, typer.Option(help="What may be spent: '2000 calls', '500k tokens' or '2.5 money'.")
+    ] = None
+    price_in: PriceIn = None
+    price_out: PriceOut = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what asking will cost, and ask nothing.")] = False
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens of an answer; default: the server's, 64 with generate.")
+    ] = None
+    temperature: Annotated[float | None, typer.Option(min=0, help="Of a chat; default: 0.")] = None
+    tries: Annotated[int | None, typer.Option(min=1, help="Tries of a request in a chat; default: 6.")] = None
+    timeout: Annotated[float | None, typer.Option(help="Seconds until a request is tried again; default: 120.")] = None
+    pause: Annotated[
+        float | None, typer.Option(min=0, help="Seconds before the second try; doubled from try to try; default: 1.")
+    ] = None
+    answers: Annotated[Path | None, typer.Option(help="Folder of kept answers; default: that of the run.")] = None
+
+    def needed(self, backend: str, *of_scores: Any) -> "AskSettings | None":
+        """How much is asked; None for a backend that scores.
+
+        of_scores: groups of options that are for scores alone. Raises `ConfigError` for options of the other kind.
+        """
+        from anachron.ask.asking import WAYS, AskSettings
+        from anachron.ask.budget import parse_budget
+        from anachron.errors import ConfigError
+
+        if backend not in ANSWERING:
+            refuse_unused(f"--backend {backend}", self)
+            return None
+        refuse_unused(f"--backend {backend}", *of_scores)
+        if backend == "generate":
+            for_chat = {name: getattr(self, name) for name in ("temperature", "tries", "timeout", "pause")}
+            unused = [name for name, value in for_chat.items() if value is not None]
+            if unused:
+                raise ConfigError(f"--{unused[0]} is for --backend chat; leave it out with generate")
+        prices = self._prices()
+        chosen = {name: value for name in ("width", "rounds") if (value := getattr(self, name)) is not None}
+        ways = WAYS if self.ways is None else tuple(part.strip() for part in self.ways.split(","))
+        budget = None if self.budget is None else parse_budget(self.budget, prices)
+        return AskSettings(ways=ways, budget=budget, prices=prices, **chosen)
+
+    def _prices(self) -> "Prices | None":
+        from anachron.ask.budget import Prices
+        from anachron.errors import ConfigError
+
+        if (self.price_in is None) != (self.price_out is None):
+            raise ConfigError("give both --price-in and --price-out, or neither")
+        return None if self.price_in is None or self.price_out is None else Prices(self.price_in, self.price_out)
+
+    def answerer(
+        self, model: str, out: Path, scorer: "ScorerOptions", loading: "ModelOptions", label: str | None
+    ) -> "Answerer":
+        """Who answers. Raises `ConfigError` for options that do not go with the backend."""
+        from anachron.ask.run import ANSWERS
+        from anachron.errors import ConfigError
+
+        folder = self.answers or out / ANSWERS
+        if scorer.backend == "generate":
+            from anachron.ask.generate import MOST_TOKENS, LocalAnswerer
+            from anachron.pipelines.scorers import read_template
+
+            for name in ("base_url", "api_key_env", "concurrency", "edit"):
+                if getattr(scorer, name) is not None:
+                    raise ConfigError(f"--{name.replace('_', '-')} is not for --backend generate; leave it out")
+            quiet_loading()
+            lm = loading.load(model, read_template(scorer.chat_template))
+            return LocalAnswerer(lm, folder, label or Path(model).resolve().name, self.max_tokens or MOST_TOKENS)
+        from anachron.ask.chat import ChatAnswerer
+        from anachron.text.llm_settings import LlmSettings
+
+        refuse_unused("--backend chat", loading)
+        for name in ("chat_template", "edit"):
+            if getattr(scorer, name) is not None:
+                raise ConfigError(f"--{name.replace('_', '-')} is for models of transformers; leave it out with chat")
+        if scorer.base_url is None:
+            raise ConfigError(
+                "--backend chat needs the server's address: --base-url http://localhost:8000/v1, or "
+                "https://api.openai.com/v1"
+            )
+        names = ("temperature", "max_tokens", "tries", "timeout", "pause")
+        chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
+        concurrency = scorer.concurrency or CONCURRENCY
+        settings = LlmSettings(
+            model, scorer.base_url, api_key_env=scorer.api_key_env, concurrency=concurrency, **chosen
+        )
+        return ChatAnswerer(settings, folder, label)
+
+
+def refuse_unused(where: str, *groups: Any) -> None:
+    """Raise `ConfigError` for an option of a group that is not at its default. where: what it is not for."""
+    from anachron.errors import ConfigError
+
+    for group in groups:
+        for field in fields(group):
+            if getattr(group, field.name) != field.default:
+                raise ConfigError(f"--{field.name.replace('_', '-')} is not for {where}; leave it out")
+
+
+def check_asked(
+    model: str, facts: "CheckedFacts", out: Path, settings: "AskSettings", asking: AskOptions,
+    scorer: "ScorerOptions", loading: "ModelOptions", gate: "Gate", **named: Any,
+) -> "AskedCheck | None":  # fmt: skip
+    """Say what asking will cost, and check by answers; None where only the cost was asked for."""
+    from anachron.pipelines.asking import check_by_answers, estimate_check
+
+    label = named.pop("label")
+    _say_cost(facts.data.facts, estimate_check(facts, settings, named["language"]), settings, asking, scorer)
+    if asking.dry_run:
+        return None
+    answerer = asking.answerer(model, out, scorer, loading, label)
+    with on_screen().bar(model) as told:
+        return check_by_answers(answerer, facts, out, settings=settings, gate=gate, callbacks=told, **named)
+
+
+def probe_asked(
+    model: str, data: "Dataset", out: Path, settings: "AskSettings", asking: AskOptions, scorer: "ScorerOptions",
+    loading: "ModelOptions", label: str | None, language: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Say what asking will cost, ask unless only that was asked for, and print what was found."""
+    from anachron.pipelines.asking import estimate_probe, probe_by_answers
+    from anachron.report.asked import asked_lines
+
+    _say_cost(data.facts, estimate_probe(data, settings, language), settings, asking, scorer)
+    if asking.dry_run:
+        return
+    answerer = asking.answerer(model, out, scorer, loading, label)
+    with on_screen().bar(model) as told:
+        asked = probe_by_answers(answerer, data, out, settings=settings, language=language, callbacks=told)
+    if as_json:
+        print_json(asked.summary | {"run": str(asked.folder)})
+        return
+    stdout().print(f"{asked.label}, {asked.facts.height:,} facts", markup=False)
+    for line in asked_lines(asked.summary):
+        stdout().print(line, markup=False)
+    say(f"run folder: {asked.folder}")
+
+
+def _say_cost(
+    facts: int, cost: "tuple[Cost, Cost]", settings: "AskSettings", asking: AskOptions, scorer: "ScorerOptions"
+) -> None:
+    from anachron.pipelines.asking import cost_lines
+
+    concurrency = (scorer.concurrency or CONCURRENCY) if scorer.backend == "chat" else 1
+    for line in cost_lines(facts, *cost, settings, concurrency):
+        if asking.dry_run:
+            stdout().print(line, markup=False, soft_wrap=True)
+        else:
+            say(line)

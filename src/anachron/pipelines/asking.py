@@ -1,0 +1,159 @@
+"""A user's own facts put to a model that only answers: a verdict for each, as ``check`` gives it from scores."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from anachron.ask.asking import Answerer, AskSettings, estimate
+from anachron.ask.budget import SECONDS, Cost
+from anachron.ask.questions import Questions, questions_about
+from anachron.ask.run import AskedRun, read_asked, run_asking
+from anachron.ask.verdicts import asked_verdicts
+from anachron.checks.gate import Gate, loss_against, outcomes
+from anachron.checks.verdicts import VERDICTS_FILE
+from anachron.core.dates import Date
+from anachron.core.several_periods import periods_text
+from anachron.data.loaders import Dataset
+from anachron.data.own_facts import as_of_date
+from anachron.facts.own import read_given_facts
+from anachron.facts.rows import GivenFact
+from anachron.io import Json, write_json, write_table
+from anachron.jobs import Callbacks
+from anachron.pipelines.check import SUMMARY_FILE, Check, CheckedFacts
+from anachron.probe.asked import questions_of_run
+from anachron.probe.run import recorded_as_of
+from anachron.text.languages import language_of
+
+
+@dataclass(frozen=True)
+class AskedCheck(Check):
+    """A check by answers. asked: the run that it rests on."""
+
+    asked: AskedRun
+
+    @property
+    def summary(self) -> Json:
+        """As of any check, with `anachron.ask.tables.summary_of`; without R, which answers do not tell."""
+        return super().summary | {"robustness": None, "answers": self.asked.summary}
+
+
+def questions_of(
+    data: Dataset, given: tuple[GivenFact, ...] = (), language: str | Path | None = None, today: str | None = None
+) -> tuple[Questions, Date]:
+    """The questions about a data set's facts, and the last day that is known of: its ``as_of``, else ``today``."""
+    tongue, as_of = language_of(language or "en"), as_of_date(data.as_of or today)
+    asked = questions_of_run(data).select("fact_id", "question")
+    return questions_about(
+        data.table, dict(asked.rows()), language=tongue.name, style=tongue.style, as_of=as_of, given=given
+    ), as_of  # fmt: skip
+
+
+def cost_lines(facts: int, least: Cost, most: Cost, settings: AskSettings, concurrency: int) -> list[str]:
+    """What asking will cost, in words."""
+    minutes = [cost.calls * SECONDS / 60 / concurrency for cost in (least, most)]
+    lines = [
+        f"{facts:,} facts: {least.calls:,} to {most.calls:,} calls, of which at most {most.calls / facts:.0f} a fact",
+        f"about {least.read:,.0f} to {most.read:,.0f} tokens read and {least.written:,.0f} to {most.written:,.0f} "
+        "written (four letters a token, bare answers); a model that reasons writes many times as much",
+        f"about {minutes[0]:,.1f} to {minutes[1]:,.1f} minutes at {SECONDS:g} s a call, {concurrency} at once",
+    ]
+    if (prices := settings.prices) is not None:
+        low, high = (prices.of(cost.read, cost.written) for cost in (least, most))
+        lines.append(f"price: about {low:,.4f} to {high:,.4f}")
+    if (budget := settings.budget) is not None:
+        lines.append(f"it ends at {budget.amount:g} {budget.unit}")
+    return lines
+
+
+def check_by_answers(
+    answerer: Answerer, facts: CheckedFacts, out: Path | str, *, settings: AskSettings | None = None,
+    gate: Gate | None = None, baseline: Path | str | None = None, language: str | Path | None = None,
+    callbacks: Callbacks | None = None,
+) -> AskedCheck:  # fmt: skip
+    """Ask a model about the facts of a file, and give a verdict for each (`anachron.ask.verdicts`).
+
+    facts: `anachron.pipelines.check.read_facts`. out: the run folder (`anachron.ask.run`), which gets ``verdicts.csv``
+    and ``check.json`` too. baseline: the folder of an earlier check by answers of these facts; W is compared by fact.
+
+    Raises `ConfigError` for a folder of another run and for demands that cannot be, `DataError` for a baseline that is
+    no such run, and what the answerer raises.
+    """
+    gate, folder = gate or Gate(), Path(out)
+    earlier = None if baseline is None else read_asked(baseline)[1].select("fact_id", "win_rate")
+    questions, as_of = questions_of(facts.data, facts.given, language)
+    run = run_asking(
+        questions, facts.questions, answerer, folder, _identity(facts.data), as_of, settings, callbacks=callbacks
+    )
+    verdicts = _verdicts(facts, questions, run)
+    loss = None if earlier is None else loss_against(earlier, verdicts)
+    met = outcomes(gate, verdicts, run.present, loss)
+    found = AskedCheck(folder, run.label, verdicts, run.present, met, facts.as_of, run)
+    write_table(folder / VERDICTS_FILE, verdicts)
+    write_json(folder / SUMMARY_FILE, found.summary)
+    return found
+
+
+def estimate_check(facts: CheckedFacts, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:
+    """What `check_by_answers` costs at least and at most."""
+    return estimate(questions_of(facts.data, facts.given, language)[0], facts.questions, settings)
+
+
+def probe_by_answers(
+    answerer: Answerer, data: Dataset, out: Path | str, *, settings: AskSettings | None = None,
+    language: str | Path | None = None, callbacks: Callbacks | None = None,
+) -> AskedRun:  # fmt: skip
+    """Ask a model about the facts of a data set, as `check_by_answers` does, without verdicts and today's answers.
+
+    data: of `anachron.load_dataset`. Raises as `check_by_answers`.
+    """
+    questions, as_of = questions_of(data, _given(data), language, recorded_as_of(out))
+    return run_asking(questions, (), answerer, out, _identity(data), as_of, settings, callbacks=callbacks)
+
+
+def estimate_probe(data: Dataset, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:
+    """What `probe_by_answers` costs at least and at most."""
+    return estimate(questions_of(data, _given(data), language)[0], (), settings)
+
+
+def _given(data: Dataset) -> tuple[GivenFact, ...]:
+    """The facts of the file that a data set was made of, if it was made of one."""
+    return () if data.about is None else read_given_facts(data.name).facts
+
+
+def _identity(data: Dataset) -> Json:
+    return {"dataset": data.name, "dataset_fingerprint": data.fingerprint(), **data.choices()}
+
+
+def _verdicts(facts: CheckedFacts, questions: Questions, run: AskedRun) -> pl.DataFrame:
+    """All facts of the file in its order, with what was found of those that were asked."""
+    left_out = facts.data.left_out
+    assert left_out is not None  # as of every file of facts
+    rows = [
+        {
+            "fact_id": item.fact.id, "name": item.name, "subject": item.fact.subject, "relation": item.fact.relation,
+            "object": item.fact.object, "periods": periods_text(item.periods), "row": item.rows[0],
+        }
+        for item in facts.given
+    ]  # fmt: skip
+    reasons = left_out.select(pl.col("rows").str.split(" ").list.first().cast(pl.Int64).alias("row"), reason="reason")
+    unread = pl.when(pl.col("question").is_not_null() & pl.col("verdict").is_null()).then(
+        pl.lit("no choice of two years could be read")
+    )
+    today = run.present.select(
+        "subject", "relation", "object", pl.col("status").alias("present"), "answer", "answer_until"
+    )
+    found = asked_verdicts(run.facts).drop("subject", "relation", "object", "periods")
+    return (
+        pl.DataFrame(rows, schema_overrides={"name": pl.String})
+        .join(found, on="fact_id", how="left", maintain_order="left")
+        .join(today, on=["subject", "relation", "object"], how="left", maintain_order="left")
+        .join(reasons, on="row", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce(
+                "reason", pl.col("fact_id").replace_strict(dict(questions.left_out), default=None), unread
+            ).alias("left_out"),
+            pl.lit(None, pl.String).alias("timeline"),
+        )
+        .drop("row", "reason")
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""What a run by answers found, in words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from anachron.io import Json
+from anachron.report.tables import percent
+
+
+def asked_lines(summary: Json) -> Iterator[str]:
+    """W with its interval, R_k, the bias of position, open answers, periods, what was not read, and the cost.
+
+    summary: `anachron.ask.tables.summary_of`.
+    """
+    if summary["facts_with_choices"]:
+        yield (
+            f"W by choice of two years: {_share(summary, 'win_rate')} over {summary['facts_with_choices']:,} facts, "
+            f"{summary['matches_a_fact']:.1f} matches each; a preference for either order counts a half"
+        )
+        yield f"R_k, all sampled matches won: {_share(summary, 'won_all')} (R itself is at most that)"
+        points = [100 * summary[f"position_bias{end}"] for end in ("", "_low", "_high")]
+        yield f"bias to the year named first: {points[0]:+.1f} points [{points[1]:+.1f}, {points[2]:+.1f}]"
+    if any(summary["open"].values()):
+        yield "open questions with a year: " + ", ".join(f"{count:,} {name}" for name, count in summary["open"].items())
+    if summary["periods_read"]:
+        yield (
+            f"periods: {summary['periods_read']:,} read, mean overlap {percent(summary['overlap'])} %; median error of "
+            f"the start {summary['start_error_years']:.1f} years, of the end {summary['end_error_years']:.1f}"
+        )
+    unread = _unread(summary["outcomes"])
+    if unread:
+        yield "not read, and so neither right nor wrong: " + ", ".join(f"{n:,} {name}" for name, n in unread.items())
+    ended = "; the budget ended it" if summary["budget_ended"] else ""
+    cost = f", cost {summary['cost']:.4f}" if "cost" in summary else ""
+    yield (
+        f"{summary['calls']:,} calls, {summary['tokens_read']:,} tokens read and {summary['tokens_written']:,} "
+        f"written{cost}{ended}"
+    )
+
+
+def _share(summary: Json, name: str) -> str:
+    low, high = (percent(summary[f"{name}_{end}"]) for end in ("low", "high"))
+    return f"{percent(summary[name])} % [{low}, {high}]"
+
+
+def _unread(outcomes: dict[str, dict[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for of_kind in outcomes.values():
+        for name in ("refused", "empty", "unreadable", "unanswered"):
+            if name in of_kind:
+                counts[name] = counts.get(name, 0) + of_kind[name]
+    return counts

@@ -1,0 +1,83 @@
+"""A snapshot in more buckets: what an ingest with so many of them had written, without reading the dump again."""
+
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anachron.cluster import Spread, map_in_order
+from anachron.errors import ConfigError, DataError, first_line
+from anachron.io import atomic, read_bytes, write_bytes, write_json
+from anachron.wikidata.reading.merge import ROW_GROUP, PartWriter
+from anachron.wikidata.reading.snapshot import MOST_BUCKETS, TABLES, Snapshot, open_snapshot, part_name, schemas
+
+KEYS = {"entities": "id", "statements": "subject"}
+WHOLE = ("properties.parquet", "classes.parquet", "popularity.parquet", "bad.jsonl")  # in one piece, where they are
+
+
+def rebucket(snapshot: Snapshot | Path | str, buckets: int, out: Path | str, spread: Spread | None = None) -> Snapshot:
+    """Write the snapshot to the folder ``out`` with ``buckets``, a multiple of its own; page views come along.
+
+    A bucket is split apart from all others, row group by row group. An interrupted call goes on with the buckets that
+    are not complete. Raises `ConfigError` for another number and where ``out`` is a snapshot of other buckets.
+    """
+    snapshot, out, spread = open_snapshot(snapshot), Path(out).absolute(), spread or Spread()
+    if not 1 <= buckets <= MOST_BUCKETS or buckets % snapshot.buckets:
+        raise ConfigError(
+            f"{buckets} buckets: {snapshot.folder} has {snapshot.buckets}, which can be split into a multiple of that, "
+            f"up to {MOST_BUCKETS:,}"
+        )
+    manifest = snapshot.manifest | {"options": snapshot.manifest["options"] | {"buckets": buckets}}
+    if (out / "manifest.json").is_file():
+        there = open_snapshot(out)
+        if there.manifest != manifest:
+            raise ConfigError(f"{out} holds another snapshot; choose another --out or remove it")
+        return there
+    tasks = [(snapshot, bucket, buckets, out) for bucket in range(snapshot.buckets)]
+    for done, _ in enumerate(map_in_order(split_bucket, tasks, spread.workers, spread.ray), 1):
+        spread.progress(done, len(tasks))
+    for name in WHOLE:
+        if (snapshot.folder / name).is_file():
+            write_bytes(out / name, read_bytes(snapshot.folder / name))
+    write_json(out / "manifest.json", manifest)
+    return open_snapshot(out)
+
+
+def split_bucket(task: tuple[Snapshot, int, int, Path]) -> None:
+    """Write those of the new buckets that one bucket holds."""
+    snapshot, bucket, buckets, out = task
+    targets = range(bucket, buckets, snapshot.buckets)
+    for table in TABLES:
+        paths = [out / table / part_name(target) for target in targets]
+        if not all(path.is_file() for path in paths):
+            _split(snapshot.part(table, bucket), table, buckets, dict(zip(targets, paths, strict=True)))
+
+
+def _split(part: Path, table: str, buckets: int, paths: dict[int, Path]) -> None:
+    schema = schemas()[table]
+    try:
+        with ExitStack() as stack, pq.ParquetFile(part) as file:
+            writers = {
+                bucket: stack.enter_context(PartWriter(stack.enter_context(atomic(path)), schema))
+                for bucket, path in paths.items()
+            }
+            for read in file.iter_batches(ROW_GROUP):
+                batch = read.select(schema.names).cast(schema)  # parts of lists have other names where they were read
+                numbers = _buckets_of(batch.column(KEYS[table]), buckets)
+                for bucket in np.unique(numbers).tolist():
+                    writers[bucket].add(batch.filter(pa.array(numbers == bucket)))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{part} cannot be read ({first_line(error)}); ingest the dump again into another folder"
+        ) from error
+
+
+def _buckets_of(ids: pa.Array, buckets: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """The bucket of each id, as `anachron.wikidata.reading.snapshot.bucket_of`."""
+    encoded = pc.dictionary_encode(ids)
+    distinct = np.array([zlib.crc32(id.encode()) % buckets for id in encoded.dictionary.to_pylist()], np.int64)
+    return distinct[encoded.indices.to_numpy()]

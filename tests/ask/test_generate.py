@@ -1,0 +1,67 @@
+"""A local model's own generation as one who answers, and a check by it."""
+
+from pathlib import Path
+
+import pytest
+
+from anachron.ask.asking import AskSettings
+from anachron.ask.generate import LocalAnswerer
+from anachron.errors import ModelError
+from anachron.jobs import Callbacks
+from anachron.lm.model import LanguageModel
+from anachron.pipelines.asking import check_by_answers
+from anachron.pipelines.check import read_facts
+from anachron.text.answers import Answer
+from tiny import make_model, make_tokenizer
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+PROMPTS = ["In which year, 1998 or 2011?", "Who?", "In which year, 1998 or 2011?", "From when to when?"]
+
+
+def local(folder: Path, template: str | None = TEMPLATE, most: int = 5) -> LocalAnswerer:
+    tokenizer = make_tokenizer("mistral")
+    tokenizer.chat_template = template
+    return LocalAnswerer(LanguageModel(make_model("llama"), tokenizer, "tiny"), folder, "tiny", most)
+
+
+def test_answers_are_what_the_model_writes_behind_its_template(tmp_path: Path):
+    """Against transformers' own loop for each prompt alone."""
+    one = local(tmp_path)
+    found = one.answers(PROMPTS, Callbacks())
+    for prompt, answer in zip(PROMPTS, found, strict=True):
+        turns = [{"role": "user", "content": prompt}]
+        text = one.lm.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        ids = one.lm.tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
+        row = one.lm.model.generate(ids, do_sample=False, max_new_tokens=5, eos_token_id=None, pad_token_id=0)[0]
+        new, end = row[ids.shape[1] :].tolist(), one.lm.tokenizer.eos_token_id
+        kept = new[: new.index(end)] if end in new else new
+        assert isinstance(answer, Answer)
+        assert answer.text == one.lm.tokenizer.decode(kept, skip_special_tokens=True).strip()
+        assert answer.finish == ("stop" if end in new else "length")
+
+
+def test_nothing_is_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    first = local(tmp_path).answers(PROMPTS, Callbacks())
+    again = local(tmp_path)
+    monkeypatch.setattr(again.lm.model, "generate", lambda *a, **k: pytest.fail("written again"))
+    assert again.answers(PROMPTS, Callbacks()) == first
+    assert local(tmp_path, most=6).answers(PROMPTS[:1], Callbacks()) != []
+    assert len([*tmp_path.rglob("*.json")]) == 4  # three prompts, and one with another limit
+
+
+def test_a_model_without_a_chat_template_cannot_be_asked(tmp_path: Path):
+    with pytest.raises(ModelError, match="template"):
+        local(tmp_path, None).answers(PROMPTS, Callbacks())
+
+
+def test_a_check_by_generation(tmp_path: Path):
+    path = tmp_path / "facts.csv"
+    path.write_text("subject,relation,object,start,end\nKazakhstan,capital,Almaty,1991-12-16,1997-12-10\n")
+    asked = read_facts(path, as_of="2025-11-22")
+    found = check_by_answers(local(tmp_path / "a"), asked, tmp_path / "run", settings=AskSettings(rounds=1))
+    assert found.verdicts["verdict"].to_list() == [None] and found.asked.summary["calls"] >= 9
+    assert found.verdicts["left_out"].to_list() == ["no choice of two years could be read"]
+    assert (tmp_path / "run" / "verdicts.csv").is_file() and found.summary["robustness"] is None

@@ -1,0 +1,94 @@
+"""Models written as plain Hugging Face folders."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import transformers
+from peft import LoraConfig
+
+import anachron
+from anachron.cli.main import _code
+from anachron.errors import ConfigError
+from anachron.lm.loading import load_model
+from gguf_models import Q8_0, make_gguf_lm, write_gguf
+from tiny import make_lm
+
+PAIRS = [("In 1998, who was the president of France?", "Jacques Chirac"), ("x", "Zürich")]
+
+
+def test_the_folder_of_a_gguf_file_scores_as_the_file(tmp_path: Path):
+    file = write_gguf(make_gguf_lm(), tmp_path / "tiny.gguf", kind=Q8_0)
+    from_file = load_model(file)
+    anachron.save_model(from_file, tmp_path / "plain")
+    from_folder = load_model(str(tmp_path / "plain"))
+    assert np.array_equal(from_file.log_probs(PAIRS), from_folder.log_probs(PAIRS))
+    assert from_folder.fingerprint() == from_file.fingerprint()
+    assert from_folder.tokenizer_fingerprint() == from_file.tokenizer_fingerprint()
+    files = {path.name for path in (tmp_path / "plain").iterdir()}
+    assert files >= {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "generation_config.json",
+        "chat_template.jinja",
+    }
+    assert "quantization_config" not in (tmp_path / "plain" / "config.json").read_text()
+    alone = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "plain")  # by nothing of ours
+    assert not getattr(alone, "is_quantized", False)
+
+
+def test_a_dtype_that_was_asked_for_is_kept(tmp_path: Path):
+    anachron.save_model(load_model("demo", dtype="bfloat16"), tmp_path / "half")
+    assert load_model(str(tmp_path / "half")).dtype == "bfloat16"
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ConfigError, match="is there already; choose another folder for the model"):
+        anachron.save_model(make_lm(), tmp_path / "mine")
+    assert not any((tmp_path / "mine").iterdir())
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: Any):
+    lm = make_lm()
+
+    def full(folder: Path) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(lm.tokenizer, "save_pretrained", full)
+    with pytest.raises(OSError, match="No space"):
+        anachron.save_model(lm, tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_is_no_plain_model_is_refused(tmp_path: Path):
+    adapted = make_lm("llama")
+    adapted.model.add_adapter(LoraConfig(target_modules=["q_proj"], r=2))
+    with pytest.raises(ConfigError, match="is an adapter beside its model"):
+        anachron.save_model(adapted, tmp_path / "model")
+    quantised = make_lm("llama")
+    quantised.model.is_quantized = True
+    with pytest.raises(ConfigError, match="are quantised"):
+        anachron.save_model(quantised, tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_commands_take_a_file_and_the_folder_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = write_gguf(make_gguf_lm(), tmp_path / "tiny.gguf")
+    assert _code(["save", file, str(tmp_path / "plain"), "--json"], debug=True) == 0
+    saved = json.loads(capsys.readouterr().out)
+    assert (saved["architecture"], saved["family"], saved["dtype"]) == ("LlamaForCausalLM", "llama", "float32")
+    pairs, scores = tmp_path / "pairs.jsonl", tmp_path / "scores.parquet"
+    pairs.write_text("".join(json.dumps({"prompt": p, "answer": a}) + "\n" for p, a in PAIRS))
+    scored = []
+    for model in (file, str(tmp_path / "plain")):
+        assert _code(["score", model, "--input", str(pairs), "--out", str(scores)], debug=True) == 0
+        scored.append(pl.read_parquet(scores)["logp"].to_list())
+        scores.unlink()
+    assert scored[0] == scored[1] and len(scored[0]) == len(PAIRS)
+    assert _code(["save", file, str(tmp_path / "plain")], debug=False) == 2
+    assert "choose another folder for the model" in capsys.readouterr().err

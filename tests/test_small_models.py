@@ -1,0 +1,115 @@
+"""tools/small_models.py and its recipe: what is drawn, what is known, and what fills the page of results."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import anachron
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from small_models import FACT, is_known, page, pairs_of, sample, table_of  # noqa: E402
+
+
+def statements(facts=6, dates=7):
+    rows = [
+        {
+            "SubjectLabel": f"s{fact}", "RelationID": "P6", "ObjectLabel": "o", "StartDate": "2001", "Granularity": g,
+            "Status": status, "Time": str(date),
+        }
+        for fact in range(facts)
+        for g in ("year", "day")
+        for status in ("Correct", "Incorrect", "Transitional")
+        for date in range(dates)
+    ]  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def test_a_sample_has_so_many_facts_and_at_most_so_many_dates_of_each_kind():
+    table = statements()
+    drawn = sample(table, facts=4, dates=5)
+    assert drawn.select(FACT).unique().height == 4
+    counts = drawn.group_by([*FACT, "Granularity", "Status"]).len()
+    assert counts.height == 4 * 2 * 2 and set(counts["len"]) == {5} and "Transitional" not in drawn["Status"]
+    assert drawn.join(table, on=table.columns, how="semi").height == drawn.height
+    assert drawn.equals(sample(table, facts=4, dates=5))
+    assert sample(table, facts=6, dates=100).height == 6 * 2 * 2 * 7
+
+
+def test_an_update_is_known_where_every_prompt_prefers_the_old_object():
+    better = {(0, "new"): -5.0, (0, "obsolete"): -4.0, (1, "new"): -9.0, (1, "obsolete"): -8.5}
+    assert is_known(better)
+    assert not is_known(better | {(1, "new"): -8.0}) and not is_known(better | {(1, "new"): -8.5})
+
+
+def test_pairs_are_the_prompts_up_to_the_gap_with_each_object():
+    update = {
+        "update_prompt": "The head of A is ____", "generalization_prompts": ["A is led by ____"],
+        "objects": [{"label": "New", "decision": "new"}, {"label": "Old", "decision": "obsolete"}],
+    }  # fmt: skip
+    assert pairs_of([update]) == [
+        (0, 0, "new", "The head of A is", "New"), (0, 0, "obsolete", "The head of A is", "Old"),
+        (0, 1, "new", "A is led by", "New"), (0, 1, "obsolete", "A is led by", "Old"),
+    ]  # fmt: skip
+
+
+def test_a_page_gets_the_columns_that_it_names_and_keeps_its_words(tmp_path):
+    (tmp_path / "a.md").write_text("## Title\n\n| x | y | z |\n| --- | --- | --- |\n| 1 | 2 | 3 |\n\nSource: s.\n")
+    text = "Before\n<!-- table: a.md columns: z, x -->\nold\n<!-- end -->\nAfter\n"
+    made = page(tmp_path, text)
+    table = "| z | x |\n| --- | --- |\n| 3 | 1 |\n"
+    assert made == f"Before\n<!-- table: a.md columns: z, x -->\n{table}<!-- end -->\nAfter\n"
+    assert page(tmp_path, made) == made and table_of(tmp_path / "a.md", []).count("\n") == 3
+    with pytest.raises(SystemExit, match="no column w; there are x, y, z"):
+        page(tmp_path, text.replace("z, x", "w"))
+
+
+@pytest.mark.full
+def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp_path):
+    """On the bundled model in place of the two: every step but the page, whose words stand in docs/results.md."""
+    shutil.copytree(Path(anachron.__file__).parent / "lm" / "demo_model", tmp_path / "models" / "tiny")
+    environment = {
+        **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MODELS": "tiny", "FACTS": "6",
+        "DATES": "3", "UPDATES": "3", "DATED": "2", "AFTER": "1,3", "METHODS": "FT,ROME,PROMPT",
+        "CORPUS_TOKENS": "5000", "FLUENCY_TOKENS": "20", "STEPS": "probe known independent sequence dated",
+        "OUT": str(tmp_path / "out"), "ANACHRON_CACHE": str(tmp_path / "cache"),
+    }  # fmt: skip
+
+    def run():
+        recipe = [ROOT / "recipes" / "small-models.sh", tmp_path / "models"]
+        done = subprocess.run(recipe, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("part-*.parquet")}
+
+    first = run()
+    out = tmp_path / "out"
+    assert pl.read_csv(out / "tables" / "summary.csv")["facts"].to_list() == [6] * 8  # raw and chat
+    lines = (out / "tiny" / "known.jsonl").read_text().splitlines()
+    lm = anachron.load_model("demo")
+    for update in map(json.loads, lines):  # scored one by one, not in packs
+        for prompt in [update["update_prompt"], *update["generalization_prompts"]]:
+            score = {
+                item["decision"]: naive_logp(lm, prompt.split(" ____")[0], item["label"]) for item in update["objects"]
+            }
+            assert score["obsolete"] > score["new"]
+    for name, done in (("independent", 3), ("dated", 2)):
+        table = pl.read_csv(out / "tiny" / name / "report" / "edits.csv")
+        assert table["method"].to_list() == ["unedited", "FT", "r-ROME", "PROMPT"] and set(table["done"]) == {done}
+    assert run() == first and len(first) > 6
+
+
+def naive_logp(lm, prompt, answer):
+    import torch
+
+    start = len(lm.tokenizer(prompt)["input_ids"])
+    ids = torch.tensor([lm.tokenizer(f"{prompt} {answer}")["input_ids"]])
+    with torch.inference_mode():
+        logp = torch.log_softmax(lm.model(ids).logits[0].double(), -1)
+    return sum(logp[place - 1, ids[0, place]].item() for place in range(start, ids.shape[1]))

@@ -1,0 +1,152 @@
+"""Three steps of recipes/small-models.sh that no command does: a sample of statements, the updates whose old fact a
+model knows, and the page of results with the tables that were measured.
+
+    python tools/small_models.py sample mini.parquet --facts 200 --dates 10 --out sample.parquet
+    python tools/small_models.py known MODEL updates.jsonl --count 50 --out known.jsonl
+    python tools/small_models.py page runs/small-models docs/results.md
+
+All draws are seeded, so the same input gives the same file.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+FACT = ["SubjectLabel", "RelationID", "ObjectLabel", "StartDate"]
+TABLE = re.compile(r"(<!-- table: (\S+)(?: columns: ([^>]+?))? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def sample(statements: pl.DataFrame, facts: int, dates: int) -> pl.DataFrame:
+    """The statements of so many facts, at most so many correct and so many incorrect dates a fact and granularity.
+
+    Columns as `anachron datasets` writes them; the order of the rows is kept. Statements that are neither correct nor
+    incorrect have no part in W and R and are left out.
+    """
+    drawn = statements.select(FACT).unique(maintain_order=True).sample(facts, seed=0)
+    numbered = statements.with_row_index("row").filter(pl.col("Status").is_in(["Correct", "Incorrect"]))
+    kept = (
+        numbered.join(drawn, on=FACT, how="semi", nulls_equal=True)
+        .sample(fraction=1.0, shuffle=True, seed=1)
+        .group_by([*FACT, "Granularity", "Status"], maintain_order=True)
+        .head(dates)
+    )
+    return kept.sort("row").select(statements.columns)
+
+
+def pairs_of(updates: Sequence[Mapping]) -> list[tuple[int, int, str, str, str]]:
+    """(number of the update, of its prompt, "new" or "obsolete", prompt, object), for each prompt and object."""
+    pairs = []
+    for number, update in enumerate(updates):
+        for i, prompt in enumerate([update["update_prompt"], *update["generalization_prompts"]]):
+            for item in update["objects"]:
+                pairs.append((number, i, item["decision"], prompt.split(" ____")[0], item["label"]))
+    return pairs
+
+
+def is_known(scores: Mapping[tuple[int, str], float]) -> bool:
+    """Whether the old object is likelier than the new one in every prompt; scores by prompt and "new" or "obsolete"."""
+    prompts = {prompt for prompt, _ in scores}
+    return all(scores[prompt, "obsolete"] > scores[prompt, "new"] for prompt in prompts)
+
+
+def known(model: str, updates: list[dict], count: int) -> tuple[list[dict], int]:
+    """So many of the updates whose old fact the model knows, drawn with a fixed seed, and how many these are in all."""
+    import anachron
+    from anachron.lm.scorer import score_texts
+
+    lm = anachron.load_model(model)
+    pairs = pairs_of(updates)
+    logp = score_texts(lm, lm.encode([(prompt, answer, None) for *_, prompt, answer in pairs]))
+    best: dict[int, dict[tuple[int, str], float]] = {}
+    for (number, prompt, decision, *_), score in zip(pairs, logp, strict=True):
+        scores = best.setdefault(number, {})
+        scores[prompt, decision] = max(score, scores.get((prompt, decision), -np.inf))
+    found = [number for number, scores in best.items() if is_known(scores)]
+    if len(found) < count:
+        raise SystemExit(f"{model} knows the old fact of {len(found)} updates, fewer than {count}; lower --count")
+    drawn = np.sort(np.random.default_rng(0).choice(found, count, replace=False))
+    return [updates[number] for number in drawn], len(found)
+
+
+def provenance(out: Path) -> str:
+    """When and with what each run of the folder was made: a Markdown table, one row a finished run."""
+    rows = ["| run | what | finished | anachron, torch, transformers | machine |", "| --- | --- | --- | --- | --- |"]
+    for file in sorted(out.rglob("run.json")):
+        run = json.loads(file.read_text(encoding="utf-8"))
+        if run["status"] != "done":
+            continue
+        last, name = run["sessions"][-1], file.parent.relative_to(out).as_posix()
+        what = f"{run['statements']:,} statements" if "statements" in run else ", ".join(run["methods"])
+        versions = ", ".join(last["versions"][package] for package in ("anachron", "torch", "transformers"))
+        machine = f"{last['hardware']['device']}, {last['hardware']['cores']} cores"
+        rows.append(f"| {name} | {what} | {run['finished'][:10]} | {versions} | {machine} |")
+    return "\n".join(rows) + "\n"
+
+
+def table_of(file: Path, columns: Sequence[str]) -> str:
+    """The table of a Markdown file that `metrics` or `evaluate` wrote, with the named columns alone where any are."""
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    if columns:
+        missing = set(columns) - set(cells[0])
+        if missing:
+            raise SystemExit(f"{file}: no column {', '.join(sorted(missing))}; there are {', '.join(cells[0])}")
+        places = [cells[0].index(name) for name in columns]
+        cells = [[row[place] for place in places] for row in cells]
+    return "".join("| " + " | ".join(row) + " |\n" for row in cells)
+
+
+def page(out: Path, text: str) -> str:
+    """The page with what stands between ``<!-- table: FILE columns: A, B -->`` and ``<!-- end -->`` made anew.
+
+    FILE is relative to the folder of the runs; ``provenance`` is the table of the runs themselves.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        name, columns = match[2], [name.strip() for name in (match[3] or "").split(",") if name.strip()]
+        made = provenance(out) if name == "provenance" else table_of(out / name, columns)
+        return f"{match[1]}{made}{match[5]}"
+
+    return TABLE.sub(fill, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    steps = parser.add_subparsers(dest="step", required=True)
+    step = steps.add_parser("sample")
+    step.add_argument("statements", type=Path)
+    step.add_argument("--facts", type=int, default=200)
+    step.add_argument("--dates", type=int, default=10)
+    step.add_argument("--out", type=Path, required=True)
+    step = steps.add_parser("known")
+    step.add_argument("model")
+    step.add_argument("updates", type=Path)
+    step.add_argument("--count", type=int, default=50)
+    step.add_argument("--out", type=Path, required=True)
+    step = steps.add_parser("page")
+    step.add_argument("runs", type=Path)
+    step.add_argument("page", type=Path)
+    arguments = parser.parse_args()
+    if arguments.step == "sample":
+        made = sample(pl.read_parquet(arguments.statements), arguments.facts, arguments.dates)
+        made.write_parquet(arguments.out)
+        print(f"{made.height} statements of {arguments.facts} facts written to {arguments.out}")
+    elif arguments.step == "known":
+        lines = arguments.updates.read_text(encoding="utf-8").splitlines()
+        chosen, found = known(arguments.model, [json.loads(line) for line in lines], arguments.count)
+        text = "".join(json.dumps(update, ensure_ascii=False) + "\n" for update in chosen)
+        arguments.out.write_text(text, encoding="utf-8")
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        print(f"{found} of {len(lines)} known, {len(chosen)} drawn, written to {arguments.out} ({digest})")
+    else:
+        arguments.page.write_text(page(arguments.runs, arguments.page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
