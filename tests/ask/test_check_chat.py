@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from anachron.ask.matching import EMPTY, READ, REFUSED, UNREADABLE
+from anachron.checks.facts import read_facts
 from anachron.cli.main import _code
-from anachron.pipelines.check import read_facts
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")

@@ -6,11 +6,11 @@ import pytest
 
 from anachron.ask.asking import AskSettings
 from anachron.ask.generate import LocalAnswerer
+from anachron.checks.facts import read_facts
 from anachron.errors import ModelError
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.pipelines.asking import check_by_answers
-from anachron.pipelines.check import read_facts
 from anachron.text.answers import Answer
 from tiny import make_model, make_tokenizer
 

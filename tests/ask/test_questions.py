@@ -9,11 +9,11 @@ from anachron.ask.budget import Budget, Cost, Prices, affordable, parse_budget
 from anachron.ask.matching import READ, Reading
 from anachron.ask.sampling import Call
 from anachron.ask.tables import OTHER_PERIOD, RIGHT, SOMEBODY_ELSE, open_outcome, overlap, period_cells
+from anachron.checks.facts import CheckedFacts, read_facts
 from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.errors import ConfigError
 from anachron.pipelines.asking import questions_of
-from anachron.pipelines.check import CheckedFacts, read_facts
 
 FACTS = """subject,relation,object,start,end,aliases
 Germany,head of government,Gerhard Schröder,1998-10-27,2005-11-22,the chancellor

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import anachron
+from anachron.checks.facts import read_facts
 from anachron.cli.main import _code
 from anachron.errors import ConfigError, DataError
-from anachron.pipelines.check import read_facts
 
 FRENCH = """subject,relation,object,start,end
 États-Unis,chef de l'État,Barack Obama,2009-01-20,2017-01-20

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anachron.checks.facts import read_facts
 from anachron.cli.main import _code
 from anachron.core.contexts import Sampling
 from anachron.core.dates import Date
@@ -18,7 +19,6 @@ from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
 from anachron.facts.files import Rows, read_rows
 from anachron.io import read_json
-from anachron.pipelines.check import read_facts
 from anachron.text.question_files import verbalise
 
 FACTS = """\

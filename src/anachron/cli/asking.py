@@ -12,12 +12,12 @@ from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdou
 if TYPE_CHECKING:
     from anachron.ask.asking import Answerer, AskSettings
     from anachron.ask.budget import Cost, Prices
+    from anachron.checks.facts import CheckedFacts
     from anachron.checks.gate import Gate
     from anachron.cli.options import ModelOptions
     from anachron.cli.probe import ScorerOptions
     from anachron.data.loaders import Dataset
     from anachron.pipelines.asking import AskedCheck
-    from anachron.pipelines.check import CheckedFacts
 
 ANSWERING = ("chat", "generate")
 CONCURRENCY = 8

@@ -71,10 +71,11 @@ def check(
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
+    from anachron.checks.facts import read_facts
     from anachron.checks.gate import Gate
     from anachron.errors import ConfigError
     from anachron.lm.loading import check_dtype
-    from anachron.pipelines.check import check_facts, read_facts
+    from anachron.pipelines.check import check_facts
     from anachron.probe.run import ProbeSettings, recorded_as_of
 
     demands = Gate(min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence)

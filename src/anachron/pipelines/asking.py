@@ -10,6 +10,7 @@ from anachron.ask.budget import SECONDS, Cost
 from anachron.ask.questions import Questions, questions_about
 from anachron.ask.run import AskedRun, read_asked, run_asking
 from anachron.ask.verdicts import asked_verdicts
+from anachron.checks.facts import CheckedFacts
 from anachron.checks.gate import Gate, loss_against, outcomes
 from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.core.dates import Date
@@ -20,7 +21,7 @@ from anachron.facts.own import read_given_facts
 from anachron.facts.rows import GivenFact
 from anachron.io import Json, write_json, write_table
 from anachron.jobs import Callbacks
-from anachron.pipelines.check import SUMMARY_FILE, Check, CheckedFacts
+from anachron.pipelines.check import SUMMARY_FILE, Check
 from anachron.probe.asked import questions_of_run
 from anachron.probe.run import recorded_as_of
 from anachron.text.languages import language_of
@@ -73,7 +74,7 @@ def check_by_answers(
 ) -> AskedCheck:  # fmt: skip
     """Ask a model about the facts of a file, and give a verdict for each (`anachron.ask.verdicts`).
 
-    facts: `anachron.pipelines.check.read_facts`. out: the run folder (`anachron.ask.run`), which gets ``verdicts.csv``
+    facts: `anachron.checks.facts.read_facts`. out: the run folder (`anachron.ask.run`), which gets ``verdicts.csv``
     and ``check.json`` too. baseline: the folder of an earlier check by answers of these facts; W is compared by fact.
 
     Raises `ConfigError` for a folder of another run and for demands that cannot be, `DataError` for a baseline that is

@@ -6,20 +6,17 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.checks.facts import CheckedFacts, read_facts
 from anachron.checks.gate import Gate, Outcome, loss_against, outcomes
 from anachron.checks.junit import junit
 from anachron.checks.present import PresentQuestion, present_answers, present_pairs
-from anachron.checks.questions import group_of, present_questions
 from anachron.checks.verdicts import VERDICTS, VERDICTS_FILE, fact_verdicts, mean_win_rates, verdict_in_words
 from anachron.core.dates import Date
 from anachron.core.facts import fact_id
 from anachron.core.several_periods import periods_text
 from anachron.data.columns import STATEMENT_SCHEMA
-from anachron.data.loaders import Dataset, dataset_of_facts
-from anachron.data.own_facts import as_of_date
+from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError
-from anachron.facts.own import read_given_facts
-from anachron.facts.rows import GivenFact
 from anachron.io import Json, write_bytes, write_json, write_table
 from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
@@ -28,9 +25,7 @@ from anachron.metrics import check_scores, fact_metrics
 from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
 from anachron.probe.runs import read_runs
 from anachron.report.timeline import short_timeline
-from anachron.text.languages import language_of
 
-SAMPLING = "near"
 PRESENT, SUMMARY_FILE = "present", "check.json"
 
 
@@ -69,47 +64,6 @@ class Check:
             "present": {name: int((today == name).sum()) for name in today.unique(maintain_order=True)},
             "passed": self.passed, "demands": [asdict(outcome) for outcome in self.outcomes],
         }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class CheckedFacts:
-    """A file of facts to be checked. data: what is asked with dates, and what cannot be, and why. given: the facts.
-    questions: in the present tense. as_of: the day on which the facts are as the file says."""
-
-    data: Dataset
-    given: tuple[GivenFact, ...]
-    questions: tuple[PresentQuestion, ...]
-    as_of: Date
-
-
-def read_facts(
-    path: Path | str,
-    *,
-    as_of: str | None = None,
-    limit: int | None = None,
-    language: str | Path | None = None,
-    sampling: str = SAMPLING,
-) -> CheckedFacts:
-    """The facts of a file as `anachron.load_dataset` takes it, and their questions in both tenses.
-
-    as_of: by default today. limit: a fixed sample of so many of the facts that can be asked. language: of questions and
-    dates, as `anachron.load_dataset` takes it. sampling: how dates are chosen, as there; by default ``near``, a
-    quarter to a half of the dates of the papers' ``timestress``.
-
-    Raises `DataError` naming row, column, value, rule and fix, and where no fact can be asked with dates.
-    """
-    today = as_of_date(as_of)
-    if limit is not None and limit < 1:
-        raise ConfigError(f"limit {limit}: take 1 or more facts")
-    read = read_given_facts(path)
-    data = dataset_of_facts(path, as_of=str(today), limit=limit, language=language, sampling=sampling, given=read)
-    given = read.facts
-    questions = present_questions(given, today, language_of(language or "en"))
-    if limit is not None:  # of the others only what rivals the facts that were drawn
-        drawn = set(data.table["fact_id"])
-        given = tuple(item for item in given if item.fact.id in drawn)
-        questions = {group: questions[group] for group in map(group_of, given) if group in questions}
-    return CheckedFacts(data, given, tuple(questions.values()), today)
 
 
 def check_facts(

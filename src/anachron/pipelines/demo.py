@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.checks.facts import read_facts
 from anachron.data.cases import load_cases
 from anachron.data.loaders import load_dataset
 from anachron.edit.corpus import BUNDLED
@@ -16,7 +17,7 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings
 from anachron.jobs import Callbacks
 from anachron.lm.loading import DEMO, DEMO_UNTRAINED, load_model, taught_facts
-from anachron.pipelines.check import Check, check_facts, read_facts
+from anachron.pipelines.check import Check, check_facts
 from anachron.pipelines.evaluation import evaluate_updates
 from anachron.pipelines.studies import write_page
 from anachron.probe.run import run_probe
