@@ -1,18 +1,20 @@
 """Scoring speed against the ways it is done elsewhere, with random weights in a Llama shape (hidden 512, 6 layers).
 
     python benchmarks/scoring.py [--vocabulary 32000 128000] [--threads 2] [--rounds 3] [--tokenizer FOLDER]
+    python benchmarks/scoring.py --model FOLDER_OR_NAME     # a real model in place of random weights
 
 Three sets of texts: 12 facts in 85 years each, the same behind an explanatory prefix of 60 tokens, and 1,000 statements
 drawn from all of ``mini``. Three ways, each in a process of its own: batches of 32 in the order of the data, padded,
 with a full-vocabulary log softmax, which is what the published code does; lm-evaluation-harness (where it is there);
 and ours. Prints JSON: statements/s, ratios, the ratio that floating-point operations alone would give, tokens computed
-beside the number of distinct prefixes, and the largest difference of scores. ``--tokenizer`` is the demo model's unless
-given.
+beside the number of distinct prefixes, the largest memory of each process (which holds torch and the weights too), and
+the largest difference of scores. ``--tokenizer`` is the demo model's unless given.
 """
 
 import argparse
 import importlib.util
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -26,7 +28,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from anachron.data.loaders import load_dataset
 from anachron.lm.formats import PREFIXES
-from anachron.lm.loading import load_tokenizer
+from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import tokens_computed
 from anachron.lm.prefix_tree import distinct_prefixes
@@ -61,7 +63,10 @@ def texts_of(case: str, lm: LanguageModel) -> list[Encoded]:
     ]
 
 
-def language_model(vocabulary: int, tokenizer: str) -> LanguageModel:
+def language_model(model: str | None, vocabulary: int, tokenizer: str) -> LanguageModel:
+    """The named model, or random weights with so large a vocabulary."""
+    if model:
+        return load_model(model, device="cpu", dtype="float32")
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
@@ -88,7 +93,8 @@ def harness(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    runner = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, batch_size=BATCH, add_bos_token=True)
+    bos = lm.tokenizer("a")["input_ids"][0] == lm.tokenizer.bos_token_id
+    runner = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, batch_size=BATCH, add_bos_token=bos)
     requests = [
         Instance(request_type="loglikelihood", doc={}, arguments=(prompt, f" {answer}"), idx=i)
         for i, (prompt, answer) in enumerate(pairs)
@@ -103,29 +109,35 @@ def ours(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.nda
 WAYS = {"published": published, "lm-eval": harness, "anachron": ours}
 
 
-def measure(way: str, case: str, vocabulary: int, tokenizer: str) -> dict[str, Any]:
+def measure(way: str, case: str, model: str | None, vocabulary: int, tokenizer: str) -> dict[str, Any]:
     """Time one way in this process, after a warm-up on some of the texts."""
-    lm = language_model(vocabulary, tokenizer)
+    lm = language_model(model, vocabulary, tokenizer)
     pairs, encoded = pairs_of(case), texts_of(case, lm)
     WAYS[way](lm, pairs[:64], encoded[:64])
     lm.plan(encoded)  # one self-check a model, not one a thousand statements
     started = time.perf_counter()
     scores = WAYS[way](lm, pairs, encoded)
     seconds = time.perf_counter() - started
-    return {"statements_per_second": len(pairs) / seconds, "scores": scores.tolist()}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kB on Linux
+    return {"statements_per_second": len(pairs) / seconds, "peak_memory_mb": peak, "scores": scores.tolist()}
 
 
-def operations(tokens: int, rows: int, seen: float, vocabulary: int) -> float:
+def operations(lm: LanguageModel, tokens: int, rows: int, seen: float) -> float:
     """Floating-point operations of some tokens, each of which sees so many, and of rows through the head."""
-    block = 2 * (4 * HIDDEN**2 + 3 * HIDDEN * INNER) + 4 * HIDDEN * seen
-    return tokens * LAYERS * block + rows * 2 * HIDDEN * vocabulary
+    config = lm.model.config
+    head = lm.model.get_output_embeddings().weight.numel()
+    embeddings = {
+        id(layer.weight): layer.weight.numel()
+        for layer in (lm.model.get_input_embeddings(), lm.model.get_output_embeddings())
+    }
+    blocks = sum(weight.numel() for weight in lm.model.parameters()) - sum(embeddings.values())
+    width = config.num_attention_heads * getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    return tokens * (2 * blocks + 4 * config.num_hidden_layers * width * seen) + rows * 2 * head
 
 
-def counted(case: str, vocabulary: int, tokenizer: str) -> dict[str, Any]:
+def counted(case: str, model: str | None, vocabulary: int, tokenizer: str) -> dict[str, Any]:
     """Tokens of both ways, and the ratio that their operations alone would give."""
-    lm = language_model(64, tokenizer)
-    lm.model.config.vocab_size = vocabulary
-    lm.model.resize_token_embeddings(len(lm.tokenizer))
+    lm = language_model(model, vocabulary, tokenizer)
     encoded = texts_of(case, lm)
     batches = [encoded[first : first + BATCH] for first in range(0, len(encoded), BATCH)]
     padded = sum(len(batch) * max(len(text.ids) for text in batch) for batch in batches)
@@ -133,25 +145,29 @@ def counted(case: str, vocabulary: int, tokenizer: str) -> dict[str, Any]:
     computed = tokens_computed(distinct, lm.plan(distinct))
     rows = len({text.ids[:t] for text in distinct for t in text.targets})
     length = float(np.mean([len(text.ids) for text in encoded]))
-    predicted = operations(padded, padded, length, vocabulary) / operations(computed, rows, length, vocabulary)
+    predicted = operations(lm, padded, padded, length) / operations(lm, computed, rows, length)
     return {
         "tokens_published": padded, "tokens_computed": computed, "distinct_prefixes": distinct_prefixes(distinct),
         "answer_rows": rows, "speedup_by_operations": predicted,
     }  # fmt: skip
 
 
-def compare(case: str, vocabulary: int, threads: int, rounds: int, tokenizer: str, ways: list[str]) -> dict[str, Any]:
+def compare(
+    case: str, model: str | None, vocabulary: int, threads: int, rounds: int, tokenizer: str, ways: list[str]
+) -> dict[str, Any]:
     """All ways in turn, each time in a fresh process; medians of the ratios."""
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way in ways:
             command = [sys.executable, __file__, "--way", way, "--case", case, "--vocabulary", str(vocabulary)]
-            command += ["--threads", str(threads), "--tokenizer", tokenizer]
+            command += ["--threads", str(threads), "--tokenizer", tokenizer, *(["--model", model] if model else [])]
             shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             found[way].append(json.loads(shown.splitlines()[-1]))
     rates = {way: [run["statements_per_second"] for run in runs] for way, runs in found.items()}
-    summary: dict[str, Any] = {"case": case, "vocabulary": vocabulary, **counted(case, vocabulary, tokenizer)}
+    summary: dict[str, Any] = {"case": case, **({} if model else {"vocabulary": vocabulary})}
+    summary |= counted(case, model, vocabulary, tokenizer)
     summary["statements_per_second"] = {way: round(float(np.median(rate)), 1) for way, rate in rates.items()}
+    summary["peak_memory_mb"] = {way: round(max(run["peak_memory_mb"] for run in runs)) for way, runs in found.items()}
     for way in ways[:-1]:
         ratios = np.array(rates["anachron"]) / np.array(rates[way])
         gap = np.abs(np.array(found[way][0]["scores"]) - np.array(found["anachron"][0]["scores"]))
@@ -164,6 +180,7 @@ def compare(case: str, vocabulary: int, threads: int, rounds: int, tokenizer: st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", help="a model to load, in place of random weights")
     parser.add_argument("--vocabulary", type=int, nargs="+", default=[32_000, 128_000])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -174,17 +191,20 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     if options.way:
-        print(json.dumps(measure(options.way, options.case, options.vocabulary[0], options.tokenizer)))
+        print(json.dumps(measure(options.way, options.case, options.model, options.vocabulary[0], options.tokenizer)))
         return
     shape = "Llama shape, hidden 512, 6 layers, float32, random weights"
     results = []
     for case in [options.case] if options.case else CASES:
         installed = importlib.util.find_spec("lm_eval") is not None and case != "dates behind a prefix"
         ways = ["published", *(["lm-eval"] if installed else []), "anachron"]
-        for vocabulary in options.vocabulary:
-            results.append(compare(case, vocabulary, options.threads, options.rounds, options.tokenizer, ways))
-            print(f"{case}, {vocabulary}: {results[-1]['statements_per_second']}", file=sys.stderr)
-    about = {"model": shape, "threads": options.threads, "tokenizer": Path(options.tokenizer).name}
+        for vocabulary in [0] if options.model else options.vocabulary:
+            results.append(
+                compare(case, options.model, vocabulary, options.threads, options.rounds, options.tokenizer, ways)
+            )
+            print(f"{case}, {options.model or vocabulary}: {results[-1]['statements_per_second']}", file=sys.stderr)
+    tokenizer = Path(options.model or options.tokenizer).name
+    about = {"model": options.model or shape, "threads": options.threads, "tokenizer": tokenizer}
     print(json.dumps({"about": about, "results": results}, indent=2))
 
 
