@@ -89,6 +89,17 @@ def test_start_tokens_are_counted(bos):
     assert audit(statements(*clean()), trained(bos)).bos == {bos: 3}
 
 
+def test_a_template_may_open_every_turn_with_the_start_token():
+    tokenizer = trained(0)
+    tokenizer.chat_template = (
+        "{{ bos_token }}system\nBe brief.{% for m in messages %}{{ bos_token }}{{ m.content }}\n{% endfor %}"
+    )
+    found = audit(statements(*clean()), tokenizer, style=Format(kind="chat"))
+    assert found.bos == {1: 3}
+    tokenizer.chat_template = "{{ bos_token }}" + tokenizer.chat_template
+    assert audit(statements(*clean()), tokenizer, style=Format(kind="chat")).bos == {2: 3}
+
+
 def test_answer_in_prompt():
     given_away = statement("In 1993, was QUIMBY the mayor of Springfield?", time="1993")
     found = audit(statements(*clean(), given_away), trained())

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import polars as pl
@@ -23,7 +24,8 @@ class Audit:
     """Counts and a few examples of what deserves a look; `statements` is what they are out of.
 
     straddling: the first answer token also holds the end of the prompt (more than the white space between them).
-    bos: how many start-of-text tokens a text has -> how many texts; more than one is a mistake.
+    bos: how many start-of-text tokens a text opens with -> how many texts; more than one is a mistake. Later ones are
+        none: templates in the style of ChatML open every turn with it.
     answer_in_prompt: questions (distinct ones) that hold their answer.
     too_long: texts that do not fit into the context length.
     repeated: texts (distinct ones) that serve more than one fact or date.
@@ -94,7 +96,7 @@ def audited(
         texts[item.text] += kind != "none"  # undated statements repeat by design, once a granularity
         report.longest = max(report.longest, len(encoded.ids))
         tokens += len(encoded.targets)
-        starts[sum(t == bos for t in encoded.ids) if bos is not None else 0] += 1
+        starts[sum(1 for _ in takewhile(lambda token: token == bos, encoded.ids)) if bos is not None else 0] += 1
         if limit is not None and len(encoded.ids) > limit:
             report.note("too_long", f"{len(encoded.ids)} tokens: {item.text}")
         if _straddles(item, offsets):
