@@ -12,7 +12,7 @@
 #     FACTS=200 DATES=10      probing: so many facts of mini, at most so many correct and so many incorrect dates of each
 #                             fact and granularity
 #     UPDATES=50              editing: so many updates of mini-updates whose old fact the model knows: it finds the old
-#                             object likelier than the new one in all five prompts
+#                             object likelier, token by token, than the new one in all five prompts
 #     DATED=20                of these so many, also asked about dates
 #     AFTER=1,10,50           in sequence: judged after so many
 #     METHODS=FT,FT+L,...     those that are judged

@@ -19,7 +19,9 @@ import numpy as np
 import polars as pl
 
 FACT = ["SubjectLabel", "RelationID", "ObjectLabel", "StartDate"]
-TABLE = re.compile(r"(<!-- table: (\S+)(?: columns: ([^>]+?))? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+TABLE = re.compile(
+    r"(<!-- table: (\S+)(?: columns: ([^>]+?))?(?: where: ([^>]+?))? -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
 
 
 def sample(statements: pl.DataFrame, facts: int, dates: int) -> pl.DataFrame:
@@ -62,7 +64,8 @@ def known(model: str, updates: list[dict], count: int) -> tuple[list[dict], int]
 
     lm = anachron.load_model(model)
     pairs = pairs_of(updates)
-    logp = score_texts(lm, lm.encode([(prompt, answer, None) for *_, prompt, answer in pairs]))
+    texts = lm.encode([(prompt, answer, None) for *_, prompt, answer in pairs])
+    logp = score_texts(lm, texts) / [len(text.targets) for text in texts]  # a token's mean, as `evaluate` compares them
     best: dict[int, dict[tuple[int, str], float]] = {}
     for (number, prompt, decision, *_), score in zip(pairs, logp, strict=True):
         scores = best.setdefault(number, {})
@@ -89,29 +92,37 @@ def provenance(out: Path) -> str:
     return "\n".join(rows) + "\n"
 
 
-def table_of(file: Path, columns: Sequence[str]) -> str:
-    """The table of a Markdown file that `metrics` or `evaluate` wrote, with the named columns alone where any are."""
+def table_of(file: Path, columns: Sequence[str], where: Mapping[str, str]) -> str:
+    """The table of a Markdown file that `metrics` or `evaluate` wrote, with the named columns alone where any are, and
+    the rows alone that have these values."""
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    if columns:
-        missing = set(columns) - set(cells[0])
-        if missing:
-            raise SystemExit(f"{file}: no column {', '.join(sorted(missing))}; there are {', '.join(cells[0])}")
-        places = [cells[0].index(name) for name in columns]
-        cells = [[row[place] for place in places] for row in cells]
+    wanted = columns or cells[0]
+    missing = {*wanted, *where} - set(cells[0])
+    if missing:
+        raise SystemExit(f"{file}: no column {', '.join(sorted(missing))}; there are {', '.join(cells[0])}")
+    places = {name: place for place, name in enumerate(cells[0])}
+    kept = [row for row in cells[2:] if all(row[places[name]] == value for name, value in where.items())]
+    cells = [[row[places[name]] for name in wanted] for row in (*cells[:2], *kept)]
     return "".join("| " + " | ".join(row) + " |\n" for row in cells)
 
 
+def listed(text: str | None) -> list[str]:
+    """What stands between commas."""
+    return [item.strip() for item in (text or "").split(",") if item.strip()]
+
+
 def page(out: Path, text: str) -> str:
-    """The page with what stands between ``<!-- table: FILE columns: A, B -->`` and ``<!-- end -->`` made anew.
+    """The page with what stands between ``<!-- table: FILE columns: A, B where: C=x, D=y -->`` and ``<!-- end -->``
+    made anew.
 
     FILE is relative to the folder of the runs; ``provenance`` is the table of the runs themselves.
     """
 
     def fill(match: re.Match[str]) -> str:
-        name, columns = match[2], [name.strip() for name in (match[3] or "").split(",") if name.strip()]
-        made = provenance(out) if name == "provenance" else table_of(out / name, columns)
-        return f"{match[1]}{made}{match[5]}"
+        name, columns, where = match[2], listed(match[3]), dict(item.split("=") for item in listed(match[4]))
+        made = provenance(out) if name == "provenance" else table_of(out / name, columns, where)
+        return f"{match[1]}{made}{match[6]}"
 
     return TABLE.sub(fill, text)
 
