@@ -167,7 +167,7 @@ def test_score_keeps_input_order(tmp_path: Path, capsys: pytest.CaptureFixture[s
     out = tmp_path / "scores.parquet"
     assert _code(["score", "demo", "--input", str(tmp_path / "pairs.jsonl"), "--out", str(out)], debug=False) == 0
     table = pl.read_parquet(out)
-    assert table.columns == ["row", "logp", "n_tokens"]
+    assert table.columns == ["row", "prompt", "answer", "logp", "n_tokens"]
     assert table["row"].to_list() == [0, 1, 2, 3]
     expected = load_model("demo").log_probs([*pairs, ("A", "B", " - ")])
     np.testing.assert_allclose(table["logp"].to_numpy(), expected, atol=1e-5)

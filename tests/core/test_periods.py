@@ -249,3 +249,13 @@ def test_a_period_names_an_impossible_boundary():
         Period("2017-02-29", "2019")
     with pytest.raises(DataError, match="'0000'"):
         Period("0000", "2019")
+
+
+def test_ends_may_be_years_and_days_of_the_standard_library():
+    assert Period(2009, 2017) == Period("2009", "2017") and Period(-44, None) == Period("-0044", None)
+    day = dt.datetime(2017, 1, 20, 12, 30)
+    assert Period(dt.date(2009, 1, 20), day) == Period("2009-01-20", "2017-01-20")
+    with pytest.raises(DataError, match="True is not a date"):
+        Period(True, None)
+    with pytest.raises(DataError, match="2009.5 is not a date"):
+        Period(2009.5, None)

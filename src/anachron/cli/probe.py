@@ -132,8 +132,10 @@ def register(app: typer.Typer) -> None:
 def score(
     *,
     model: ModelArgument,
-    input: Annotated[Path, typer.Option(help="JSON lines with prompt, answer and, if wanted, separator.")],
-    out: Annotated[Path, typer.Option(help="Table of row, logp, n_tokens: .parquet, .csv or .jsonl.")],
+    input: Annotated[
+        Path, typer.Option(help="prompt, answer and, if wanted, separator of each: .jsonl, .json, .csv, .parquet.")
+    ],
+    out: Annotated[Path, typer.Option(help="Table of row, prompt, answer, logp, n_tokens: .parquet, .csv or .jsonl.")],
     texts: TextOptions,
     scorer: ScorerOptions,
     loading: ModelOptions,

@@ -166,6 +166,12 @@ def _year_text(year: int) -> str:
     return f"{'-' if year < 0 else ''}{abs(year):04d}"
 
 
-def as_date(value: "Date | str") -> Date:
-    """A `Date` from itself or from its text."""
-    return value if isinstance(value, Date) else Date.parse(value)
+def as_date(value: "Date | datetime.date | str | int") -> Date:
+    """A `Date` from itself, from its text, from a year as a whole number, or from a day of the standard library."""
+    if isinstance(value, Date):
+        return value
+    if isinstance(value, datetime.date):  # a datetime too: its day
+        return Date(value.year, value.month, value.day)
+    if isinstance(value, bool):
+        raise DataError(f"{value} is not a date: write YYYY, YYYY-MM or YYYY-MM-DD")
+    return Date(value) if isinstance(value, int) else Date.parse(value)

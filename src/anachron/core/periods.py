@@ -13,6 +13,7 @@ Two conventions say what a boundary coarser than a day means (paper 002, section
 They agree when both boundaries are days.
 """
 
+import datetime
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -48,7 +49,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Period:
-    """A pair of dates, both inclusive; ``None`` leaves an end open.
+    """A pair of dates, both inclusive; ``None`` leaves an end open. Each is a `Date`, its text, a year or a
+    ``datetime.date``.
 
     >>> Period("2009-01-20", "2017-01-20").status("2011")
     'correct'
@@ -59,7 +61,9 @@ class Period:
     start: Date | None
     end: Date | None
 
-    def __init__(self, start: Date | str | None, end: Date | str | None) -> None:
+    def __init__(
+        self, start: Date | datetime.date | str | int | None, end: Date | datetime.date | str | int | None
+    ) -> None:
         object.__setattr__(self, "start", None if start is None else as_date(start))
         object.__setattr__(self, "end", None if end is None else as_date(end))
         if self.start is not None and self.end is not None and self.end.last_day < self.start.first_day:

@@ -81,6 +81,24 @@ def check_pair(prompt: str, answer: str) -> None:
         )
 
 
+def as_triple(pair: Sequence[str | None]) -> tuple[str, str, str | None]:
+    """(prompt, answer, separator) of a pair that may lack the separator.
+
+    White space that an answer begins with, as other harnesses write it, becomes the separator: the text stays the same.
+    Raises `DataError` for what is no pair of texts, and for such white space behind a separator.
+    """
+    whole = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3)
+    if not whole or not all(isinstance(part, str) for part in pair[:2]):
+        raise DataError(f"{pair!r} is no pair of texts; give (prompt, answer) or (prompt, answer, separator)")
+    prompt, answer, separator = str(pair[0]), str(pair[1]), pair[2] if len(pair) == 3 else None
+    bare = answer.lstrip()
+    if bare == answer or not bare:
+        return prompt, answer, separator
+    if separator:
+        raise DataError(f"answer {answer!r} begins with white space and has the separator {separator!r} too; give one")
+    return prompt, bare, answer[: len(answer) - len(bare)]
+
+
 def separator_for(prompt: str, separator: str | None = None) -> str:
     """One space, or nothing after white space, unless a separator is given."""
     if separator is not None:

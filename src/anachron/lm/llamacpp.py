@@ -17,7 +17,7 @@ import torch
 
 from anachron.errors import ConfigError, ModelError
 from anachron.lm.batches import Limits, plan_batches
-from anachron.lm.formats import Format, locate
+from anachron.lm.formats import Format, as_triple, locate
 from anachron.lm.hardware import hardware
 from anachron.lm.identity import tokenizer_fingerprint
 from anachron.lm.llamacpp_context import Context, Size, size_of, split_to_fit
@@ -140,7 +140,7 @@ class LlamaModel:
         batch_tokens: int | None = None, prefix_tree: bool = True,
     ) -> np.ndarray:  # fmt: skip
         """log Pr(answer | prompt) in nats, (pairs,); as `anachron.lm.model.LanguageModel.log_probs`."""
-        encoded = self.encode([(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs], style)
+        encoded = self.encode([as_triple(pair) for pair in pairs], style)
         return score_texts(self, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree)
 
     def score_parts(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from anachron.errors import TooLongError
-from anachron.lm.formats import TARGETS, Format, encode_pairs
+from anachron.lm.formats import TARGETS, Format, as_triple, encode_pairs
 from anachron.lm.hardware import hardware
 from anachron.lm.identity import (
     arithmetic,
@@ -134,13 +134,13 @@ class LanguageModel:
     ) -> np.ndarray:
         """log Pr(answer | prompt) in nats for (prompt, answer) pairs; float64, shape (len(pairs),).
 
-        A third element of a pair is the separator; by default one space, or nothing after white space.
+        A third element of a pair is the separator; by default one space, or nothing after white space, or the white
+        space that the answer begins with.
         The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32). ``batch_tokens`` and
         ``prefix_tree`` are those of `plan`.
         Source: paper 002, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
         """
-        triples = [(p[0], p[1], p[2] if len(p) > 2 else None) for p in pairs]
-        encoded = self.encode(triples, style)
+        encoded = self.encode([as_triple(pair) for pair in pairs], style)
         return score_texts(
             self, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax
         )

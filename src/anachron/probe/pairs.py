@@ -1,4 +1,4 @@
-"""Scores of free pairs: ``pairs.jsonl`` in, ``row, logp, n_tokens`` out."""
+"""Scores of free pairs: a file of prompts and answers in, the same with ``logp`` and ``n_tokens`` out."""
 
 from pathlib import Path
 from typing import Any
@@ -6,29 +6,58 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.io import Json, file_fingerprint, read_jsonl, write_manifest, write_table
-from anachron.lm.formats import Format, check_pair
+from anachron.io import (
+    Json,
+    file_fingerprint,
+    parse_json,
+    read_bytes,
+    read_jsonl,
+    read_table,
+    write_manifest,
+    write_table,
+)
+from anachron.lm.formats import Format, as_triple, check_pair
 from anachron.lm.scorer import Scorer, score_texts
 
 Pair = tuple[str, str, str | None]
 
 
 def read_pairs(path: Path | str) -> list[Pair]:
-    """(prompt, answer, separator or ``None``) of each line. Raises `DataError` naming the row that is wrong."""
+    """(prompt, answer, separator or ``None``) of each row of JSON lines, a JSON list, CSV or Parquet.
+
+    Rows are objects with ``prompt``, ``answer`` and, if wanted, ``separator``; in a JSON list also lists of these.
+    Raises `DataError` naming the row that is wrong.
+    """
     pairs: list[Pair] = []
-    for row, record in enumerate(read_jsonl(path), 1):
+    for row, record in enumerate(_records(Path(path)), 1):
         unknown = sorted(set(record) - {"prompt", "answer", "separator"})
         if unknown:
             raise DataError(f"{path}, row {row}: unknown field {unknown[0]!r}; use prompt, answer and separator")
         prompt, answer, separator = (_text(record, name, path, row) for name in ("prompt", "answer", "separator"))
         try:
-            check_pair(prompt or "", answer or "")
+            pair = as_triple((prompt, answer, separator))
+            check_pair(*pair[:2])
         except DataError as error:
             raise DataError(f"{path}, row {row}: {error}") from None
-        pairs.append((prompt or "", answer or "", separator))
+        pairs.append(pair)
     if not pairs:
-        raise DataError(f"{path}: no pairs in it; one JSON object with prompt and answer a line")
+        raise DataError(f"{path}: no pairs in it; give prompt and answer of each")
     return pairs
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    if path.suffix in (".csv", ".parquet"):
+        return read_table(path).to_dicts()
+    if path.suffix != ".json":
+        return read_jsonl(path)
+    records = parse_json(read_bytes(path), path)
+    if not isinstance(records, list):
+        raise DataError(f"{path}: give a list of objects or of [prompt, answer]")
+    for row, record in enumerate(records, 1):
+        if not isinstance(record, dict) and not (isinstance(record, list) and len(record) in (2, 3)):
+            raise DataError(f"{path}, row {row}: {record!a} is no object and no [prompt, answer]")
+    names = ("prompt", "answer", "separator")
+    return [record if isinstance(record, dict) else dict(zip(names, record, strict=False)) for record in records]
 
 
 def _text(record: dict[str, Any], name: str, path: Path | str, row: int) -> str | None:
@@ -55,7 +84,7 @@ def score_pairs(
     prefix_tree: bool = True,
     native_softmax: bool = False,
 ) -> pl.DataFrame:
-    """Score pairs and write ``row, logp, n_tokens`` with a manifest; one row a pair, in input order.
+    """Score pairs and write ``row, prompt, answer, logp, n_tokens`` with a manifest; one row a pair, in input order.
 
     pairs: of `read_pairs`, from the file ``source``. out: .parquet, .csv or .jsonl. style: how they are put to the
     model, by default as raw text. batch_tokens, prefix_tree, native_softmax: see `anachron.lm.scorer.score_texts`.
@@ -66,8 +95,14 @@ def score_pairs(
     encoded = lm.encode(pairs, style)
     logp = score_texts(lm, encoded, batch_tokens=batch_tokens, prefix_tree=prefix_tree, native_softmax=native_softmax)
     table = pl.DataFrame(
-        {"row": range(len(pairs)), "logp": logp, "n_tokens": [len(item.targets) for item in encoded]},
-        schema={"row": pl.Int64, "logp": pl.Float64, "n_tokens": pl.Int32},
+        {
+            "row": range(len(pairs)),
+            "prompt": [pair[0] for pair in pairs],
+            "answer": [pair[1] for pair in pairs],
+            "logp": logp,
+            "n_tokens": [len(item.targets) for item in encoded],
+        },
+        schema={"row": pl.Int64, "prompt": pl.String, "answer": pl.String, "logp": pl.Float64, "n_tokens": pl.Int32},
     )
     write_table(out, table)
     identity = lm.identity()
