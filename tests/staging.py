@@ -19,7 +19,7 @@ from pathlib import Path
 import polars as pl
 import typer
 
-from anachron.cli.main import app
+from anachron.cli.main import command_tree
 from anachron.data.columns import to_published
 from anachron.data.loaders import load_dataset
 from anachron.lm.loading import demo_folder
@@ -58,7 +58,7 @@ done
 def command_of(words: Sequence[str]) -> tuple[typer.core.TyperCommand, list[str]]:
     """The command that the words after ``anachron`` name, and the words after it."""
     rest = list(words)
-    command = typer.main.get_command(app)
+    command = command_tree()
     while hasattr(command, "commands"):
         name = rest.pop(0)
         assert name in command.commands, f"anachron {' '.join(words)}: no command {name}"

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 import anachron
-from anachron.cli.main import app
+from anachron.cli.main import command_tree
 from anachron.probe.catalogue import ANALYSES, make_tables
 from staging import check_options
 from studies import synthetic_study
@@ -36,7 +35,7 @@ def test_pages_made_from_the_code_are_up_to_date(tools, page):
 
 def test_every_command_and_option_is_in_the_reference():
     text = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    tree = typer.main.get_command(app)
+    tree = command_tree()
     for words in (command for command in all_commands(tree)):
         section = text.split(f"## `anachron {words}`\n", 1)[1].split("\n## ")[0]
         for parameter in all_commands(tree)[words].params:

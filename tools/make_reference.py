@@ -12,17 +12,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import typer
 from mini_page import mini_page
 from tables_page import tables_page
 
-from anachron.cli.main import app
+from anachron.cli.main import command_tree
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
 def commands() -> list[str]:
-    tree = typer.main.get_command(app)
+    tree = command_tree()
     lines: list[str] = []
     for name, command in leaves(tree):
         lines += [
@@ -56,7 +55,7 @@ def leaves(group: Any, before: str = "") -> list[tuple[str, Any]]:
 
 
 def reference() -> str:
-    tree = typer.main.get_command(app)
+    tree = command_tree()
     title = ["# Commands", "", "Made from the code by `make docs`; do not edit.", ""]
     anywhere = [
         *("| `anachron ...` | |", "| --- | --- |"),

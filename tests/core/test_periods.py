@@ -257,5 +257,5 @@ def test_ends_may_be_years_and_days_of_the_standard_library():
     assert Period(dt.date(2009, 1, 20), day) == Period("2009-01-20", "2017-01-20")
     with pytest.raises(DataError, match="True is not a date"):
         Period(True, None)
-    with pytest.raises(DataError, match="2009.5 is not a date"):
+    with pytest.raises(DataError, match=r"2009\.5 is not a date"):
         Period(2009.5, None)

@@ -53,7 +53,10 @@ def hub(
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the data set and its card.")],
     licence: Annotated[
-        str | None, typer.Option(help="Of the data, for instance cc-by-4.0; for a bundled data set it is known.")
+        str | None,
+        typer.Option(
+            "--licence", "--license", help="Of the data, for instance cc-by-4.0; for a bundled data set it is known."
+        ),
     ] = None,
     language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
     selected: DatasetOptions,

@@ -6,6 +6,7 @@ to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from io import StringIO
@@ -44,9 +45,10 @@ app = typer.Typer(
     help="Measures and repairs what language models believe about when facts hold.",
     epilog="An error is one line; add --debug anywhere for its traceback. First steps: anachron demo",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+METHOD = re.compile(r"[A-Z][A-Za-z]*(\+L)?( dated| METO)?,?")  # as a method of editing is written
 
 
 def _print_version(wanted: bool) -> None:
@@ -93,6 +95,32 @@ app.add_typer(runs_app, name="runs")
 runs.register(runs_app)
 
 
+def command_tree() -> Any:
+    """The commands as click has them: ``-o`` is ``--out`` everywhere, and a flag shows no type in the help."""
+    tree: Any = typer.main.get_command(app)
+    commands = [tree]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        context = command.context_class(command, help_option_names=["-h", "--help"])
+        for parameter in command.get_params(context):  # with --help, which is kept between calls
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            if "--out" in parameter.opts:
+                parameter.opts.append("-o")
+    return tree
+
+
+def with_commas(argv: list[str]) -> list[str]:
+    """The words of a command line, with ``--methods FT ROME`` written as ``--methods FT,ROME``."""
+    words: list[str] = []
+    for word in argv:
+        if len(words) > 1 and words[-2] == "--methods" and METHOD.fullmatch(word) and METHOD.search(words[-1]):
+            words[-1] = f"{words[-1].rstrip(',')},{word}"
+        else:
+            words.append(word)
+    return words
+
+
 def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int:
     """Run a command line and return its code. Raises `KeyboardInterrupt` for Ctrl-C.
 
@@ -135,7 +163,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
 
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
     try:
-        code = int(app(args=argv, prog_name="anachron", standalone_mode=False) or 0)
+        code = int(command_tree()(args=with_commas(argv), prog_name="anachron", standalone_mode=False) or 0)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except Exception:  # a library that Ctrl-C met while it was imported may answer by an error of its own

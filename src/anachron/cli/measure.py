@@ -82,7 +82,7 @@ def report(
 def _say_notes(written: "Written", not_drawn: Iterable[str] = ()) -> None:
     for note in written.notes:
         say(note)
-    for name, reason in written.left_out.items():
-        say(f"left out: {name}, for {reason}")
+    if written.left_out:
+        say(f"left out, as these scores do not allow them (--json says why): {', '.join(written.left_out)}")
     for reason in not_drawn:
         say(reason)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anachron.errors import ConfigError
 from anachron.text.llm_settings import LlmSettings
 
 if TYPE_CHECKING:
@@ -13,13 +14,23 @@ if TYPE_CHECKING:
 
     from anachron.cluster import Spread
 
+
+def known_format(name: str) -> str:
+    """The name of a format, checked before anything is imported."""
+    if name not in ("raw", "chat"):
+        raise ConfigError(f"format {name!r}: choose 'raw' or 'chat'")
+    return name
+
+
 ModelArgument = Annotated[str, typer.Argument(help="A hub name, a folder, a GGUF file, or demo.")]
 DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")]
 SnapshotArgument = Annotated[Path, typer.Argument(help="A snapshot folder, made by wikidata ingest.")]
 DumpArgument = Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .json.bz2 or .json.zst.")]
 Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-FormatOption = Annotated[str, typer.Option(help="raw text, or chat through the tokenizer's chat template.")]
+FormatOption = Annotated[
+    str, typer.Option(help="raw text, or chat through the tokenizer's chat template.", callback=known_format)
+]
 TemplateOption = Annotated[Path | None, typer.Option("--chat-template", help="Jinja file used as chat template.")]
 PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]

@@ -167,7 +167,7 @@ def score(
 
 def probe(
     *,
-    model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo.")],
+    model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo; several with spaces or commas.")],
     dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
     texts: TextOptions,
@@ -196,6 +196,7 @@ def probe(
 
     answers = asking.needed(scorer.backend, texts, replicas)
     backend = scorer.place(**asdict(replicas)) if answers is None else None
+    model = [one for names in model for one in ([names] if Path(names).exists() else names.split(",")) if one]
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out when probing several")
     if scorer.edit is not None and len(model) > 1:

@@ -18,6 +18,7 @@ from anachron.cli.options import (
 )
 from anachron.cli.output import on_screen, print_json, say
 from anachron.edit.mend_settings import MendSettings
+from anachron.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +110,8 @@ def train_mend(
     from anachron.lm.sites import find_sites
     from anachron.pipelines.mend import train_mend as train
 
+    if out.suffix != ".safetensors":
+        raise ConfigError(f"--out {out}: the network is a safetensors file; name it {out.with_suffix('.safetensors')}")
     chosen = None if layers is None else layer_numbers(layers)
     settings = training.settings(chosen or MendSettings.layers)  # what is wrong is said before anything is loaded
     lessons = learned.lessons(updates)

@@ -1,0 +1,84 @@
+"""What people type without thinking: short options, other spellings, words with spaces for commas."""
+
+import pytest
+
+import anachron
+from anachron.cli.main import _code, command_tree, with_commas
+from anachron.data.loaders import BUNDLED, list_datasets
+from anachron.data.mini import mini_statements
+
+
+def run(*words: object) -> int:
+    return _code([str(word) for word in words], debug=False)
+
+
+def commands(tree, before=()):
+    for name, command in getattr(tree, "commands", {}).items():
+        yield (*before, name), command
+        yield from commands(command, (*before, name))
+
+
+def test_every_out_is_o_and_help_is_h(capsys):
+    with_out = 0
+    for words, command in commands(command_tree()):
+        for parameter in command.params:
+            if "--out" in parameter.opts:
+                with_out += 1
+                assert "-o" in parameter.opts, words
+    assert with_out > 20
+    assert run("evaluate", "-h") == 0
+    printed = capsys.readouterr().out
+    assert "Make updates in a model by several methods" in printed and "bool" not in printed
+
+
+@pytest.mark.parametrize(
+    "given, read",
+    [
+        ("evaluate demo --methods FT ROME -o x", "evaluate demo --methods FT,ROME -o x"),
+        ("evaluate --methods FT+L, LoRA PROMPT --out x demo", "evaluate --methods FT+L,LoRA,PROMPT --out x demo"),
+        ("evaluate --methods FT demo", "evaluate --methods FT demo"),
+        ("evaluate --methods FT,ROME Qwen/Qwen3-8B", "evaluate --methods FT,ROME Qwen/Qwen3-8B"),
+        ("probe A B", "probe A B"),
+    ],
+)
+def test_methods_with_spaces_are_methods_with_commas(given, read):
+    assert with_commas(given.split()) == read.split()
+    assert with_commas(["evaluate", "--methods", "ROME dated", "ROME METO"])[2] == "ROME dated,ROME METO"
+
+
+def test_models_with_commas_are_several_models(tmp_path, capsys):
+    assert run("probe", "demo,demo-untrained", "--dataset", "mini", "--limit", "1", "-o", tmp_path / "runs") == 0
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"demo", "demo-untrained", "metrics"}
+
+
+@pytest.mark.parametrize("command", ["probe demo --dataset mini", "score demo --input pairs.jsonl", "audit mini"])
+def test_an_unknown_format_is_refused_at_once(command, tmp_path, capsys):
+    more = ["--tokenizer", "demo"] if command.startswith("audit") else ["--out", tmp_path / "out"]
+    assert run(*command.split(), "--format", "Chat", *more) == 2
+    assert "format 'Chat': choose 'raw' or 'chat'" in capsys.readouterr().err
+
+
+def test_a_network_is_named_as_what_it_is_before_it_is_trained(tmp_path, capsys):
+    assert run("train-mend", "no/such-model", "--updates", "nowhere.jsonl", "--out", tmp_path / "m.pt") == 2
+    assert f"name it {tmp_path / 'm.safetensors'}" in capsys.readouterr().err
+
+
+def test_both_spellings_of_a_licence(tmp_path, capsys):
+    (tmp_path / "facts.csv").write_text("subject,relation,object,start,end\nPeru,capital,Lima,1990-01-01,2000-01-01\n")
+    for spelling in ("--licence", "--license"):
+        folder = tmp_path / spelling.strip("-")
+        assert run("export", "hub", tmp_path / "facts.csv", spelling, "cc0-1.0", "-o", folder) == 0
+        assert "license: cc0-1.0" in (folder / "README.md").read_text("utf-8")
+
+
+def test_listed_sizes_are_those_of_the_statements():
+    (listing,) = list_datasets()
+    table = mini_statements(None)
+    found = (table["fact_id"].n_unique(), table["relation_id"].n_unique(), table.height)
+    assert (listing.facts, listing.relations, listing.statements) == found
+    assert BUNDLED["mini"].size == table.height
+
+
+def test_the_version_is_printed(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip() == anachron.__version__
