@@ -106,7 +106,7 @@ def command_tree() -> Any:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
             if "--out" in parameter.opts:
-                parameter.opts.append("-o")
+                parameter.opts = ["--out", "-o"]
     return tree
 
 
