@@ -38,7 +38,7 @@ class TextOptions:
     format: FormatOption = "raw"
     prefix: PrefixOption = "none"
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens in a batch; by default what suits the device.")
+        int | None, typer.Option(min=1, help="Maximum number of tokens in a batch; by default chosen for the device.")
     ] = None
     prefix_tree: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""What W and R go with: popularity, distance from the present, duration, other objects.
+"""What W and R correlate with: popularity, distance from the present, duration, other objects.
 
 Sources: paper 002, figures 13 and 18 and section 4.2; paper 001, figure 8.
 """
@@ -288,7 +288,7 @@ FACTOR = {
 
 CORRELATIONS = Analysis(
     name="correlations",
-    title="What W and R go with: Pearson's r",
+    title="Correlations of W and R with other properties of facts (Pearson's r)",
     source="002, figures 13 and 18, section 4.2; 001, figure 8",
     compute=_compute_correlations,
     needs=NEEDS,

@@ -1,4 +1,4 @@
-"""The text of a compressed file, from its begin to its end, with the check that the file is whole."""
+"""The text of a compressed file, from beginning to end, with the check that the file is whole."""
 
 import zlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ CHUNK = MIB  # bytes read or decompressed at once
 def text_of(
     path: Path, compression: Compression, threads: int = 1, file_position: list[int] | None = None
 ) -> Iterator[bytes]:
-    """The whole text, from its begin, in pieces that are never empty; ``file_position`` is told how far the file is.
+    """The whole text, from the beginning, in pieces that are never empty; ``file_position`` is told how far the file is.
 
     ``threads`` matters to bz2 alone. Raises `DataError` with the position for a file that is cut off or damaged.
     """
