@@ -101,7 +101,7 @@ for step in $STEPS; do
         dated) # is the past kept?
             for model in $MODELS; do evaluate "$model" dated --dated --limit "$DATED" --fluency-tokens 0; done
             ;;
-        page) python "$TOOLS/small_models.py" page "$OUT" docs/results.md ;;
+        page) for page in docs/results.md README.md; do python "$TOOLS/small_models.py" page "$OUT" "$page"; done ;;
         *)
             echo "$0: no step $step; there are probe, picture, known, independent, sequence, dated and page" >&2
             exit 2
