@@ -5,10 +5,10 @@
 The world is made up: `CHANGES` subjects of three relations, each of which changes its value once, between 2010 and
 2026. A model reads the old value of every subject, and of the changes that it learned mostly the new one, in the
 wordings that are asked. Cut-offs are staggered from 2012 to 2024. Every second model has a planted decline: of
-changes shortly before the cut-off it learned fewer, by saturation with a lag of a year. Each is trained twice: honestly,
-and with one in ten of the changes after the cut-off taught too, a leak. Then ``anachron horizon`` is asked, with the
-cut-off as the claim. ``results.jsonl`` holds a row a model, and a run that was stopped goes on; ``--table`` prints what
-they come to. Weights are kept in the folder and are not shipped.
+changes shortly before the cut-off it learned fewer, by saturation with a lag of a year. Each is trained twice:
+honestly, and with one in ten of the changes after the cut-off taught too, a leak. Then ``anachron horizon`` is asked,
+with the cut-off as the claim. ``results.jsonl`` holds a row a model, and a run that was stopped goes on; ``--table``
+prints what they come to. Weights are kept in the folder and are not shipped.
 """
 
 import argparse

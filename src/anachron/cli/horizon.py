@@ -54,9 +54,8 @@ def horizon(
 
     Example: anachron horizon demo --out runs/horizon
     """
-    from anachron.core.dates import Date
     from anachron.errors import ConfigError
-    from anachron.horizon.changes import month_of
+    from anachron.horizon.leak import check_claim
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.horizon import (
         compare_horizons,
@@ -72,8 +71,8 @@ def horizon(
     backend = scorer.place(**asdict(replicas))
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
-    months = {"claim": claim, "released": released}
-    limits = {name: None if text is None else month_of(Date.parse(text)) for name, text in months.items()}
+    limits = {"claim": _month("--claim", claim), "released": _month("--released", released)}
+    check_claim(**limits)
     told = read_horizon_changes(changes, limit=limit)
     found: list[FoundHorizon] = []
     for name, folder in zip(model, run_folders(out, model), strict=True):
@@ -90,6 +89,18 @@ def horizon(
         say(f"run folder: {out}")
     if any(one.leak is not None and one.leak.leaked for one in found):
         raise typer.Exit(LEAKED)
+
+
+def _month(option: str, text: str | None) -> int | None:
+    """Months since the year 0. Raises `ConfigError` for what is no month."""
+    from anachron.core.dates import Date
+    from anachron.errors import ConfigError, DataError
+    from anachron.horizon.changes import month_of
+
+    try:
+        return None if text is None else month_of(Date.parse(text))
+    except DataError as error:
+        raise ConfigError(f"{option}: {error}") from None
 
 
 def _print(found: "list[FoundHorizon]", apart: list[dict[str, object]]) -> None:

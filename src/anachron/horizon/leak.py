@@ -12,6 +12,7 @@ from math import nan
 import numpy as np
 import polars as pl
 
+from anachron.errors import ConfigError
 from anachron.horizon.measure import usable
 from anachron.statistics import sign_flips
 
@@ -46,6 +47,14 @@ class Leak:
     @property
     def leaked(self) -> bool:
         return self.told and self.p < 1 - CONFIDENCE
+
+
+def check_claim(claim: int | None, released: int | None) -> None:
+    """Raise `ConfigError` where no change can lie between a claimed month and that of publication."""
+    if released is not None and claim is None:
+        raise ConfigError("--released serves the test of a claim; give --claim too")
+    if released is not None and claim is not None and released <= claim:
+        raise ConfigError("the model was released by the month of the claim, so no change lies between the two")
 
 
 def leak_after(table: pl.DataFrame, claim: int, released: int | None = None, *, seed: int = 0) -> Leak:

@@ -14,7 +14,7 @@ from anachron.facts.own import is_fact_file, read_given_facts
 from anachron.horizon.changes import Change, changes_of_facts, changes_of_table, sample
 from anachron.horizon.compare import Apart, compare
 from anachron.horizon.fit import Horizon
-from anachron.horizon.leak import Leak, leak_after
+from anachron.horizon.leak import Leak, check_claim, leak_after
 from anachron.horizon.measure import preferences, scores_by_pair, statements
 from anachron.horizon.questions import asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
@@ -28,7 +28,7 @@ ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
     "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",
 )  # fmt: skip
 FIGURE = "horizon"
-MINI_SINCE = 2000  # the bundled facts' changes since then
+MINI_SINCE = 2005  # the bundled facts' changes since then
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,7 @@ def find_horizon(
     Raises as `anachron.run_probe`, and `DataError` where no change can be asked.
     """
     callbacks, settings, folder = callbacks or Callbacks(), settings or ProbeSettings(), Path(out)
-    if released is not None and claim is not None and released <= claim:
-        raise ConfigError("the model was released by the month of the claim, so no change lies between the two")
+    check_claim(claim, released)
     asked = asked_changes(changes)
     if len(asked) < len(changes):
         callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
