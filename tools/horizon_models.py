@@ -160,12 +160,14 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--models", type=int, default=12)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sort", choices=("honest", "leak"), help="only these, for two processes at once")
     parser.add_argument("--table", action="store_true", help="print what the rows that are there come to, and stop")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     kept = options.out / "results.jsonl"
     done = [json.loads(line) for line in kept.read_text("utf-8").splitlines()] if kept.exists() else []
-    for leak in () if options.table else (False, True):
+    sorts = [leak for leak in (False, True) if options.sort in (None, "leak" if leak else "honest")]
+    for leak in () if options.table else sorts:
         for number in range(options.models):
             if not any(row["model"] == number and row["leak"] == leak for row in done):
                 done.append(one(number, options.models, leak, options.out))
