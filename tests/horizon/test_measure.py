@@ -7,12 +7,14 @@ import polars as pl
 import pytest
 
 from anachron.core.dates import Date
+from anachron.errors import DataError
 from anachron.horizon.changes import Change
 from anachron.horizon.compare import compare
 from anachron.horizon.leak import leak_after
 from anachron.horizon.measure import PREFERENCE_SCHEMA, answers_of, preferences, statements, usable
 from anachron.horizon.questions import AskedChange
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table
+from anachron.pipelines.horizon import _written, read_horizon
 from anachron.report.horizon import comparison_lines, horizon_lines, leak_lines
 
 CHANGE = Change("X", "mayor", "Old", "New", Date(2020, 5), before=("First",))
@@ -170,3 +172,23 @@ def test_lines_of_a_leak_name_what_gave_it_away() -> None:
     lines = list(leak_lines(leak))
     assert "LEAK" in lines[0]
     assert "S, mayor: o -> n" in lines[1]
+
+
+def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> None:
+    random = np.random.default_rng(0)
+    months = random.integers(2010 * 12, 2026 * 12, 300)
+    table = timed(months, (months < 2018 * 12) * 1.0).with_columns(decoy_wins=pl.lit(0.0))
+    first = _written(tmp_path, "m", table, None, None)
+    again = read_horizon(tmp_path, claim=2016 * 12)
+    assert again.preferences.equals(table)
+    assert again.leak is not None
+    assert again.leak.leaked
+    assert {k: v for k, v in again.summary.items() if k != "leak"} == first.summary
+    honest = read_horizon(tmp_path, claim=2018 * 12)
+    assert honest.leak is not None
+    assert not honest.leak.leaked
+    with pytest.raises(DataError, match="no horizon here"):
+        read_horizon(tmp_path / "nowhere")
+    (tmp_path / "changes.csv").write_text("subject\nX\n")
+    with pytest.raises(DataError, match="it is not a table that anachron horizon wrote"):
+        read_horizon(tmp_path)

@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 
 def horizon(
     *,
-    model: Annotated[list[str], typer.Argument(help="Hub names, folders, GGUF files, or demo.")],
+    model: Annotated[
+        list[str],
+        typer.Argument(help="Hub names, folders, GGUF files, or demo; or folders of horizons that are there."),
+    ],
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")] = Path(
         "horizon-run"
     ),
@@ -62,6 +65,8 @@ def horizon(
         comparisons_json,
         draw_horizon,
         find_horizon,
+        is_horizon,
+        read_horizon,
         read_horizon_changes,
     )
     from anachron.probe.run import ProbeSettings
@@ -73,12 +78,16 @@ def horizon(
     texts.style()
     limits = {"claim": _month("--claim", claim), "released": _month("--released", released)}
     check_claim(**limits)
-    told = read_horizon_changes(changes, limit=limit)
+    told = None if all(map(is_horizon, model)) else read_horizon_changes(changes, limit=limit)
     found: list[FoundHorizon] = []
     for name, folder in zip(model, run_folders(out, model), strict=True):
-        settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
-        with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:
-            found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
+        if is_horizon(name):
+            found.append(read_horizon(name, **limits))
+        else:
+            assert told is not None
+            settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
+            with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:
+                found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
         if figure:
             draw_horizon(found[-1])
     apart = comparisons_json(compare_horizons(found))
@@ -86,7 +95,7 @@ def horizon(
         print_json({"models": [one.summary | {"run": str(one.folder)} for one in found], "comparisons": apart})
     else:
         _print(found, apart)
-        say(f"run folder: {out}")
+        say(f"run folder: {', '.join(str(one.folder) for one in found)}")
     if any(one.leak is not None and one.leak.leaked for one in found):
         raise typer.Exit(LEAKED)
 

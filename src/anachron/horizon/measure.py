@@ -86,6 +86,21 @@ def preferences(asked: Sequence[AskedChange], scores: Mapping[tuple[str, str], f
     return pl.DataFrame(rows, schema=PREFERENCE_SCHEMA)
 
 
+def read_preferences(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of `preferences` out of a CSV file, whose cells are texts. Raises `DataError` for any other table."""
+    if missing := [name for name in PREFERENCE_SCHEMA if name not in table.columns]:
+        raise DataError(f"{', '.join(missing)}: no such column; it is not a table that anachron horizon wrote")
+    columns = [
+        (pl.col(name) == "true") if kind == pl.Boolean else pl.col(name).cast(kind)
+        for name, kind in PREFERENCE_SCHEMA.items()
+    ]
+    try:
+        found = table.select(columns).with_columns(pl.col("control").fill_null(""))
+    except pl.exceptions.InvalidOperationError as error:
+        raise DataError(f"a cell is not as anachron horizon wrote it ({str(error).splitlines()[0]})") from error
+    return found
+
+
 def _win(margin: float | None) -> float | None:
     return None if margin is None else 0.5 * ((margin > 0) + (margin >= 0))
 

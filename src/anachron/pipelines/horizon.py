@@ -15,10 +15,10 @@ from anachron.horizon.changes import Change, changes_of_facts, changes_of_table,
 from anachron.horizon.compare import Apart, compare
 from anachron.horizon.fit import Horizon
 from anachron.horizon.leak import Leak, check_claim, leak_after
-from anachron.horizon.measure import preferences, scores_by_pair, statements
+from anachron.horizon.measure import preferences, read_preferences, scores_by_pair, statements
 from anachron.horizon.questions import asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
-from anachron.io import Json, read_table, write_json, write_table
+from anachron.io import Json, read_json, read_table, write_json, write_table
 from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
@@ -106,6 +106,29 @@ def find_horizon(
     scored = run_probe(lm, data, folder / ASKED, settings, callbacks=callbacks)
     table = preferences(asked, scores_by_pair(scored.scores, data))
     return _written(folder, scored.record["settings"]["label"], table, claim, released)
+
+
+def is_horizon(folder: Path | str) -> bool:
+    """Whether a folder holds a horizon that was found."""
+    return all((Path(folder) / name).is_file() for name in (SUMMARY_FILE, CHANGES_FILE))
+
+
+def read_horizon(folder: Path | str, *, claim: int | None = None, released: int | None = None) -> FoundHorizon:
+    """A horizon that was found, without its model: what was asked is read, and judged again.
+
+    claim, released: as of `find_horizon`; the tables of the folder are written anew. Raises `DataError` for a folder
+    that is none, or whose tables are not as they were written.
+    """
+    if not is_horizon(folder):
+        raise DataError(f"{folder}: no horizon here; give a folder that anachron horizon --out wrote")
+    check_claim(claim, released)
+    path = Path(folder)
+    model = read_json(path / SUMMARY_FILE).get("model")
+    try:
+        table = read_preferences(read_table(path / CHANGES_FILE))
+    except DataError as error:
+        raise DataError(f"{path / CHANGES_FILE}: {error}") from None
+    return _written(path, str(model), table, claim, released)
 
 
 def _written(folder: Path, model: str, table: pl.DataFrame, claim: int | None, released: int | None) -> FoundHorizon:
