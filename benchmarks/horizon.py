@@ -1,8 +1,8 @@
 """How often the intervals of a horizon hold the truth: answerers that are made up, without any model.
 
 Run: python benchmarks/horizon.py [--answerers 2000] [--seed 0] [--rows FILE]. Each answerer knows changes by a curve
-that is drawn: five shapes (a step, a straight ramp, saturation, a logistic, two speeds mixed; some are among the curves
-that are fitted, others not), 2012 to 2025 as halving date, declines of up to five years, 150 to 2,000 changes between
+that is drawn: five shapes (a step, a straight ramp, saturation, a logistic, two speeds mixed; only the step is among
+the curves that are fitted), 2012 to 2025 as halving date, declines of up to five years, 150 to 2,000 changes between
 2010 and 2026, plateaus from 0.5 to 0.97, floors from 0.02 to 0.3; for some, subjects with several changes whose answers
 go together, popularity, and changes that can be guessed. One in five has nothing to find: its answers do not depend on
 the date. Then the test of a leak is tried on changes that are guessed like decoys, and on some of which one in ten is
