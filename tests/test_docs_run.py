@@ -49,6 +49,7 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
         "build.md": 6,
         "edits.md": 2,
         "guide.md": 3,
+        "horizon.md": 1,
         "python.md": 1,
         "recipes.md": 2,
         "results.md": 2,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from anachron.pipelines.demo import run_demo
     from anachron.pipelines.editing import choose_methods, edit_from_updates, prepare_methods, update_requests
     from anachron.pipelines.evaluation import evaluate_updates
+    from anachron.pipelines.horizon import find_horizon, read_horizon_changes
     from anachron.pipelines.mend import mend_lessons, train_mend
     from anachron.pipelines.scorers import Backend, open_scorer
     from anachron.pipelines.studies import open_study, write_metrics, write_report
@@ -98,6 +99,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "pipelines.demo": "run_demo",
     "pipelines.editing": "choose_methods, edit_from_updates, prepare_methods, update_requests",
     "pipelines.evaluation": "evaluate_updates",
+    "pipelines.horizon": "find_horizon, read_horizon_changes",
     "pipelines.mend": "mend_lessons, train_mend",
     "pipelines.scorers": "Backend, open_scorer",
     "pipelines.studies": "open_study, write_metrics, write_report",
@@ -132,12 +134,13 @@ __all__ = [
     "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements", "build_timestress",
     "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance", "compute_popularity",
     "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity",
-    "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "ingest", "judged_questions", "label_file",
-    "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits",
-    "mend_lessons", "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_pairs",
-    "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions",
-    "save_edit", "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend",
-    "update_requests", "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_metrics", "write_report",
+    "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon", "ingest", "judged_questions",
+    "label_file", "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits",
+    "mend_lessons", "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods",
+    "read_horizon_changes", "read_pairs", "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe",
+    "sample_contexts", "sample_questions", "save_edit", "save_edited_model", "save_model", "score_pairs",
+    "selection_named", "summarise", "train_mend", "update_requests", "verbalise", "write_dataset", "write_evaluation",
+    "write_junit", "write_metrics", "write_report",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from anachron.cli import (
     demo,
     evaluate,
     export,
+    horizon,
     judge,
     measure,
     probe,
@@ -69,7 +70,8 @@ def _options(
 
 
 COMMANDS = (
-    demo, check, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge, save, export,
+    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge,
+    save, export,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

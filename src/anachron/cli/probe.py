@@ -203,7 +203,7 @@ def probe(
         raise ConfigError(f"--edit {scorer.edit}: an edit belongs to one model; probe the others without it")
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
-    folders = _folders(out, model)
+    folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
     named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
@@ -247,7 +247,8 @@ def _labels(models: list[str], label: str | None, edit: Path | None) -> list[str
     return [label]
 
 
-def _folders(out: Path, models: list[str]) -> list[Path]:
+def run_folders(out: Path, models: list[str]) -> list[Path]:
+    """The run folder of each model: the one given, or for several one below it for each."""
     from anachron.errors import ConfigError
 
     if len(models) == 1:

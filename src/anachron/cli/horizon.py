@@ -1,0 +1,122 @@
+"""``horizon``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, ModelOptions
+from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions, run_folders
+
+if TYPE_CHECKING:
+    from anachron.pipelines.horizon import FoundHorizon
+
+LEAKED = 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(grouped(horizon))
+
+
+def horizon(
+    *,
+    model: Annotated[
+        list[str],
+        typer.Argument(help="Hub names, folders, GGUF files, or demo; or folders of horizons that are there."),
+    ],
+    out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")] = Path(
+        "horizon-run"
+    ),
+    changes: Annotated[
+        Path | None,
+        typer.Option(help="Changes with subject, relation, old, new, date; or facts that follow each other."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many changes, a fixed sample.")] = None,
+    claim: Annotated[
+        str | None,
+        typer.Option(help="A claimed cut-off, such as 2023-12; exit with code 1 where later changes are known."),
+    ] = None,
+    released: Annotated[
+        str | None, typer.Option(help="When the model was published: changes after that month show what is guessed.")
+    ] = None,
+    texts: TextOptions,
+    scorer: ScorerOptions,
+    replicas: ReplicaOptions,
+    label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
+    loading: ModelOptions,
+    figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True,
+    json_: JsonFlag = False,
+) -> None:
+    """Until when did a model learn? Dated changes of the world, a curve with intervals, and a test for leaks.
+
+    A run folder that is there goes on, or is read again; another --claim asks nothing anew. Exit code 0: no leak (or no
+    --claim); 1: something after the claimed cut-off is known beyond chance, or the work failed; 2: wrong use.
+
+    Example: anachron horizon demo --out runs/horizon
+    """
+    from anachron.errors import ConfigError
+    from anachron.horizon.leak import check_claim
+    from anachron.lm.loading import check_dtype
+    from anachron.pipelines.horizon import (
+        compare_horizons,
+        comparisons_json,
+        draw_horizon,
+        find_horizon,
+        is_horizon,
+        read_horizon,
+        read_horizon_changes,
+    )
+    from anachron.probe.run import ProbeSettings
+
+    if label is not None and len(model) > 1:
+        raise ConfigError("--label names one model; leave it out with several")
+    backend = scorer.place(**asdict(replicas))
+    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
+    texts.style()
+    limits = {"claim": _month("--claim", claim), "released": _month("--released", released)}
+    check_claim(**limits)
+    told = None if all(map(is_horizon, model)) else read_horizon_changes(changes, limit=limit)
+    found: list[FoundHorizon] = []
+    for name, folder in zip(model, run_folders(out, model), strict=True):
+        if is_horizon(name):
+            found.append(read_horizon(name, **limits))
+        else:
+            assert told is not None
+            settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
+            with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:
+                found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
+        if figure:
+            draw_horizon(found[-1])
+    apart = comparisons_json(compare_horizons(found))
+    if json_:
+        print_json({"models": [one.summary | {"run": str(one.folder)} for one in found], "comparisons": apart})
+    else:
+        _print(found, apart)
+        say(f"run folder: {', '.join(str(one.folder) for one in found)}")
+    if any(one.leak is not None and one.leak.leaked for one in found):
+        raise typer.Exit(LEAKED)
+
+
+def _month(option: str, text: str | None) -> int | None:
+    """Months since the year 0. Raises `ConfigError` for what is no month."""
+    from anachron.core.dates import Date
+    from anachron.errors import ConfigError, DataError
+    from anachron.horizon.changes import month_of
+
+    try:
+        return None if text is None else month_of(Date.parse(text))
+    except DataError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+def _print(found: "list[FoundHorizon]", apart: list[dict[str, object]]) -> None:
+    from anachron.report.horizon import comparison_lines, horizon_lines
+
+    for one in found:
+        for line in horizon_lines(one.summary, one.kinds):
+            stdout().print(line, markup=False, highlight=False, soft_wrap=True)
+    for line in comparison_lines(apart):
+        stdout().print(line, markup=False, highlight=False, soft_wrap=True)

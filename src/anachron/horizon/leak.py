@@ -1,0 +1,105 @@
+"""Does a model know changes after a claimed cut-off?
+
+After an honest cut-off nothing is known, so a new value is preferred to the old one no more often than a decoy: a
+name of its kind that the subject never had. Each change after the claim is its own pair of the two. Changes that could
+be told beforehand are left out. Where it is known when the model was published, changes after that day cannot be known,
+and what their new values are ahead of decoys is what names are likelier without knowledge: it is taken off.
+"""
+
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+import polars as pl
+
+from anachron.errors import ConfigError
+from anachron.horizon.measure import usable
+from anachron.statistics import sign_flips
+
+CONFIDENCE = 0.95
+LEAST = 10  # changes after the claim, for a test
+PERMUTATIONS = 9999
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What was found after the claim.
+
+    changes: how many were tested, of subjects that the model knows. new, decoy: shares of them in which the new value,
+    and the decoy, is preferred to the old one. ahead: what new values are ahead of decoys after the day of publication,
+    in shares; 0 where that is not known. p: one-sided, of such an excess by chance; NaN of too few changes. rows: those
+    whose new value is preferred, the surest first: what gave it away, if anything did.
+    """
+
+    claim: int
+    changes: int
+    new: float
+    decoy: float
+    ahead: float
+    p: float
+    rows: pl.DataFrame
+
+    @property
+    def told(self) -> bool:
+        """Whether there were changes enough to say anything."""
+        return self.p == self.p
+
+    @property
+    def leaked(self) -> bool:
+        return self.told and self.p < 1 - CONFIDENCE
+
+
+def check_claim(claim: int | None, released: int | None) -> None:
+    """Raise `ConfigError` where no change can lie between a claimed month and that of publication."""
+    if released is not None and claim is None:
+        raise ConfigError("--released serves the test of a claim; give --claim too")
+    if released is not None and claim is not None and released <= claim:
+        raise ConfigError("the model was released by the month of the claim, so no change lies between the two")
+
+
+def leak_after(table: pl.DataFrame, claim: int, released: int | None = None, *, seed: int = 0) -> Leak:
+    """The test of a table of `anachron.horizon.measure.preferences`, against a claimed month (months since the year 0).
+
+    Without ``released`` (likewise) the signs of what subjects sum up to are flipped (`anachron.statistics.sign_flips`);
+    with it their subjects change sides between before and after that month. Subjects, never changes, are what is
+    exchanged, for answers about one depend on each other.
+    """
+    said = usable(table).filter(
+        pl.col("month") > claim, ~pl.col("predictable"), pl.col("decoy_wins").is_not_null()
+    )  # fmt: skip
+    unknowable = said.filter(pl.col("month") > released) if released is not None else said.clear()
+    tested = said.filter(pl.col("month") <= released) if released is not None else said
+    rows = tested.filter(pl.col("wins") == 1).sort("margin", descending=True)
+    new, decoy = (_mean(tested[name]) for name in ("wins", "decoy_wins"))
+    if tested.height < LEAST or (released is not None and unknowable.height < LEAST):
+        return Leak(claim, tested.height, new, decoy, 0.0, nan, rows)
+    excess, before = _by_subject(tested), new - decoy
+    if released is None:
+        two_sided = sign_flips(np.zeros(len(excess)), excess[:, 0], seed=seed)
+        p = two_sided / 2 if excess[:, 0].sum() > 0 else 1 - two_sided / 2
+        return Leak(claim, tested.height, new, decoy, 0.0, p, rows)
+    later = _by_subject(unknowable)
+    ahead = float(later[:, 0].sum() / later[:, 1].sum())
+    return Leak(claim, tested.height, new, decoy, ahead, _apart(excess, later, before - ahead, seed), rows)
+
+
+def _mean(values: pl.Series) -> float:
+    return float(values.mean()) if len(values) else nan  # type: ignore[arg-type]
+
+
+def _by_subject(rows: pl.DataFrame) -> np.ndarray:
+    """What new values are ahead of decoys, and of how many changes, by subject: shape (subjects, 2)."""
+    sums = rows.group_by("subject", maintain_order=True).agg(
+        (pl.col("wins") - pl.col("decoy_wins")).sum().alias("ahead"), pl.len().cast(pl.Float64).alias("changes")
+    )
+    return sums.select("ahead", "changes").to_numpy()
+
+
+def _apart(one: np.ndarray, other: np.ndarray, observed: float, seed: int) -> float:
+    """One-sided p of a difference of two ratios of totals, by exchanging subjects between them."""
+    both, random, as_far = np.vstack([one, other]), np.random.default_rng(seed), 0
+    for _ in range(PERMUTATIONS):
+        order = random.permutation(len(both))
+        first, second = both[order[: len(one)]].sum(axis=0), both[order[len(one) :]].sum(axis=0)
+        as_far += first[0] / first[1] - second[0] / second[1] >= observed - 1e-12
+    return (as_far + 1) / (PERMUTATIONS + 1)

@@ -1,0 +1,151 @@
+"""How likely answers are under curves: changes as counts, and the best guess and plateau for each curve.
+
+Of a change at t a model prefers the new value with the chance
+
+    P = K + (1 - K) c,    K = q D(t),    logit q = x . alpha,    logit c = z . gamma.
+
+K is the chance that it knows the change: q is the plateau, what it knows of changes long past (1 - q is the lapse), and
+c is the floor, the chance that it prefers the new value without knowing. x holds a 1 and what lets a change be known
+better (popularity), z a 1 and what lets it be guessed (predictable). The coefficients have normal priors
+(`PLATEAU`, `FLOOR`, `SLOPE`: mean and standard deviation on the logit scale), which keep them finite.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+PLATEAU, FLOOR, SLOPE = (1.0, 1.5), (-2.0, 1.25), (0.0, 1.0)
+ROUNDS, STEP, ENOUGH = 40, 1.5, 5e-3
+HOPELESS, FIRST = 15.0, 2  # nats below the best curve, after so many rounds: not worked out any further
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Changes with the same month and covariates, together. Shape (cells,), of x and z (cells, columns).
+
+    month: middle of the month, in months since the year 0. trials, wins: changes, and those whose new value is
+    preferred; a tie is half a win. x, z: what the plateau and the floor depend on; their first columns are 1.
+    """
+
+    month: np.ndarray
+    trials: np.ndarray
+    wins: np.ndarray
+    x: np.ndarray
+    z: np.ndarray
+
+    def divided(self, by: float) -> "Counts":
+        """As if there were fewer changes, by this factor: what dependent answers are worth."""
+        return replace(self, trials=self.trials / by, wins=self.wins / by)
+
+    def by_month(self) -> "Counts":
+        """Without covariates."""
+        months, place = np.unique(self.month, return_inverse=True)
+        ones = np.ones((len(months), 1))
+        trials, wins = (np.bincount(place.ravel(), weights=values) for values in (self.trials, self.wins))
+        return Counts(months, trials, wins, ones, ones)
+
+
+def counted(month: np.ndarray, wins: np.ndarray, x: np.ndarray, z: np.ndarray) -> Counts:
+    """Counts of changes one by one: month (whole months), wins (0, 0.5 or 1), x and z with one row a change."""
+    keys = np.column_stack([month + 0.5, x, z])
+    cells, place = np.unique(keys, axis=0, return_inverse=True)
+    place = place.ravel()
+    split = 1 + x.shape[1]
+    return Counts(
+        cells[:, 0], np.bincount(place).astype(float), np.bincount(place, weights=wins), cells[:, 1:split],
+        cells[:, split:],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fits:
+    """The best coefficients of each curve: z's, then x's, shape (curves, coefficients).
+
+    covariance: of their normal approximation, (curves, coefficients, coefficients). log_likelihood: at the best, in
+    nats; evidence: log of the likelihood times prior over all coefficients (Laplace's approximation).
+    """
+
+    coefficients: np.ndarray
+    covariance: np.ndarray
+    log_likelihood: np.ndarray
+    evidence: np.ndarray
+
+
+def chances(
+    learned: np.ndarray, coefficients: np.ndarray, x: np.ndarray, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P, c and q of each cell for each curve, shape (curves, cells). coefficients: (curves, z's then x's)."""
+    guess = expit(coefficients[:, : z.shape[1]] @ z.T)
+    plateau = expit(coefficients[:, z.shape[1] :] @ x.T)
+    known = plateau * learned
+    chance = np.clip(known + (1 - known) * guess, 1e-9, 1 - 1e-9)
+    return chance, guess, plateau
+
+
+def prior(x_columns: int, z_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and precision of the coefficients, z's then x's."""
+    pairs = [FLOOR, *[SLOPE] * (z_columns - 1), PLATEAU, *[SLOPE] * (x_columns - 1)]
+    mean, deviation = np.array(pairs).T
+    return mean, deviation**-2
+
+
+def fit_curves(
+    counts: Counts, learned: np.ndarray, *, about: tuple[np.ndarray, np.ndarray] | None = None,
+    start: np.ndarray | None = None,
+) -> Fits:  # fmt: skip
+    """The coefficients that are likeliest for each curve, by Fisher scoring, all curves at once.
+
+    learned: D of each curve in each cell. about: mean and precision of the coefficients, by default those of `prior`.
+    start: coefficients to begin with, by default that mean.
+    """
+    mean, precision = about or prior(counts.x.shape[1], counts.z.shape[1])
+    at = np.tile(mean if start is None else start, (len(learned), 1))
+    best, best_value = at.copy(), np.full(len(learned), -np.inf)
+    going = np.arange(len(learned))
+    for number in range(ROUNDS):
+        value, gradient, information = _derivatives(counts, learned[going], at[going], mean, precision)
+        better = value > best_value[going]
+        gain = np.where(better, value - best_value[going], 0.0)
+        best_value[going[better]] = value[better]
+        best[going[better]] = at[going[better]]
+        step = np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
+        step = np.where(better[:, None], step, 0.0)
+        at[going] = np.where(better[:, None], at[going] + np.clip(step, -STEP, STEP), (at[going] + best[going]) / 2)
+        going = going[(gain > ENOUGH) | ~better]
+        if number >= FIRST:
+            going = going[best_value[going] > best_value.max() - HOPELESS]
+        if not len(going):
+            break
+    _, _, information = _derivatives(counts, learned, best, mean, precision)
+    value, covariance = best_value, np.linalg.inv(information)
+    _, logdet = np.linalg.slogdet(information)
+    evidence = value - logdet / 2 + np.log(precision).sum() / 2
+    shrinkage = ((best - mean) ** 2 * precision).sum(axis=1) / 2
+    return Fits(best, covariance, value + shrinkage, evidence)
+
+
+def _derivatives(
+    counts: Counts, learned: np.ndarray, at: np.ndarray, mean: np.ndarray, precision: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log posterior, its gradient, and Fisher's information with the prior's precision, of each curve."""
+    x, z = counts.x, counts.z
+    chance, guess, plateau = chances(learned, at, x, z)
+    wins, losses = counts.wins, counts.trials - counts.wins
+    away = at - mean
+    value = np.log(chance) @ wins + np.log1p(-chance) @ losses - (away**2 * precision).sum(axis=1) / 2
+    to_guess = (1 - plateau * learned) * guess * (1 - guess)
+    to_plateau = (1 - guess) * learned * plateau * (1 - plateau)
+    pull = wins / chance - losses / (1 - chance)
+    weight = counts.trials / (chance * (1 - chance))
+    gradient = np.hstack([(pull * to_guess) @ z, (pull * to_plateau) @ x]) - away * precision
+    sides = [(to_guess, z[:, i]) for i in range(z.shape[1])] + [(to_plateau, x[:, i]) for i in range(x.shape[1])]
+    size = len(sides)
+    information = np.empty((len(at), size, size))
+    products = {0: weight * to_guess**2, 1: weight * to_guess * to_plateau, 2: weight * to_plateau**2}
+    for i, (_, one) in enumerate(sides):
+        for j in range(i, size):
+            both = (i >= z.shape[1]) + (j >= z.shape[1])
+            information[:, i, j] = information[:, j, i] = products[both] @ (one * sides[j][1])
+    information += np.diag(precision)
+    return value, gradient, information

@@ -1,0 +1,170 @@
+"""Until when a model learned (``horizon``): changes put to it, a curve fitted, a claimed cut-off tested."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+
+import polars as pl
+
+from anachron.data.mini import mini_facts
+from anachron.data.mini_updates import known_facts, mini_replacements
+from anachron.errors import ConfigError, DataError
+from anachron.facts.own import is_fact_file, read_given_facts
+from anachron.horizon.changes import Change, changes_of_facts, changes_of_table, sample
+from anachron.horizon.compare import Apart, compare
+from anachron.horizon.fit import Horizon
+from anachron.horizon.leak import Leak, check_claim, leak_after
+from anachron.horizon.measure import preferences, read_preferences, scores_by_pair, statements
+from anachron.horizon.questions import asked_changes
+from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
+from anachron.io import Json, read_json, read_table, write_json, write_table
+from anachron.jobs import Callbacks
+from anachron.lm.loading import load_model
+from anachron.lm.scorer import Scorer
+from anachron.probe.run import ProbeSettings, run_probe
+
+ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
+    "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",
+)  # fmt: skip
+FIGURE = "horizon"
+MINI_SINCE = 2005  # the bundled facts' changes since then
+
+
+@dataclass(frozen=True)
+class FoundHorizon:
+    """What was found of one model. preferences: one row a change (`anachron.horizon.measure.PREFERENCE_SCHEMA`).
+    horizon: None of too few changes; leak: None where no cut-off was claimed."""
+
+    folder: Path
+    model: str
+    preferences: pl.DataFrame
+    horizon: Horizon | None
+    leak: Leak | None
+    kinds: pl.DataFrame | None = None
+
+    @property
+    def summary(self) -> Json:
+        found: Json = {"model": self.model} | horizon_json(self.horizon, self.preferences)
+        return found if self.leak is None else found | {"leak": leak_json(self.leak)}
+
+
+def read_horizon_changes(path: Path | str | None = None, *, limit: int | None = None) -> list[Change]:
+    """The changes of a file: a table of changes, or of facts that follow each other; by default those of bundled facts.
+
+    limit: a fixed random sample of so many. Raises `DataError` naming what is wrong with the file.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit {limit}: take 1 or more changes")
+    if path is None:
+        return sample(mini_changes_of_facts(), limit)
+    try:
+        if is_fact_file(path) and "old" not in read_table(Path(path)).columns:
+            found = changes_of_facts(read_given_facts(path).facts)
+            if not found:
+                raise DataError("no fact ends where another of its subject and relation begins, so nothing changes")
+        else:
+            found = changes_of_table(read_table(Path(path)))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return sample(found, limit)
+
+
+def mini_changes_of_facts() -> list[Change]:
+    """The changes since `MINI_SINCE` that the facts of ``mini`` and ``mini-updates`` tell of."""
+    facts = [one.fact for one in mini_facts()] + list(known_facts()) + [one.new for one in mini_replacements()]
+    once = {(fact.subject, fact.relation_id, fact.object): fact for fact in reversed(facts)}
+    return [change for change in changes_of_facts(reversed(once.values())) if change.date.year >= MINI_SINCE]
+
+
+def find_horizon(
+    model: str | Scorer,
+    changes: Sequence[Change],
+    out: Path | str,
+    *,
+    settings: ProbeSettings | None = None,
+    claim: int | None = None,
+    released: int | None = None,
+    callbacks: Callbacks | None = None,
+) -> FoundHorizon:
+    """Ask a model about changes, and say until when it learned.
+
+    model: a loaded model, or a name for `load_model`. changes: as of `read_horizon_changes`. out: the run folder, in
+    which a killed run goes on; one that is done is read again and nothing is asked. claim, released: months since the
+    year 0, for the test of a leak (`anachron.horizon.leak`).
+
+    Writes ``changes.csv``, ``horizon.json`` and, of enough changes, ``curve.csv``, ``kinds.csv`` and the figure.
+    Raises as `anachron.run_probe`, and `DataError` where no change can be asked.
+    """
+    callbacks, settings, folder = callbacks or Callbacks(), settings or ProbeSettings(), Path(out)
+    check_claim(claim, released)
+    asked = asked_changes(changes)
+    if len(asked) < len(changes):
+        callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
+    data = statements(asked)
+    lm = load_model(model) if isinstance(model, str) else model
+    scored = run_probe(lm, data, folder / ASKED, settings, callbacks=callbacks)
+    table = preferences(asked, scores_by_pair(scored.scores, data))
+    return _written(folder, scored.record["settings"]["label"], table, claim, released)
+
+
+def is_horizon(folder: Path | str) -> bool:
+    """Whether a folder holds a horizon that was found."""
+    return all((Path(folder) / name).is_file() for name in (SUMMARY_FILE, CHANGES_FILE))
+
+
+def read_horizon(folder: Path | str, *, claim: int | None = None, released: int | None = None) -> FoundHorizon:
+    """A horizon that was found, without its model: what was asked is read, and judged again.
+
+    claim, released: as of `find_horizon`; the tables of the folder are written anew. Raises `DataError` for a folder
+    that is none, or whose tables are not as they were written.
+    """
+    if not is_horizon(folder):
+        raise DataError(f"{folder}: no horizon here; give a folder that anachron horizon --out wrote")
+    check_claim(claim, released)
+    path = Path(folder)
+    model = read_json(path / SUMMARY_FILE).get("model")
+    try:
+        table = read_preferences(read_table(path / CHANGES_FILE))
+    except DataError as error:
+        raise DataError(f"{path / CHANGES_FILE}: {error}") from None
+    return _written(path, str(model), table, claim, released)
+
+
+def _written(folder: Path, model: str, table: pl.DataFrame, claim: int | None, released: int | None) -> FoundHorizon:
+    leak, horizon = None if claim is None else leak_after(table, claim, released), horizon_of(table)
+    kinds = None if horizon is None else kinds_table(table, horizon)
+    found = FoundHorizon(folder, model, table, horizon, leak, kinds)
+    write_table(folder / CHANGES_FILE, table)
+    if horizon is not None and kinds is not None:
+        write_table(folder / CURVE_FILE, curve_table(horizon))
+        write_table(folder / KINDS_FILE, kinds)
+    write_json(folder / SUMMARY_FILE, found.summary)
+    return found
+
+
+def draw_horizon(found: FoundHorizon) -> Path | None:
+    """Draw the figure of a horizon into its folder, as SVG and PDF; None of too few changes.
+
+    Raises `ConfigError` where matplotlib is not installed.
+    """
+    if found.horizon is None:
+        return None
+    from anachron.report.figures import write_figure
+    from anachron.report.figures.horizon import horizon_figure
+
+    dates = [month / 12 for month in found.horizon.halving()]
+    figure = horizon_figure(
+        curve_table(found.horizon), found.model, halving=(dates[0], dates[1], dates[2]) if found.horizon.told else None,
+        claim=None if found.leak is None else (found.leak.claim + 1) / 12,
+    )  # fmt: skip
+    return write_figure(figure, found.folder, FIGURE)[0]
+
+
+def compare_horizons(found: Sequence[FoundHorizon]) -> list[Apart]:
+    """Every two of some models, on the changes that both were asked."""
+    return [compare(a.model, a.preferences, b.model, b.preferences) for a, b in combinations(found, 2)]
+
+
+def comparisons_json(found: Sequence[Apart]) -> list[Json]:
+    return [asdict(one) for one in found]

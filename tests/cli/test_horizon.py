@@ -1,0 +1,73 @@
+"""``horizon``, as it is typed."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anachron.cli.main import execute
+
+CHANGES = 24
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Changes that are few, so that they are quickly asked."""
+    lines = [f"Subject{i},head of government,Old{i},New{i},20{10 + i % 14}-0{1 + i % 9}" for i in range(CHANGES)]
+    path = tmp_path / "changes.csv"
+    path.write_text("subject,relation,old,new,date\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.full
+def test_a_run_is_read_again_and_nothing_is_asked_anew(few: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "run"
+    line = ["horizon", "demo", "--changes", str(few), "--out", str(out), "--json", "--no-figure"]
+    assert execute(line) == 0
+    first = json.loads(capsys.readouterr().out)
+    before = (out / "asked" / "scores.parquet").stat().st_mtime_ns
+    assert execute([*line, "--claim", "2015-01"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (out / "asked" / "scores.parquet").stat().st_mtime_ns == before
+    assert {k: v for k, v in again["models"][0].items() if k != "leak"} == first["models"][0]
+    assert first["models"][0]["counts"]["changes"] == CHANGES
+    assert pl.read_csv(out / "changes.csv").height == CHANGES
+    assert json.loads((out / "horizon.json").read_text())["leak"]["claim"] == "2015-01"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--claim", "2023"], 2, "give the month too"),
+        (["--claim", "2023-12", "--released", "2023-12"], 2, "no change lies between the two"),
+        (["--released", "2023-12"], 2, "give --claim too"),
+        (["--label", "a", "demo-untrained"], 2, "--label names one model"),
+        (["--changes", "nowhere.csv"], 1, "nowhere.csv"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_asked(
+    options: list[str], code: int, words: str, tmp_path: Path, capsys
+) -> None:
+    assert execute(["horizon", "demo", "--out", str(tmp_path / "run"), "--limit", "1", *options]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_changes_without_wordings_are_refused(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "changes.csv"
+    path.write_text("subject,relation,old,new,date\nX,sound,moo,baa,2020-01\n")
+    assert execute(["horizon", "demo", "--changes", str(path), "--out", str(tmp_path / "run")]) == 1
+    assert "no wordings" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_the_demo_learned_until_2015_and_a_claim_before_is_a_leak(tmp_path: Path, capsys) -> None:
+    """Its undated texts hold what was so at the beginning of 2015, and of what came after only what has not changed."""
+    line = ["horizon", "demo", "--limit", "300", "--out", str(tmp_path / "run"), "--json"]
+    assert execute([*line, "--claim", "2010-12"]) == 1
+    found = json.loads(capsys.readouterr().out)["models"][0]
+    assert found["told"]
+    assert found["halving"]["low"] <= "2015-01" <= found["halving"]["high"]
+    assert found["leak"]["gave_away"]
+    assert (tmp_path / "run" / "horizon.svg").stat().st_size > 0
+    assert execute([*line, "--claim", "2022-12"]) == 0
