@@ -27,9 +27,9 @@ def horizon(
         list[str],
         typer.Argument(help="Hub names, folders, GGUF files, or demo; or folders of horizons that are there."),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")] = Path(
-        "horizon-run"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for what is asked and found; with several models, one folder each in it.")
+    ] = Path("horizon-run"),
     changes: Annotated[
         Path | None,
         typer.Option(help="Changes with subject, relation, old, new, date; or facts that follow each other."),

@@ -146,7 +146,7 @@ class LlmOptions:
     pause: Annotated[float, typer.Option(min=0, help="Seconds before the second try; doubled from try to try.")] = (
         LlmSettings.pause
     )
-    temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature of the language model.")] = LlmSettings.temperature
+    temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature.")] = LlmSettings.temperature
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of an answer; default: the server's.")] = (
         LlmSettings.max_tokens
     )

@@ -17,7 +17,7 @@ CHUNK = MIB  # bytes read or decompressed at once
 def text_of(
     path: Path, compression: Compression, threads: int = 1, file_position: list[int] | None = None
 ) -> Iterator[bytes]:
-    """The whole text, from the beginning, in pieces that are never empty; ``file_position`` is told how far the file is.
+    """The whole text, in pieces that are never empty; ``file_position`` is told how far the file is.
 
     ``threads`` matters to bz2 alone. Raises `DataError` with the position for a file that is cut off or damaged.
     """
