@@ -45,7 +45,7 @@ def horizon(
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
-    label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
+    label: Annotated[str | None, typer.Option(help="Name of the model in tables (one model only).")] = None,
     loading: ModelOptions,
     figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True,
     json_: JsonFlag = False,
