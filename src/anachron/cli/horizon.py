@@ -1,6 +1,6 @@
 """``horizon``."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +21,32 @@ def register(app: typer.Typer) -> None:
     app.command()(grouped(horizon))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """Which changes are asked about, and what is claimed of the model."""
+
+    changes: Annotated[
+        Path | None,
+        typer.Option(help="Changes with subject, relation, old, new, date; or facts that follow each other."),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many changes, a fixed sample.")] = None
+    claim: Annotated[
+        str | None,
+        typer.Option(help="A claimed cut-off, such as 2023-12; exit with code 1 where later changes are known."),
+    ] = None
+    released: Annotated[
+        str | None, typer.Option(help="When the model was published: changes after that month show what is guessed.")
+    ] = None
+
+    def limits(self) -> dict[str, int | None]:
+        """``claim`` and ``released`` as months. Raises `ConfigError` where they are none, or do not fit."""
+        from anachron.horizon.leak import check_claim
+
+        found = {"claim": _month("--claim", self.claim), "released": _month("--released", self.released)}
+        check_claim(**found)
+        return found
+
+
 def horizon(
     *,
     model: Annotated[
@@ -30,18 +56,7 @@ def horizon(
     out: Annotated[
         Path, typer.Option(help="Folder for what is asked and found; with several models, one folder each in it.")
     ] = Path("horizon-run"),
-    changes: Annotated[
-        Path | None,
-        typer.Option(help="Changes with subject, relation, old, new, date; or facts that follow each other."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many changes, a fixed sample.")] = None,
-    claim: Annotated[
-        str | None,
-        typer.Option(help="A claimed cut-off, such as 2023-12; exit with code 1 where later changes are known."),
-    ] = None,
-    released: Annotated[
-        str | None, typer.Option(help="When the model was published: changes after that month show what is guessed.")
-    ] = None,
+    asked: ChangeOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
@@ -58,17 +73,8 @@ def horizon(
     Example: anachron horizon demo --out runs/horizon
     """
     from anachron.errors import ConfigError
-    from anachron.horizon.leak import check_claim
     from anachron.lm.loading import check_dtype
-    from anachron.pipelines.horizon import (
-        compare_horizons,
-        comparisons_json,
-        draw_horizon,
-        find_horizon,
-        is_horizon,
-        read_horizon,
-        read_horizon_changes,
-    )
+    from anachron.pipelines.horizon import draw_horizon, find_horizon, is_horizon, read_horizon, read_horizon_changes
     from anachron.probe.run import ProbeSettings
 
     if label is not None and len(model) > 1:
@@ -76,9 +82,8 @@ def horizon(
     backend = scorer.place(**asdict(replicas))
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
-    limits = {"claim": _month("--claim", claim), "released": _month("--released", released)}
-    check_claim(**limits)
-    told = None if all(map(is_horizon, model)) else read_horizon_changes(changes, limit=limit)
+    limits = asked.limits()
+    told = None if all(map(is_horizon, model)) else read_horizon_changes(asked.changes, limit=asked.limit)
     found: list[FoundHorizon] = []
     for name, folder in zip(model, run_folders(out, model), strict=True):
         if is_horizon(name):
@@ -90,12 +95,7 @@ def horizon(
                 found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
         if figure:
             draw_horizon(found[-1])
-    apart = comparisons_json(compare_horizons(found))
-    if json_:
-        print_json({"models": [one.summary | {"run": str(one.folder)} for one in found], "comparisons": apart})
-    else:
-        _print(found, apart)
-        say(f"run folder: {', '.join(str(one.folder) for one in found)}")
+    _print(found, json_)
     if any(one.leak is not None and one.leak.leaked for one in found):
         raise typer.Exit(LEAKED)
 
@@ -112,11 +112,15 @@ def _month(option: str, text: str | None) -> int | None:
         raise ConfigError(f"{option}: {error}") from None
 
 
-def _print(found: "list[FoundHorizon]", apart: list[dict[str, object]]) -> None:
+def _print(found: "list[FoundHorizon]", as_json: bool) -> None:
+    from anachron.pipelines.horizon import compare_horizons, comparisons_json
     from anachron.report.horizon import comparison_lines, horizon_lines
 
-    for one in found:
-        for line in horizon_lines(one.summary, one.kinds):
-            stdout().print(line, markup=False, highlight=False, soft_wrap=True)
-    for line in comparison_lines(apart):
+    apart = comparisons_json(compare_horizons(found))
+    if as_json:
+        print_json({"models": [one.summary | {"run": str(one.folder)} for one in found], "comparisons": apart})
+        return
+    lines = [line for one in found for line in horizon_lines(one.summary, one.kinds)] + list(comparison_lines(apart))
+    for line in lines:
         stdout().print(line, markup=False, highlight=False, soft_wrap=True)
+    say(f"run folder: {', '.join(str(one.folder) for one in found)}")
