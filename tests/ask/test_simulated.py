@@ -36,10 +36,12 @@ def measure(world: World, size: int, width: float, seed: int) -> dict[str, float
     for call in said:
         calls[call.match.fact_id] = calls.get(call.match.fact_id, 0) + 1
     found = mean(read)
+    position = position_bias(matches, by_fact(matches, firsts))
     known = [(e.low <= won[place] <= e.high) for e, place in zip(estimates, chosen, strict=True) if e is not None]
     return {
         "covered": found.low <= won.mean() <= found.high, "error": found.value - won.mean(), "width": found.width,
-        "bias_error": position_bias(matches, by_fact(matches, firsts)).value - bias[chosen].mean(),
+        "bias_error": position.value - bias[chosen].mean(), "bias_width": position.width,
+        "bias_covered": position.low <= bias.mean() <= position.high,
         "most_calls": max(calls.values()), "facts_covered": float(np.mean(known)),
     }  # fmt: skip
 
@@ -59,14 +61,17 @@ def test_95_of_100_intervals_hold_the_true_w_and_the_bias_of_position_is_found(w
     covered = np.mean([one["covered"] for one in found])
     errors = np.array([one["error"] for one in found])
     bias = np.abs([one["bias_error"] for one in found])
+    bias_covered, bias_width = (np.mean([one[name] for one in found]) for name in ("bias_covered", "bias_width"))
     within, of_facts = np.mean(bias <= 0.02), np.mean([one["facts_covered"] for one in found])
     print(
         f"width {width}: covered {covered:.3f}, mean error {errors.mean():+.4f}, bias: mean error {bias.mean():.4f}, "
-        f"within 2 points {within:.3f}, largest {bias.max():.4f}; facts covered {of_facts:.3f}"
+        f"within 2 points {within:.3f}, largest {bias.max():.4f}, covered {bias_covered:.3f}, mean width "
+        f"{bias_width:.4f}; facts covered {of_facts:.3f}"
     )
     assert 0.93 <= covered <= 0.97
     assert abs(errors.mean()) <= 0.006  # unbiased: about three standard errors of the mean of 200
     assert max(one["most_calls"] for one in found) <= 36  # with four other questions at most 40
     assert of_facts >= 0.95
+    assert bias_covered >= 0.93
     if not width:  # with all that may be asked
         assert bias.mean() <= 0.01 and within >= 0.95
