@@ -52,8 +52,8 @@ def check(server: Server | str, facts: Path, out: Path, *words: object, key: boo
     url = server if isinstance(server, str) else server.url
     return _code([
         "check", "gpt-like", "--backend", "chat", "--base-url", url, "--facts", str(facts), "--out", str(out),
-        "--as-of", AS_OF, "--pause", "0.001", "--timeout", "5", "--no-page", *(["--api-key-env", "MY_KEY"] if key else []),
-        *map(str, words),
+        "--as-of", AS_OF, "--pause", "0.001", "--timeout", "5", "--no-page",
+        *(["--api-key-env", "MY_KEY"] if key else []), *map(str, words),
     ], False)  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from anachron.core.periods import Period
 from anachron.core.several_periods import parse_periods
 from anachron.errors import DataError
 from anachron.pipelines.studies import write_metrics, write_report
+from anachron.report.asked import answer_lines
 from anachron.report.page.asked import LONGEST
 from asked_runs import AS_OF, ask, early, known, scores_of
 
@@ -114,6 +115,11 @@ def test_metrics_write_what_was_asked_and_the_bridge(runs: list[Path], tmp_path:
     both = pl.read_csv(tmp_path / "bridge_facts.csv")
     assert set(both["model"]) == {"early"} and both.height == 4
     assert not any(pl.read_csv(tmp_path / "conversion.csv")["converts"])
+    row = pl.read_parquet(tmp_path / "bridge.parquet").filter(asked="choice").row(0, named=True)
+    lines = list(answer_lines(written.tables))
+    assert lines[0].startswith("talking, asked by generate: W by choice 100.0 % [") and len(lines) == 2 + 2 + 4
+    assert f"r {row['correlation']:.2f} [" in lines[2] if row["correlation"] is not None else "r - [-, -]" in lines[2]
+    assert f"bias {100 * row['bias']:+.1f} points" in lines[2] and "W by choice is not converted" in lines[4]
     assert (tmp_path / "markdown" / "bridge.md").is_file() and not (tmp_path / "markdown" / "asked_facts.md").exists()
 
 
