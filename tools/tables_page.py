@@ -24,9 +24,9 @@ its first version; see [definitions](definitions.md).
 
 def tables_page() -> str:
     """The page as Markdown."""
-    contents = [f"| [`{a.name}`](#{a.name}) | {a.title} | {a.source} |" for a in catalogue.ANALYSES]
+    contents = [f"| [`{a.name}`](#{a.name}) | {a.title} | {a.source} |" for a in catalogue.every_analysis()]
     parts = [HEAD, "\n".join(["| table | shows | source |", "| --- | --- | --- |", *contents]) + "\n"]
-    return "\n".join([*parts, *map(_section, catalogue.ANALYSES)])
+    return "\n".join([*parts, *map(_section, catalogue.every_analysis())])
 
 
 def _section(analysis: Analysis) -> str:

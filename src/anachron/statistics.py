@@ -231,6 +231,32 @@ def _clustered_p(x: np.ndarray, y: np.ndarray, clusters: np.ndarray) -> float:
     return erfc(abs(slope) / sqrt(2 * variance))
 
 
+def bootstrap_pearson(
+    x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, clusters: Sequence[object] | np.ndarray, *,
+    resamples: int = RESAMPLES, seed: int = 0,
+) -> tuple[float, float]:  # fmt: skip
+    """Percentile bootstrap interval of Pearson's r that resamples clusters: all pairs of a drawn one are drawn with it.
+
+    Resamples in which x or y does not vary have no r and are left out; (NaN, NaN) where that leaves nothing.
+    """
+    a, b = np.asarray(x, float), np.asarray(y, float)
+    names, places = np.unique(np.asarray(clusters), return_inverse=True)
+    if not a.size:
+        return nan, nan
+    a, b = a - a.mean(), b - b.mean()  # r is the same, and squares lose less
+    terms = np.stack([np.ones_like(a), a, b, a * a, b * b, a * b])
+    sums = np.stack([np.bincount(places, row, len(names)) for row in terms], axis=1)
+    drawn = np.concatenate([times @ sums for times in _times_drawn(len(names), resamples, seed)])
+    n, sx, sy, sxx, syy, sxy = drawn.T
+    spread = np.stack([n * sxx - sx**2, n * syy - sy**2])
+    varied = (spread > ROUNDING * n * np.stack([sxx, syy])).all(axis=0)
+    if not varied.any():
+        return nan, nan
+    r = (n * sxy - sx * sy)[varied] / np.sqrt(spread[:, varied].prod(axis=0))
+    low, high = np.quantile(np.clip(r, -1, 1), _ends())
+    return float(low), float(high)
+
+
 def matthews(both: int, first_only: int, second_only: int, neither: int) -> float:
     """Matthews correlation of two yes/no judgements from their four counts; NaN where one of them never varies."""
     margins = (both + first_only) * (both + second_only) * (neither + first_only) * (neither + second_only)

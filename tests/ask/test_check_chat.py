@@ -52,8 +52,8 @@ def check(server: Server | str, facts: Path, out: Path, *words: object, key: boo
     url = server if isinstance(server, str) else server.url
     return _code([
         "check", "gpt-like", "--backend", "chat", "--base-url", url, "--facts", str(facts), "--out", str(out),
-        "--as-of", AS_OF, "--pause", "0.001", "--timeout", "5", *(["--api-key-env", "MY_KEY"] if key else []),
-        *map(str, words),
+        "--as-of", AS_OF, "--pause", "0.001", "--timeout", "5", "--no-page",
+        *(["--api-key-env", "MY_KEY"] if key else []), *map(str, words),
     ], False)  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def tables(out: Path) -> dict[str, bytes]:
 
 def test_somebody_who_knows_everything(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with serving(knowing) as server:
-        assert check(server, facts, tmp_path / "run", "--max-stale", 0, "--min-win-rate", 0.9) == 0
+        assert check(server, facts, tmp_path / "run", "--max-stale", 0, "--min-win-rate", 0.9, "--page") == 0
         asked = server.requests
     table = pl.read_csv(tmp_path / "run" / "verdicts.csv")
     assert table["name"].to_list() == ["kz-1", "kz-2", "de-0", "de-1", "de-2", "de-3"]
@@ -100,7 +100,10 @@ def test_somebody_who_knows_everything(facts: Path, tmp_path: Path, capsys: pyte
     assert summary["served_by"] == {"gpt-like-2025-01-01": len(asked)} and summary["overlap"] > 0.8
     per_fact = pl.read_ndjson(tmp_path / "run" / "answers.jsonl").drop_nulls("fact_id")["fact_id"].value_counts()
     assert per_fact["count"].max() <= 39
-    assert "known" in capsys.readouterr().out
+    printed, said = capsys.readouterr()
+    assert "known" in printed and "index.html" in said
+    page = (tmp_path / "run" / "report" / "index.html").read_text("utf-8")
+    assert "2006 to 2021" in page and KEY not in page
 
 
 @pytest.mark.full
@@ -377,5 +380,6 @@ def test_probe_asks_about_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert _code(words, False) == 0
     assert (out / "facts.csv").read_bytes() == before and len(server.requests) == count > 4 * 7
     assert "not read, and so neither right nor wrong" in capsys.readouterr().out
-    assert _code(["metrics", str(out), "--out", str(tmp_path / "metrics")], False) == 1
-    assert "holds answers and no scores" in " ".join(capsys.readouterr().err.split())
+    assert _code(["metrics", str(out), "--out", str(tmp_path / "metrics")], False) == 0
+    assert "m, asked by chat: W by choice" in " ".join(capsys.readouterr().out.split())
+    assert pl.read_csv(tmp_path / "metrics" / "asked_facts.csv").height == 4

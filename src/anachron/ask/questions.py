@@ -78,6 +78,13 @@ class Questions:
         """Name -> label of the objects of a subject and relation."""
         return {name: one.label for one in self.rivals[group] for name in one.names}
 
+    def right_names(self, fact: AskedFact, year: str) -> list[str]:
+        """What a right answer to an open question may be called: the fact's own object first, then who else held."""
+        held = {fact.object, *self.holders(fact.group, year)}
+        rivals = sorted(self.rivals[fact.group], key=lambda one: one.label != fact.object)
+        names = [name for one in rivals if one.label in held for name in (one.label, *one.names)]
+        return list(dict.fromkeys([fact.object, *names]))
+
     def holders(self, group: Group, year: str) -> set[str]:
         """The objects that hold in the whole of a year."""
         return {one.label for one in self.rivals[group] if status_in(one.periods, Date.parse(year)) == "correct"}

@@ -13,7 +13,7 @@ import polars as pl
 
 from anachron.ask.asking import Answerer, Asking, AskSettings, ask_all_questions
 from anachron.ask.questions import Questions
-from anachron.ask.tables import FACT_SCHEMA, answers_table, facts_table, present_table, summary_of
+from anachron.ask.tables import ANSWER_SCHEMA, FACT_SCHEMA, answers_table, facts_table, present_table, summary_of
 from anachron.checks.present import PresentQuestion
 from anachron.core.dates import Date
 from anachron.errors import DataError
@@ -89,3 +89,15 @@ def read_asked(folder: Path | str) -> tuple[Json, pl.DataFrame]:
         raise DataError(f"{folder}: the run is not finished; repeat its command to go on")
     facts = run.read_table(FACTS_FILE).with_columns(pl.col("won_all") == "true").cast(pl.Schema(FACT_SCHEMA))
     return parse_json(run.read_file(SUMMARY_FILE), run.path / SUMMARY_FILE), facts
+
+
+def read_answers(folder: Path | str) -> pl.DataFrame:
+    """The answers of a finished run (`anachron.ask.tables.answers_table`).
+
+    Raises `DataError` where they are damaged.
+    """
+    run = RunFolder.read(Path(folder))
+    try:
+        return run.read_table(ANSWERS_FILE).cast(pl.Schema(ANSWER_SCHEMA))
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{run.path / ANSWERS_FILE} is not what a run writes; repeat its command ({error})") from error

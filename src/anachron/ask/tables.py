@@ -25,8 +25,8 @@ FIRST, SECOND = "first year", "second year"
 
 ANSWER_SCHEMA: dict[str, Any] = {
     "kind": pl.String, "fact_id": pl.String, "years": pl.String, "prompt": pl.String, "outcome": pl.String,
-    "read": pl.String, "text": pl.String, "reasoning": pl.String, "finish": pl.String, "served_by": pl.String,
-    "prompt_tokens": pl.Int64, "completion_tokens": pl.Int64,
+    "read": pl.String, "right_names": pl.List(pl.String), "text": pl.String, "reasoning": pl.String,
+    "finish": pl.String, "served_by": pl.String, "prompt_tokens": pl.Int64, "completion_tokens": pl.Int64,
 }  # fmt: skip
 FACT_SCHEMA: dict[str, Any] = {
     "fact_id": pl.String, "subject": pl.String, "relation": pl.String, "object": pl.String, "periods": pl.String,
@@ -44,7 +44,8 @@ def answers_table(asking: Asking, questions: Questions) -> pl.DataFrame:
 
     ``years``: of an open question the year, of a choice both, in the order in which they were named. ``outcome``: of
     open questions one of `NAMED`, of choices which year was chosen, of others ``read``; or why nothing was read.
-    ``text``: the model's own words without its reasoning, which is apart.
+    ``right_names``: of an open question, what a right answer may be called. ``text``: the model's own words without its
+    reasoning, which is apart.
     """
     facts = {fact.fact_id: fact for fact in questions.facts}
     rows = []
@@ -54,6 +55,8 @@ def answers_table(asking: Asking, questions: Questions) -> pl.DataFrame:
         rows.append({
             "kind": one.kind, "fact_id": one.fact_id, "prompt": one.prompt, "outcome": _outcome(one, facts, questions),
             "years": one.year if one.call is None else " ".join(one.call.years), "read": _read(one.reading),
+            "right_names": None if one.fact_id is None or one.year is None
+                else questions.right_names(facts[one.fact_id], one.year),
             "text": text if reply is None else reply.refusal or text,
             "reasoning": "\n".join(filter(None, (reply and reply.reasoning, thought))) or None,
             "finish": reply and reply.finish, "served_by": reply and reply.served_by,

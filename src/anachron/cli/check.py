@@ -97,7 +97,7 @@ def check(
         with scorer.open(model, scorer.place(**asdict(replicas)), loading) as lm, on_screen().bar(model) as told:
             found = check_facts(lm, asked, out, settings=settings, gate=demands, baseline=gate.baseline, callbacks=told)
     if found is not None:
-        _tell(found, gate.junit, page=page and answers is None, as_json=json_)
+        _tell(found, gate.junit, page=page, as_json=json_)
 
 
 def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command ``judge``: a language model judges what edited models answered, beside the rule."""
+"""The command ``judge``: a language model judges what models answered, beside the rule."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def judge(
     *,
-    run: Annotated[Path, typer.Argument(help="Run folder of evaluate --audit.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of evaluate --audit, or of --backend chat or generate.")],
     llm: Annotated[str, typer.Option("--llm", help="Model that judges, as its server calls it.")],
     base_url: LlmBaseUrl = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the verdicts; default: judge in the run folder.")] = None,
@@ -24,7 +24,9 @@ def judge(
     cache: AnswerFolder = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Have a language model judge the answers of an audit, and say how often it and the rule disagree.
+    """Have a language model judge answers beside the rule, and say how often the two disagree.
+
+    They are those of an audit of edits, or the open answers of a model that was asked.
 
     Interrupted, it goes on where it was: every verdict is kept, and none is paid for twice.
 
@@ -40,8 +42,9 @@ def judge(
         print_json({"agreement": table.to_dicts(), **counts, "out": str(out or run / "judge")})
     else:
         shown = Table(title=f"Answers judged by {llm}", caption="shares × 100, [95 % interval] (Wilson)")
-        for heading in ("method", "prompts", "judged", "rule: right", "judge: right", "disagree"):
-            shown.add_column(heading, justify="left" if heading in ("method", "prompts") else "right")
+        names = ("model", "answers") if "model" in table.columns else ("method", "prompts")
+        for heading in (*names, "judged", "rule: right", "judge: right", "disagree"):
+            shown.add_column(heading, justify="left" if heading in names else "right")
         for row in agreement_lines(table):
             shown.add_row(*row)
         stdout().print(shown)

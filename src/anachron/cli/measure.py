@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,20 +29,25 @@ def metrics(
 ) -> None:
     """Per-fact win rate and robustness, and every table they allow, from any score table.
 
-    Tables come as Parquet and CSV, and for print as Markdown and LaTeX.
+    Tables come as Parquet and CSV, and for print as Markdown and LaTeX. Runs of --backend chat or generate are taken
+    too; where a model was both scored and asked, the two are compared.
 
     Example: anachron metrics runs/gpt2 --out tables
     """
     from anachron.pipelines.studies import write_metrics
+    from anachron.report.asked import answer_lines
     from anachron.report.tables import summary_table
 
     told = on_screen()
     with told.bars() as progress:
         written = write_metrics(scores, out, warn=told.warn, progress=progress, **asdict(study))
     if json_:
-        print_json({"summary": written.summary.to_dicts(), "notes": written.notes, "left_out": dict(written.left_out)})
+        print_json({**_results(written), "notes": written.notes, "left_out": dict(written.left_out)})
         return
-    stdout().print(summary_table(written.summary))
+    if "summary" in written.tables:
+        stdout().print(summary_table(written.summary))
+    for line in answer_lines(written.tables):
+        stdout().print(line, markup=False, soft_wrap=True)
     _say_notes(written)
     say(f"{len(written.tables)} tables written to {out}")
 
@@ -55,6 +60,8 @@ def report(
     json_: JsonFlag = False,
 ) -> None:
     """One page about one or more runs that works offline, with every table behind it and every figure for print.
+
+    Of runs of --backend chat or generate it shows the model's own words.
 
     The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
     to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG and PDF.
@@ -70,13 +77,20 @@ def report(
     if json_:
         print_json({
             "page": str(made.page), "tables": str(tables), "figures": str(figures),
-            "summary": written.summary.to_dicts(), "notes": written.notes, "left_out": dict(written.left_out),
+            **_results(written), "notes": written.notes, "left_out": dict(written.left_out),
             "not_drawn": made.not_drawn,
         })  # fmt: skip
         return
     _say_notes(written, made.not_drawn.values())
     say(f"{len(written.tables)} tables written to {tables}, figures to {figures}")
     stdout().print(f"page: {made.page}", markup=False, soft_wrap=True)
+
+
+def _results(written: "Written") -> dict[str, Any]:
+    """``summary``, and where models were asked for answers ``asked`` and ``conversion``."""
+    tables = written.tables
+    summary = {"summary": tables["summary"].to_dicts() if "summary" in tables else []}
+    return summary | {name: tables[name].to_dicts() for name in ("asked", "bridge", "conversion") if name in tables}
 
 
 def _say_notes(written: "Written", not_drawn: Iterable[str] = ()) -> None:

@@ -93,14 +93,16 @@ def answers_to_judge(audit: pl.DataFrame) -> pl.DataFrame:
 
 
 def agreement(judged: pl.DataFrame) -> pl.DataFrame:
-    """One row per mode, method, number of edits and kind of prompt: how often judge and rule disagree.
+    """How often judge and rule disagree: one row per mode, method, number of edits and kind of prompt, or of answers of
+    a model that was asked per model and kind of answer.
 
-    judged: of `answers_to_judge` with the column ``judge``, null where nothing could be read. Columns: numbers of
+    judged: of `answers_to_judge`, here or in `anachron.ask.judged`, with the column ``judge``, null where nothing could
+    be read. Columns: numbers of
     ``answers``, of those ``judged`` and ``unreadable``; the shares of the judged that ``rule`` and ``judge`` take for
     right, ``disagreement``, and of which judge or rule alone takes for right, ``judge_only`` and ``rule_only``; each
     with Wilson's 95 % interval.
     """
-    key = ["mode", *METHOD, *(name for name in ("edits",) if name in judged.columns), "kind"]
+    key = [name for name in ("model", "mode", *METHOD, "edits", "kind") if name in judged.columns]
     rows = []
     for values, group in judged.group_by(key, maintain_order=True):
         read = group.drop_nulls("judge")
@@ -119,7 +121,7 @@ def agreement(judged: pl.DataFrame) -> pl.DataFrame:
 
 
 def agreement_lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
-    """Rows of `agreement` for people: method, kind, answers, rule, judge and disagreement, shares x 100."""
+    """Rows of `agreement` for people: model or method, kind, answers, rule, judge and disagreement, shares x 100."""
     rows = []
     for row in table.iter_rows(named=True):
         after = f" after {row['edits']}" if row.get("edits") else ""
@@ -129,5 +131,6 @@ def agreement_lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
             share = row[name]
             cells.append("-" if share is None else f"{100 * share:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         counts = f"{row['judged']:,} of {row['answers']:,}"
-        rows.append((label_of(row["method"], row["variant"]) + after, row["kind"], counts, *cells))
+        who = row["model"] if "model" in row else label_of(row["method"], row["variant"]) + after
+        rows.append((who, row["kind"], counts, *cells))
     return rows

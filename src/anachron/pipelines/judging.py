@@ -1,4 +1,4 @@
-"""The answers of an audited run judged by a language model (``judge``)."""
+"""The answers of an audited run, or of a model that was asked, judged by a language model (``judge``)."""
 
 import json
 from dataclasses import asdict
@@ -6,10 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.ask import judged
+from anachron.ask.run import ANSWERS_FILE, is_asked, read_answers
 from anachron.errors import DataError
 from anachron.evaluate.judge import VERDICT_SCHEMA, agreement, answers_to_judge, judge_prompt, read_verdict
 from anachron.io import Json, file_fingerprint, write_bytes, write_manifest, write_table
 from anachron.jobs import Callbacks, RunFolder
+from anachron.pipelines.asked_runs import read_source
 from anachron.pipelines.evaluation import with_printed_names
 from anachron.text.json_answers import by_frequency
 from anachron.text.llm import ask_all
@@ -23,46 +26,65 @@ def judge_run(
     folder: Path | str, llm: LlmSettings, out: Path | str | None = None, *, cache: Path | None = None,
     callbacks: Callbacks | None = None,
 ) -> tuple[pl.DataFrame, Json]:  # fmt: skip
-    """Have a model judge the answers of a run of ``evaluate --audit``; returns `agreement`, and counts.
+    """Have a model judge the answers of a run of ``evaluate --audit``, or the open answers of one that asked
+    (`anachron.ask.judged`); returns `agreement`, and counts.
 
     out: a folder, by default ``judge`` in the run's: ``answers.parquet`` has a row an answer, ``agreement.csv`` what is
     returned, ``disagreements.jsonl`` the answers on which judge and rule disagree. cache: of kept verdicts, see
     `anachron.text.llm.ask_all`; an interrupted call goes on without paying twice, and the same answer to the same
     question is judged once. The counts: ``answers``, ``judged``, ``unreadable`` by reason, ``disagreements`` and
-    ``usage``. Raises `DataError` for a run without an audit and a damaged one, `ConfigError` and `BackendError` as
+    ``usage``. Raises `DataError` for a run without such answers and a damaged one, `ConfigError` and `BackendError` as
     `ask_all`.
     """
-    run = RunFolder.read(Path(folder))
-    if AUDIT not in run.record["files"]:
-        raise DataError(f"{folder} holds no answers to judge ({AUDIT}); make the run with evaluate --audit")
-    answers = with_printed_names({"": answers_to_judge(run.read_table(AUDIT))}, run.record)[""]
-    if not answers.height:
-        raise DataError(
-            f"{run.path / AUDIT} holds no answer about an update with a new object, so there is none to judge"
-        )
+    answers, source = _asked(Path(folder)) if is_asked(folder) else _audited(Path(folder))
     prompts = [judge_prompt(row["prompt"], row["new_names"], row["text"]) for row in answers.iter_rows(named=True)]
     replies, usage = ask_all(prompts, llm, cache, schema=VERDICT_SCHEMA, callbacks=callbacks)
     verdicts = [read_verdict(reply) for reply in replies]
-    judged = answers.with_columns(
+    graded = answers.with_columns(
         pl.Series("judge", [verdict.correct for verdict in verdicts], pl.Boolean),
         pl.Series("unreadable", [verdict.reason or None for verdict in verdicts], pl.String),
         pl.Series("detail", [verdict.detail or None for verdict in verdicts], pl.String),
     )
-    table, apart = agreement(judged), judged.filter(pl.col("rule") != pl.col("judge"))
-    out = Path(out) if out is not None else run.path / "judge"
-    write_table(out / ANSWERS, judged)
+    table, apart = agreement(graded), graded.filter(pl.col("rule") != pl.col("judge"))
+    out = Path(out) if out is not None else Path(folder) / "judge"
+    write_table(out / ANSWERS, graded)
     write_table(out / AGREEMENT, table)
     lines = [json.dumps(row, ensure_ascii=False) for row in apart.drop("unreadable", "detail").to_dicts()]
     write_bytes(out / DISAGREEMENTS, "".join(f"{line}\n" for line in lines).encode())
     counts: Json = {
-        "answers": judged.height,
-        "judged": judged["judge"].count(),
+        "answers": graded.height,
+        "judged": graded["judge"].count(),
         "unreadable": by_frequency(verdict.reason for verdict in verdicts if verdict.correct is None),
         "disagreements": apart.height,
         "usage": asdict(usage),
     }
     write_manifest(
         out / ANSWERS, command="judge", parameters=llm.recorded(),
-        inputs={str(run.path / AUDIT): file_fingerprint(run.path / AUDIT)}, counts=counts,
+        inputs={str(source): file_fingerprint(source)}, counts=counts,
     )  # fmt: skip
     return table, counts
+
+
+def _audited(folder: Path) -> tuple[pl.DataFrame, Path]:
+    """The answers of an audit, and the file that they are in."""
+    run = RunFolder.read(folder)
+    if AUDIT not in run.record["files"]:
+        raise DataError(
+            f"{folder} holds no answers to judge ({AUDIT}); make the run with evaluate --audit, or ask a model (check "
+            "or probe with --backend chat or generate)"
+        )
+    answers = with_printed_names({"": answers_to_judge(run.read_table(AUDIT))}, run.record)[""]
+    if not answers.height:
+        raise DataError(
+            f"{folder / AUDIT} holds no answer about an update with a new object, so there is none to judge"
+        )
+    return answers, folder / AUDIT
+
+
+def _asked(folder: Path) -> tuple[pl.DataFrame, Path]:
+    """The open answers of a model that was asked, and the file that they are in."""
+    source = read_source(folder)
+    answers = judged.answers_to_judge(read_answers(folder), source.label)
+    if not answers.height:
+        raise DataError(f"{folder / ANSWERS_FILE} holds no open answer with a year that could be judged")
+    return answers, folder / ANSWERS_FILE

@@ -1,6 +1,6 @@
 """Runs and score tables to every table they allow, and to a page about them (``metrics`` and ``report``)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,13 +8,16 @@ from typing import Any
 
 import polars as pl
 
+from anachron.ask.run import read_answers
 from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.io import Json, write_bytes, write_manifest
+from anachron.pipelines.asked_runs import AskedSource, answers_of_sources, asked_fingerprints, read_source, split_runs
 from anachron.probe.models import merge_models, read_models, recorded_models
 from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
 from anachron.probe.study import Sharing, Study, make_study
 from anachron.report.figures import write_figures
 from anachron.report.outputs import Written, write_tables
+from anachron.report.page.asked import AskedRun, run_key
 from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
 from anachron.report.page.verdicts import read_verdicts
@@ -26,11 +29,18 @@ PAGE, TABLES, FIGURES = "index.html", "tables", "figures"
 
 @dataclass(frozen=True)
 class OpenedStudy:
-    """A study, what a manifest records of how it was put together, and the files it was read from."""
+    """A study, what a manifest records of how it was put together, and what it was read from: scores, and runs that
+    asked for answers."""
 
     study: Study
     parameters: Json
     sources: list[Source]
+    asked: list[AskedSource]
+
+    @property
+    def inputs(self) -> Json:
+        """Fingerprints of all that was read, by path."""
+        return {**fingerprints(self.sources), **asked_fingerprints(self.asked)}
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ def open_study(
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> OpenedStudy:
-    """The study of some score tables, run folders, or folders of run folders.
+    """The study of some score tables, run folders, or folders of run folders, of scores or of answers.
 
     models: a table of model, family, parameters, instruct, base; it overrides what runs recorded. common_facts: compare
     runs of different data sets on the facts they share. options: of `anachron.probe.study.make_study`. warn: told of
@@ -59,20 +69,22 @@ def open_study(
 
     Raises `ConfigError` for options that cannot be, `DataError` for scores that cannot be read or put together.
     """
-    sources = find_sources(map(Path, paths))
+    scored, asked_folders = split_runs(map(Path, paths))
+    asked = [read_source(folder) for folder in asked_folders]
+    sources = find_sources(scored) if scored or not asked else []
     known = recorded_models((s.label, s.record) for s in sources if s.label is not None and s.record is not None)
     if models is not None:
         known = merge_models(known, read_models(Path(models)))
     sharing: Sharing = "common" if common_facts else "refuse" if len(sources) > 1 else "keep"
     study = make_study(
         _told_of(read_sources(sources), len(sources), partial(progress, "reading runs")), models=known,
-        sharing=sharing, progress=partial(progress, "win rates"), **options,
+        sharing=sharing, answers=answers_of_sources(asked), progress=partial(progress, "win rates"), **options,
     )  # fmt: skip
     here = study.models["model"].to_list()
     if unknown := sorted(set(known["model"]) - set(here)):
         warn(f"{models or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
     parameters = {**options, "sharing": sharing, "models": None if models is None else str(models)}
-    return OpenedStudy(study, parameters, sources)
+    return OpenedStudy(study, parameters, sources, asked)
 
 
 def _told_of(
@@ -98,7 +110,7 @@ def write_metrics(
     """
     opened = open_study(scores, progress=progress, **options)
     return write_tables(
-        opened.study, Path(out), parameters=opened.parameters, inputs=fingerprints(opened.sources),
+        opened.study, Path(out), parameters=opened.parameters, inputs=opened.inputs,
         progress=partial(progress, "tables"),
     )  # fmt: skip
 
@@ -118,11 +130,11 @@ def write_report(
     plotly_source()  # a missing extra is said before any work
     out, opened = Path(out), open_study(scores, progress=progress, **options)
     written = write_tables(
-        opened.study, out / TABLES, parameters=opened.parameters, inputs=fingerprints(opened.sources), command="report",
+        opened.study, out / TABLES, parameters=opened.parameters, inputs=opened.inputs, command="report",
         progress=partial(progress, "tables"),
     )  # fmt: skip
     progress("page", 0, 1)
-    write_page(opened.study, written, opened.sources, out / PAGE)
+    write_page(opened.study, written, opened.sources, out / PAGE, opened.asked)
     progress("page", 1, 1)
     not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures"))
     return Report(out / PAGE, written, not_drawn)
@@ -134,22 +146,33 @@ def date_style_of(sources: Iterable[Source]) -> str | None:
     return styles.pop() if len(styles) == 1 else None
 
 
-def verdicts_of(sources: Iterable[Source]) -> dict[tuple[str, ...], pl.DataFrame]:
-    """The verdicts of those runs that are checks, by model, format and prefix."""
-    found: dict[tuple[str, ...], pl.DataFrame] = {}
+def verdicts_of(sources: Iterable[Source], asked: Iterable[AskedSource] = ()) -> dict[tuple[str, ...], pl.DataFrame]:
+    """The verdicts of those runs that are checks, by model, format and prefix (`run_key` of those that asked)."""
+    folders: dict[tuple[str, ...], Path] = {run_key(one.label, one.asked_by): one.folder for one in asked}
     for source in sources:
-        if source.label is None or source.run is None or not (source.run.path / VERDICTS_FILE).is_file():
-            continue
-        settings = source.run.record["settings"]
-        key = (source.label, settings["format"], settings["prefix"])
-        found[key] = read_verdicts(source.run.path / VERDICTS_FILE)
-    return found
+        if source.label is not None and source.run is not None:
+            settings = source.run.record["settings"]
+            folders[source.label, settings["format"], settings["prefix"]] = source.run.path
+    return {
+        key: read_verdicts(folder / VERDICTS_FILE)
+        for key, folder in folders.items()
+        if (folder / VERDICTS_FILE).is_file()
+    }
 
 
-def write_page(study: Study, written: Written, sources: Iterable[Source], page: Path) -> None:
+def write_page(
+    study: Study, written: Written, sources: Iterable[Source], page: Path, asked: Sequence[AskedSource] = ()
+) -> None:
     """Write the page of a study with its manifest beside it."""
     sources = list(sources)
     manifests = [{"name": s.label or str(s.file), "record": s.record} for s in sources]
-    data = page_data(study, written, manifests, style=date_style_of(sources), verdicts=verdicts_of(sources))
+    manifests += [{"name": f"{one.label}, asked by {one.asked_by}", "record": one.record} for one in asked]
+    data = page_data(
+        study, written, manifests, style=date_style_of(sources), verdicts=verdicts_of(sources, asked),
+        asked=[
+            AskedRun(run_key(one.label, one.asked_by), one.summary, one.facts, read_answers(one.folder))
+            for one in asked
+        ],
+    )  # fmt: skip
     write_bytes(page, render(data).encode())
     write_manifest(page, command="report", parameters=written.parameters, inputs=written.inputs, counts=counts(data))

@@ -8,8 +8,10 @@ from anachron.probe.analyses.agreement import AGREEMENT
 from anachron.probe.analyses.alpha import ALPHA, ALPHA_FINE
 from anachron.probe.analyses.anachronisms import ANACHRONISM_SUMMARY, ANACHRONISMS
 from anachron.probe.analyses.analysis import Analysis
+from anachron.probe.analyses.asked import ASKED, ASKED_FACTS
 from anachron.probe.analyses.base_and_instruct import BASE_AND_INSTRUCT
 from anachron.probe.analyses.believed import BELIEVED, BELIEVED_SUMMARY
+from anachron.probe.analyses.bridge import BRIDGE, BRIDGE_FACTS, CONVERSION
 from anachron.probe.analyses.comparison import COMPARISON, PREFIXES, RAW_AND_CHAT
 from anachron.probe.analyses.dataset import DATASET, YEARS_ASKED
 from anachron.probe.analyses.factors import CORRELATIONS, FACTOR_BINS
@@ -33,6 +35,19 @@ ANALYSES: tuple[Analysis, ...] = (
 )  # fmt: skip
 
 
+OF_ANSWERS: tuple[Analysis, ...] = (ASKED, ASKED_FACTS, BRIDGE_FACTS, BRIDGE, CONVERSION)
+
+
+def every_analysis() -> tuple[Analysis, ...]:
+    """Those of scores, then those of answers."""
+    return (*ANALYSES, *OF_ANSWERS)
+
+
+def analyses_of(study: Study) -> tuple[Analysis, ...]:
+    """Those that a study may have: of scores where it has any, of answers where it has any."""
+    return (*(ANALYSES if study.runs else ()), *(OF_ANSWERS if study.answers is not None else ()))
+
+
 def make_tables(
     study: Study, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
@@ -42,8 +57,9 @@ def make_tables(
     """
     tables: dict[str, pl.DataFrame] = {}
     left_out: dict[str, str] = {}
-    for done, analysis in enumerate(ANALYSES):
-        progress(done, len(ANALYSES))
+    analyses = analyses_of(study)
+    for done, analysis in enumerate(analyses):
+        progress(done, len(analyses))
         reason = analysis.missing(study)
         if reason is None:
             table = analysis.compute(study)
@@ -52,5 +68,5 @@ def make_tables(
             reason = None if table.height else analysis.empty
         if reason is not None:
             left_out[analysis.name] = reason
-    progress(len(ANALYSES), len(ANALYSES))
+    progress(len(analyses), len(analyses))
     return tables, left_out

@@ -15,7 +15,17 @@ from anachron.core.dates import Date
 from anachron.core.periods import Period
 from anachron.data.columns import finite_numbers
 from anachron.errors import ConfigError, DataError
-from anachron.metrics import GLOBAL, RUN_KEYS, SCORE_COLUMNS, check_scores, metrics_of_checked, summarise, with_noise
+from anachron.metrics import (
+    FACT_SCHEMA,
+    GLOBAL,
+    RUN_KEYS,
+    SCORE_COLUMNS,
+    check_scores,
+    metrics_of_checked,
+    summarise,
+    with_noise,
+)
+from anachron.probe.answers import Answers
 from anachron.probe.models import describe_models
 from anachron.statistics import RESAMPLES
 
@@ -43,6 +53,7 @@ class Study:
     present: the year that distances from the present are counted from (2021 in paper 002).
     baseline: the model that others are compared with; by default the first.
     remarks: what was done to put the runs together that a reader must know.
+    answers: what runs found that asked and scored nothing, where there are any; then there may be no others.
     """
 
     runs: tuple[pl.DataFrame, ...]
@@ -56,6 +67,7 @@ class Study:
     present: int = 2021
     baseline: str | None = None
     remarks: tuple[str, ...] = ()
+    answers: Answers | None = None
     _results: dict[Callable[["Study"], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -136,6 +148,7 @@ def make_study(
     present: int = 2021,
     baseline: str | None = None,
     limit: int | None = None,
+    answers: Answers | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
     """Check score tables and put them together.
@@ -145,6 +158,7 @@ def make_study(
         on the ``common`` facts, or ``keep`` all (each paired analysis then takes the facts that its two runs have).
     models: what is known of the models, by `anachron.probe.models.read_models` or from the runs' records.
     limit: take so many facts only, a fixed sample: those with the smallest ids, as `Dataset.sample` does.
+    answers: of runs that asked; with them there need be no score table.
     progress: told of how many runs W and R are computed, out of how many.
 
     Raises `DataError` for a broken table or two tables that contradict each other, `ConfigError` for runs that do
@@ -160,7 +174,7 @@ def make_study(
         slim = checked.select(*SCORE_COLUMNS, "noise")
         runs += slim.partition_by(RUN_KEYS, maintain_order=True) if slim.select(RUN_KEYS).n_unique() > 1 else [slim]
     if not runs:
-        raise DataError("no score table and no run given")
+        return _without_scores(answers, models, resamples, seed)
     remarks = []
     common, shares_contexts = _common(runs)
     if limit is not None:
@@ -188,6 +202,18 @@ def make_study(
     return Study(
         runs=tuple(runs), about=about, models=described, facts=facts, shares_contexts=shares_contexts,
         resamples=resamples, seed=seed, top=top, present=present, baseline=baseline, remarks=tuple(remarks),
+        answers=answers,
+    )  # fmt: skip
+
+
+def _without_scores(answers: Answers | None, models: pl.DataFrame | None, resamples: int, seed: int) -> Study:
+    """A study of answers alone."""
+    if answers is None:
+        raise DataError("no score table and no run given")
+    labels = list(dict.fromkeys(answers.runs["model"]))
+    return Study(
+        runs=(), about=pl.DataFrame(schema={"fact_id": pl.String, **ABOUT}), models=describe_models(labels, models),
+        facts=pl.DataFrame(schema=FACT_SCHEMA), shares_contexts=True, resamples=resamples, seed=seed, answers=answers,
     )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """What a run by answers found, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import polars as pl
 
 from anachron.io import Json
 from anachron.report.tables import percent
@@ -38,7 +40,28 @@ def asked_lines(summary: Json) -> Iterator[str]:
     )
 
 
-def _share(summary: Json, name: str) -> str:
+def answer_lines(tables: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """Of each run that asked its W, of each model that was scored too how the two go together, and whether one can be
+    told from the other. tables: of a study, by name."""
+    for row in tables.get("asked", pl.DataFrame()).iter_rows(named=True):
+        told = (
+            f"{_share(row, 'win_rate')} over {row['facts_with_choices']:,} facts" if row["facts_with_choices"] else "-"
+        )
+        yield f"{row['model']}, asked by {row['asked_by']}: W by choice {told}"
+    for row in tables.get("bridge", pl.DataFrame()).iter_rows(named=True):
+        r = "-" if row["correlation"] is None else f"{row['correlation']:.2f}"
+        ends = ["-" if (end := row[f"correlation_{side}"]) is None else f"{end:.2f}" for side in ("low", "high")]
+        bias = [f"{100 * row[name]:+.1f}" for name in ("bias", "bias_low", "bias_high")]
+        yield (
+            f"{row['model']}, {row['asked']} by {row['asked_by']} against W by log-probabilities ({row['format']}, "
+            f"prefix {row['prefix']}, {row['facts']:,} facts): r {r} [{ends[0]}, {ends[1]}], bias {bias[0]} points "
+            f"[{bias[1]}, {bias[2]}]"
+        )
+    for row in tables.get("conversion", pl.DataFrame()).iter_rows(named=True):
+        yield f"asked by {row['asked_by']}, scored {row['format']}, prefix {row['prefix']}: {row['words']}"
+
+
+def _share(summary: Mapping[str, Any], name: str) -> str:
     low, high = (percent(summary[f"{name}_{end}"]) for end in ("low", "high"))
     return f"{percent(summary[name])} % [{low}, {high}]"
 

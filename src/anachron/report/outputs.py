@@ -57,7 +57,7 @@ def write_tables(
     """
     tables, left_out = catalogue.make_tables(study, progress)
     notes = study_notes(study)
-    for analysis in catalogue.ANALYSES:
+    for analysis in catalogue.every_analysis():
         _remove(analysis.name, out)  # what an earlier study left here would pass for this one's
         if analysis.name in tables:
             table = tables[analysis.name]
@@ -72,6 +72,7 @@ def write_tables(
             "runs": len(study.runs),
             "scores": sum(run.height for run in study.runs),
             "facts": study.about.height,
+            "runs that asked": 0 if study.answers is None else study.answers.runs.height,
             **{f"{name} rows": table.height for name, table in tables.items()},
         },
         "notes": notes,
@@ -178,6 +179,6 @@ def study_notes(study: Study) -> list[str]:
             notes.append(f"{model}, {form}, prefix {prefix} is not compared: {study.baseline} has no such run")
     if not study.shares_contexts:
         notes.append("the runs were not all asked the same contexts of the same facts; means of one are not of another")
-    if GLOBAL not in study.facts["granularity"]:
+    if study.runs and GLOBAL not in study.facts["granularity"]:
         notes.append("no fact has matches at year, month and day, so there is no global row")
     return notes

@@ -34,7 +34,9 @@ def write_figures(
     Raises `ConfigError` where matplotlib is not installed.
     """
     not_drawn = {}
-    with_figure = [(analysis, analysis.figure) for analysis in catalogue.ANALYSES if analysis.figure is not None]
+    with_figure = [
+        (analysis, analysis.figure) for analysis in catalogue.every_analysis() if analysis.figure is not None
+    ]
     for done, (analysis, draw) in enumerate(with_figure, start=1):
         remove_figure(out, analysis.name)  # of an earlier study
         if analysis.name in tables:

@@ -108,5 +108,5 @@ function startAnalyses() {
   byId("analyses-list").append(...shownHere.map(section));
   byId("downloads-list").append(...data.analyses.map((analysis) => element("li", {}, `${analysis.title}, ${rowCount(analysis)} `, download(analysis))));
   const charts = [...byId("analyses-list").querySelectorAll(".chart")];
-  headlineChart().then(() => drawInTurn(charts)).catch(trouble);
+  (data.headline.rows.length ? headlineChart() : Promise.resolve()).then(() => drawInTurn(charts)).catch(trouble);
 }

@@ -14,6 +14,7 @@ from anachron.plots.charts import LEVELS, Looks, numbers
 from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
+from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
 from anachron.report.page.pack import deflate
 from anachron.report.page.prompts import openings
 from anachron.report.page.scores import pack_scores
@@ -28,36 +29,44 @@ def page_data(
     *,
     style: str | None = None,
     verdicts: Mapping[tuple[str, ...], pl.DataFrame] | None = None,
+    asked: Sequence[AskedRun] = (),
 ) -> Json:
     """Everything that the page shows.
 
     manifests: one record a score table, with ``name`` and ``record`` (the content of run.json; ``None`` where the
     table is not part of a run). style: how all runs word their dates, where known; then ``openings`` makes each prompt.
-    verdicts: tables of checks by model, format and prefix. Returns plain JSON values: ``title, edits, sentence,
-    headline, runs, facts, metrics, contexts, openings, verdicts, worst, analyses, left_out, notes, manifests,
-    version``. ``edits`` says that the facts are the past ones of
+    verdicts: tables of checks by model, format and prefix. asked: runs that asked for answers, which come last. Returns
+    plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics, contexts, openings, verdicts, asked,
+    worst, analyses, left_out, notes, manifests, version``. ``edits`` says that the facts are the past ones of
     updates, before and after them: one run is that of the unedited model, as
     `anachron.evaluate.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
     ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
-    facts, null where a fact has no matches.
+    facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has null for every run of
+    scores, and for others `asked_part`.
     """
-    runs = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
+    scored = [tuple(run[name][0] for name in RUN_KEYS) for run in study.runs]
+    runs = [*scored, *(one.run for one in asked)]
     looks = Looks(runs)
-    ids = study.about["fact_id"].to_list()
-    headline = headline_rows(written.summary, looks)
+    about = about_asked(asked, study.about)
+    ids = about["fact_id"].to_list()
+    headline = headline_rows(written.tables.get("summary"), looks)
     models = list(dict.fromkeys(run[0] for run in runs))
     edits = UNEDITED in models and len(models) > 1
     return {
         "title": "Past facts before and after edits" if edits else title_of(models),
         "edits": edits,
-        "sentence": in_words(headline),
+        "sentence": in_words(headline) if scored else "",
         "headline": headline,
         "runs": [dict(zip(RUN_KEYS, run, strict=True)) | {"name": looks.name(run)} for run in runs],
-        "facts": fact_columns(study.about),
-        "metrics": [metric_columns(study.facts, run, ids) for run in runs],
+        "facts": fact_columns(about),
+        "metrics": [
+            *(metric_columns(study.facts, run, ids) for run in scored),
+            *(asked_metrics(one, ids) for one in asked),
+        ],
         "contexts": pack_scores(study, ids),
-        "openings": None if style is None else openings(times_of(study), style),
+        "openings": None if style is None or not scored else openings(times_of(study), style),
         "verdicts": verdict_columns(verdicts or {}, runs, ids),
+        "asked": [None] * len(scored) + [asked_part(one, ids) for one in asked],
         "worst": worst_errors(written.tables.get("timelines"), runs, ids),
         "analyses": analyses(written, looks),
         "left_out": left_out(written),
@@ -78,8 +87,13 @@ def title_of(models: Sequence[str]) -> str:
     return f"What {named} {believe} about when facts hold"
 
 
-def headline_rows(summary: pl.DataFrame, looks: Looks) -> Json:
-    """W and R of each run over all granularities, or at the coarsest one that there is, the most robust first."""
+def headline_rows(summary: pl.DataFrame | None, looks: Looks) -> Json:
+    """W and R of each run over all granularities, or at the coarsest one that there is, the most robust first.
+
+    No rows without a summary, which a study of answers alone has not.
+    """
+    if summary is None:
+        return {"granularity": "year", "rows": []}
     level = GLOBAL if GLOBAL in summary["granularity"] else next(g for g in LEVELS if g in summary["granularity"])
     order = ["robustness", "win_rate"]
     chosen = summary.filter(pl.col("granularity") == level).sort(order, descending=True, maintain_order=True)
@@ -162,7 +176,7 @@ def worst_errors(timelines: pl.DataFrame | None, runs: Sequence[tuple[str, ...]]
 def analyses(written: Written, looks: Looks) -> list[Json]:
     """Each table of the catalogue that was made: what it is, what is drawn of it, and its CSV, compressed."""
     entries = []
-    for analysis in catalogue.ANALYSES:
+    for analysis in catalogue.every_analysis():
         if analysis.name in written.tables:
             table = written.tables[analysis.name]
             entry: dict[str, Any] = {"name": analysis.name, "title": analysis.title, "source": analysis.source}
@@ -175,7 +189,7 @@ def analyses(written: Written, looks: Looks) -> list[Json]:
 
 
 def left_out(written: Written) -> list[Json]:
-    titles = {analysis.name: analysis.title for analysis in catalogue.ANALYSES}
+    titles = {analysis.name: analysis.title for analysis in catalogue.every_analysis()}
     return [{"name": n, "title": titles.get(n, n), "reason": reason} for n, reason in written.left_out.items()]
 
 

@@ -24,6 +24,9 @@ const ROBUST = { all: "● at all three", some: "◐ at ", none: "○ at none", 
 const verdictOf = (column, i, run = state.run) => data.verdicts?.runs[run]?.[column][i] ?? null;
 
 const hasPopularity = facts.popularity.some(known);
+/** W of a fact under the run that is looked at; of one that asked, which asks by year, that by year. */
+const winRateOf = (i) => data.metrics[state.run][data.asked[state.run] ? "year" : state.level].win_rate[i];
+
 const COLUMNS = [
   { key: "subject", title: "Subject", of: (i) => facts.subject[i] },
   { key: "relation", title: "Relation", of: (i) => facts.relation[i] },
@@ -32,8 +35,7 @@ const COLUMNS = [
     text: (i) => periodInWords(facts.start[i], facts.end[i]) },
   { key: "popularity", title: "Popularity", number: true, of: (i) => facts.popularity[i],
     text: (i) => (known(facts.popularity[i]) ? grouped(Math.round(facts.popularity[i])) : "–") },
-  { key: "win_rate", title: "W", number: true, of: (i) => data.metrics[state.run][state.level].win_rate[i],
-    text: (i) => percent(data.metrics[state.run][state.level].win_rate[i]) },
+  { key: "win_rate", title: "W", number: true, of: winRateOf, text: (i) => percent(winRateOf(i)) },
   { key: "robust", title: "Robust (R)", of: (i) => ({ all: 3, some: robustAt(state.run, i).length, none: 0 })[robustStatus(state.run, i)],
     text: (i) => {
       const status = robustStatus(state.run, i);
@@ -117,7 +119,7 @@ function showPage() {
       const text = column.text ? column.text(i) : (column.of(i) ?? "–");
       return element("td", { class: [column.key, column.number ? "number" : ""].join(" ").trim(), "data-label": column.title, dir: "auto" }, text);
     });
-    const share = data.metrics[state.run][state.level].win_rate[i];
+    const share = winRateOf(i);
     if (known(share)) cells.find((cell) => cell.classList.contains("win_rate")).style.setProperty("--share", `${100 * share}%`);
     return element("tr", { tabindex: n ? -1 : 0, "data-fact": i, "aria-haspopup": "dialog" }, ...cells);
   });

@@ -10,7 +10,17 @@ from anachron.errors import ConfigError
 from anachron.io import Json
 from anachron.report.page.pack import deflate
 
-SCRIPTS = ("base.js", "dates.js", "theme.js", "facts.js", "timeline.js", "worst.js", "analyses.js", "main.js")
+SCRIPTS = (
+    "base.js",
+    "dates.js",
+    "theme.js",
+    "facts.js",
+    "asked.js",
+    "timeline.js",
+    "worst.js",
+    "analyses.js",
+    "main.js",
+)
 
 
 def render(data: Json) -> str:

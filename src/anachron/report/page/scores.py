@@ -61,8 +61,8 @@ def with_lost(run: pl.DataFrame) -> pl.DataFrame:
 
 def _all_contexts(study: Study) -> pl.DataFrame:
     """Every context of any run once: runs of a study that keeps all facts need not share them."""
-    known = study.runs[0].select(*KEYS, "alpha")
-    for run in study.runs[1:]:
+    known = pl.DataFrame(schema={**dict.fromkeys(KEYS, pl.String), "alpha": pl.Float64})
+    for run in study.runs:
         new = run.join(known, on=KEYS, how="anti", nulls_equal=True, maintain_order="left")
         known = pl.concat([known, new.select(*KEYS, "alpha")])
     return known

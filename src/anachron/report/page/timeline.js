@@ -59,11 +59,11 @@ function panel(timeline, axis, held, range) {
 
 /** Everything of one fact for the chosen runs and granularities, as Plotly has it. */
 async function timelineChart(fact, runs, levels) {
-  const panels = runs.flatMap((run) => levels.map((level) => ({ run, level })));
-  const timelines = await Promise.all(panels.map(({ run, level }) => timelineOf(fact, level, run)));
-  const places = timelines.flatMap(({ rows }) => rows.map((row) => row.x));
+  const panels = runs.flatMap((run) => (data.asked[run] ? ["year"] : levels).map((level) => ({ run, level, asked: Boolean(data.asked[run]) })));
+  const timelines = await Promise.all(panels.map(({ run, level, asked }) => (asked ? { rows: [], asked: askedRows(fact, run) } : timelineOf(fact, level, run))));
+  const places = timelines.flatMap(({ rows, asked }) => [...rows, ...(asked?.years ?? []), ...(asked?.words ?? [])].map((row) => row.x));
   const low = Math.min(...places), high = Math.max(...places);
-  const room = Math.max((high - low) / 40, 0.5);
+  const room = Math.max((high - low) / (runs.some((run) => data.asked[run]) ? 8 : 40), 0.5); // words take theirs
   const range = places.length ? [low - room, high + room] : [0, 1];
   const scores = timelines.flatMap(({ rows, prior, weakest }) => [...rows.map((row) => row.logp), prior, weakest]).filter(known);
   const least = Math.min(...scores), most = Math.max(...scores);
@@ -73,19 +73,21 @@ async function timelineChart(fact, runs, levels) {
   const gap = panels.length > 1 ? 0.3 / (panels.length * 1.3) : 0;
   const height = (1 - gap * (panels.length - 1)) / panels.length;
   const traces = [], shapes = [], annotations = [], axes = {};
-  panels.forEach(({ run, level }, n) => {
+  panels.forEach(({ run, level, asked }, n) => {
     const axis = n ? String(n + 1) : "";
     const top = 1 - n * (height + gap);
-    const made = panel(timelines[n], axis, held, range);
+    const made = asked ? askedPanel(timelines[n].asked, axis, held, range) : panel(timelines[n], axis, held, range);
     traces.push(...made.traces);
     shapes.push(...made.shapes);
     const matches = n ? { matches: "x" } : {};
     axes[`xaxis${axis}`] = { range, ...ticksOf(range), anchor: `y${axis}`, zeroline: false, ...matches };
     axes[`yaxis${axis}`] = { domain: [Math.max(0, top - height), top], anchor: `x${axis}`, title: { text: narrow.matches ? "" : "log-probability (nats)" } };
-    if (data.edits) axes[`yaxis${axis}`].range = common; // so that what an edit takes is seen
-    const empty = timelines[n].rows.length ? "" : " – no score";
+    if (asked) Object.assign(axes[`yaxis${axis}`], askedAxis());
+    else if (data.edits) axes[`yaxis${axis}`].range = common; // so that what an edit takes is seen
+    const empty = asked || timelines[n].rows.length ? "" : " – no score";
+    const told = asked ? `: ${plain(askedWords(askedOf(fact, run)))}` : ` by ${level}${empty}`;
     annotations.push({
-      text: `<b>${plain(data.runs[run].name)}</b> by ${level}${empty}`, xref: "paper", yref: "paper", x: 0, y: top,
+      text: `<b>${plain(data.runs[run].name)}</b>${told}`, xref: "paper", yref: "paper", x: 0, y: top,
       xanchor: "left", yanchor: "bottom", showarrow: false,
     });
   });
@@ -124,18 +126,23 @@ async function drawTimeline() {
   target.dataset.fact = facts.id[fact];
 }
 
+const ASKED_MARKS = { right: MARKS.right.name, wrong: "it did not", lost: "it did not, and was chosen in half of the choices or more" };
+
 const LEGEND = {
   right: '<circle cx="8" cy="8" r="5"/>', wrong: '<circle class="open" cx="8" cy="8" r="3.5"/>',
   lost: '<path class="open" d="M4 4l8 8m0-8l-8 8" stroke-width="3"/>', far: '<path d="M1 14L8 1L15 14Z"/>',
   open: '<path class="open" d="M8 2L14 8L8 14L2 8Z"/>', prior: '<path class="open" d="M0 8h16" stroke-dasharray="6 4"/>',
   weakest: '<path class="open" d="M0 8h16" stroke-dasharray="2 2"/>', held: '<rect width="16" height="16"/>',
-  change: '<path class="open" d="M8 0v16"/>',
+  change: '<path class="open" d="M8 0v16"/>', words: '<path d="M8 2L14 8L8 14L2 8Z"/>', believed: '<rect y="5" width="16" height="6"/>',
 };
 
 /** What each mark means; the pictures are constants of this file. */
 function legend() {
-  const names = Object.entries(MARKS).map(([key, { name }]) => [key, name]);
-  names.push(["prior", "prior: no date given"], ["weakest", "weakest right date"], ["held", "the period"]);
+  const marks = anyScored ? Object.keys(MARKS) : ["right", "wrong", "lost"];
+  const names = marks.map((key) => [key, anyScored ? MARKS[key].name : ASKED_MARKS[key]]);
+  if (anyScored) names.push(["prior", "prior: no date given"], ["weakest", "weakest right date"]);
+  names.push(["held", "the period"]);
+  if (anyAsked) names.push(["words", "its own words"], ["believed", "the period that it gives"]);
   if (data.edits) names.push(["change", "its end, the change"]);
   return names.map(([key, name]) => {
     const picture = svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, class: `mark ${key}`, "aria-hidden": "true" });
@@ -149,6 +156,7 @@ function aboutFact(fact) {
   const held = `Held ${periodInWords(facts.start[fact], facts.end[fact])}.`;
   const popularity = known(facts.popularity[fact]) ? ` Popularity ${grouped(Math.round(facts.popularity[fact]))}.` : "";
   const runs = shown.runs.map((run) => {
+    if (data.asked[run]) return ` ${data.runs[run].name}: ${askedWords(askedOf(fact, run))}.`;
     const each = LEVELS.filter((level) => known(data.metrics[run][level].win_rate[fact])).map((level) => {
       const robust = data.metrics[run][level].robust[fact] === 1 ? ", robust" : "";
       return `${level} ${percent(data.metrics[run][level].win_rate[fact])}${robust}`;
@@ -183,6 +191,7 @@ function refreshTimeline() {
   byId("timeline-title").textContent = label === "– | – | –" ? facts.id[fact] : label;
   byId("timeline-about").textContent = aboutFact(fact);
   byId("timeline-verdict").textContent = verdictsOf(fact);
+  byId("timeline-words").replaceChildren(...wordsOf(fact));
   byId("timeline-prompt").textContent = promptOf(fact, null);
   for (const box of byId("timeline-runs").querySelectorAll("input")) box.checked = shown.runs.includes(Number(box.value));
   for (const box of byId("timeline-levels").querySelectorAll("input")) box.checked = shown.levels.includes(box.value);

@@ -11,17 +11,21 @@ from anachron.errors import DataError
 from anachron.io import Json, read_table
 from anachron.report.verdicts import today_in_words
 
+SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
 TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
 Run = tuple[str, ...]
 
 
 def read_verdicts(path: Path) -> pl.DataFrame:
-    """The table that a check wrote (`anachron.pipelines.check.Check`). Raises `DataError` where it is none."""
+    """The table that a check wrote, by scores or by answers (`anachron.pipelines.check.Check`).
+
+    Raises `DataError` where it is none.
+    """
     table = read_table(path)
-    if lacking := [name for name in (*VERDICT_SCHEMA, *TEXTS) if name not in table.columns]:
+    if lacking := [name for name in (*SHOWN, *TEXTS) if name not in table.columns]:
         raise DataError(f"{path} has no column {lacking[0]}, so it is not what check writes; repeat the check")
     try:
-        return table.with_columns(pl.col(name).cast(kind) for name, kind in VERDICT_SCHEMA.items())
+        return table.with_columns(pl.col(name).cast(VERDICT_SCHEMA[name]) for name in SHOWN)
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path} is not what check writes; repeat the check ({error})") from error
 
