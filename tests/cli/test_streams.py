@@ -56,7 +56,7 @@ def test_an_error_that_ctrl_c_caused_is_not_shown_for_it(monkeypatch: pytest.Mon
         finally:
             raise RuntimeError("a library that was half imported")
 
-    monkeypatch.setattr("anachron.cli.main.app", interrupted)
+    monkeypatch.setattr("anachron.cli.main.command_tree", lambda: interrupted)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(SystemExit, match="130"):

@@ -110,7 +110,7 @@ def train_mend(
     from anachron.lm.sites import find_sites
     from anachron.pipelines.mend import train_mend as train
 
-    if out.suffix != ".safetensors":
+    if out.suffix not in ("", ".safetensors"):
         raise ConfigError(f"--out {out}: the network is a safetensors file; name it {out.with_suffix('.safetensors')}")
     chosen = None if layers is None else layer_numbers(layers)
     settings = training.settings(chosen or MendSettings.layers)  # what is wrong is said before anything is loaded
