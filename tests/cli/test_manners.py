@@ -79,6 +79,21 @@ def test_listed_sizes_are_those_of_the_statements():
     assert BUNDLED["mini"].size == table.height
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["wikidata", "ingest", "dump.json", "--date", "2021-01-04", "--out", "s3://bucket/snapshot"],
+        ["build", "facts", "gs://bucket/snapshot", "--out=facts.parquet"],
+        ["datasets", "mini", "--out=s3://bucket/mini.csv"],
+    ],
+)
+def test_a_store_is_refused_and_no_folder_of_its_name_appears(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*words) == 2
+    assert "only local paths are read and written" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_version_is_printed(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out.strip() == anachron.__version__

@@ -49,6 +49,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+STORES = (
+    "s3://",
+    "s3a://",
+    "gs://",
+    "gcs://",
+    "az://",
+    "abfs://",
+    "hdfs://",
+)  # a path would make a folder "s3:" of them
 METHOD = re.compile(r"[A-Z][A-Za-z]*(\+L)?( dated| METO)?,?")  # as a method of editing is written
 
 
@@ -164,6 +173,9 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
 
 
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
+    for word in argv:
+        if word.partition("=")[2].startswith(STORES) or word.startswith(STORES):
+            raise ConfigError(f"{word}: only local paths are read and written; copy it here, or mount the store")
     try:
         code = int(command_tree()(args=with_commas(argv), prog_name="anachron", standalone_mode=False) or 0)
     except typer.Abort:
