@@ -57,7 +57,7 @@ STORES = (
     "az://",
     "abfs://",
     "hdfs://",
-)  # a path would make a folder "s3:" of them
+)  # a folder "s3:" would be made
 METHOD = re.compile(r"[A-Z][A-Za-z]*(\+L)?( dated| METO)?,?")  # as a method of editing is written
 
 
