@@ -205,8 +205,12 @@ def test_a_run_of_one_backend_is_not_resumed_by_another(files: dict[str, str], t
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("kind", "close"), [("F32", CLOSE), ("F16", 0.2)])  # inputs of products are rounded to float16
-@pytest.mark.parametrize("name", ["smollm2", "gemma3-270m"])
+@pytest.mark.parametrize(
+    ("name", "kind", "close"),
+    [  # F16 rounds the inputs of products to float16; Gemma's GELU is a table in float16 whatever the weights are
+        ("smollm2", "F32", CLOSE), ("gemma3-270m", "F32", 0.03), ("smollm2", "F16", 0.2), ("gemma3-270m", "F16", 0.2),
+    ],
+)  # fmt: skip
 def test_scores_of_real_models_are_those_of_transformers(name: str, kind: str, close: float, tmp_path: Path):
     folder = os.environ.get("ANACHRON_REAL_MODELS")
     if not folder:

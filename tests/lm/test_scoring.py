@@ -238,8 +238,8 @@ def test_a_prefix_is_read_before_the_prompt():
     assert abs(score - lm.log_probs([(QUESTION, "Paris")])[0]) > 1e-3
 
 
-@pytest.mark.parametrize("pair", [("", "Paris"), ("a", ""), ("a", " Paris"), ("a", "Paris\n"), ("a", " ")])
-def test_pairs_that_cannot_be_scored_are_refused(pair: tuple[str, str]):
+@pytest.mark.parametrize("pair", [("", "Paris"), ("a", ""), ("a", "Paris\n"), ("a", " "), ("a", " Paris", " ")])
+def test_pairs_that_cannot_be_scored_are_refused(pair: tuple[str, ...]):
     with pytest.raises(DataError):
         lm_of("gpt2").log_probs([(QUESTION, "Paris"), pair])
 
