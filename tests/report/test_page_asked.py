@@ -150,6 +150,11 @@ def test_the_words_are_seen_in_a_browser(page: tuple[dict, Path]):
         shown = seen.evaluate("document.getElementById('timeline-chart').data.flatMap((t) => t.text ?? [])")
         assert "&lt;i&gt;Angela Merkel and …" in [text for text in shown if "Merkel" in text]
         seen.locator("#timeline-runs input").first.check()  # the scored run above, in its own panel
-        seen.wait_for_function("document.getElementById('timeline-chart').layout.yaxis2 !== undefined")
+        drawn = "document.getElementById('timeline-chart').layout.yaxis2 !== undefined"
+        for _ in range(100):  # the page forbids wait_for_function, which evaluates within it
+            if seen.evaluate(drawn):
+                break
+            seen.wait_for_timeout(100)
+        assert seen.evaluate(drawn)
         assert seen.locator("#trouble").is_hidden() and not errors
         opened.close()
