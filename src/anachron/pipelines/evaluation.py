@@ -19,6 +19,7 @@ from anachron.report.dated import DATED
 from anachron.report.edits import EDITS, Layout
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
+from anachron.report.paper_tables import check_style, write_edits_papers
 from anachron.report.portability import write_portability
 
 REPORT = "report"  # folder in the run folder
@@ -48,14 +49,27 @@ def evaluate_updates(
     out: Path | str,
     settings: EvaluateSettings | LifelongSettings | None = None,
     *,
+    style: str = "plain",
     callbacks: Callbacks | None = None,
 ) -> EvaluatedUpdates:
     """Make updates by several methods, measure what they did, and write tables and figures into ``out/report``.
 
     methods: of `anachron.prepare_methods`. settings: of `anachron.run_evaluation`, or of `anachron.run_lifelong` to
-    measure as edits accumulate. An interrupted call goes on where it was. Raises as these two.
+    measure as edits accumulate. style: of the tables for print, as of `anachron.write_metrics`. An interrupted call
+    goes on where it was. Raises as these two.
     """
-    out = Path(out)
+    check_style(style)
+    evaluated = _evaluated(lm, cases, methods, Path(out), settings, callbacks)
+    if style == "paper":
+        for summary, layout in evaluated.summaries.values():
+            write_edits_papers(summary, layout, Path(out) / REPORT)
+    return evaluated
+
+
+def _evaluated(
+    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], out: Path,
+    settings: EvaluateSettings | LifelongSettings | None, callbacks: Callbacks | None,
+) -> EvaluatedUpdates:  # fmt: skip
     if isinstance(settings, LifelongSettings):
         run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
         summary, notes = write_lifelong(with_printed_names(run.tables, run.record), out / REPORT)

@@ -38,8 +38,8 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.0, "lines.markersize": 4.0, "lines.markeredgewidth": 0.8, "hatch.linewidth": 0.5,
     "grid.color": PALE, "grid.linewidth": 0.5, "legend.frameon": False, "legend.handlelength": 2.2,
     "legend.columnspacing": 1.4, "figure.constrained_layout.h_pad": 0.05, "figure.constrained_layout.w_pad": 0.03,
-    # Fonts are embedded whole glyphs in PDF; SVG has its letters as outlines, so it looks the same without the font.
-    "pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "anachron", "savefig.dpi": 300,
+    # Fonts are embedded whole glyphs in PDF; SVG has its text as text, to be searched, edited and read aloud.
+    "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "anachron", "savefig.dpi": 300,
 }  # fmt: skip
 
 

@@ -127,11 +127,11 @@ def latex_table(
 
 def _printed(table: pl.DataFrame) -> list[list[str]]:
     """Cells as text: probabilities and scores to three decimals, p values as papers print them, nothing as a dash."""
-    columns = [[_cell(name, value) for value in table[name]] for name in table.columns]
+    columns = [[cell_text(name, value) for value in table[name]] for name in table.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _cell(name: str, value: object) -> str:
+def cell_text(name: str, value: object) -> str:
     if value is None or value != value:  # null or NaN
         return "-"
     if isinstance(value, float):
