@@ -69,24 +69,25 @@ def test_tokens_that_tie_have_the_best_rank_among_them(lm):
 
 
 def test_states_follow_from_every_prompt(lm):
-    """With the new object trained into one update and not into the others; a tie is neither's."""
+    """Of one prompt and of four, with the new object trained into one update; a tie is neither's."""
     settings, _ = settings_for("FT", lm)
     request = EditRequest.of(CASES[0].prompt, CASES[0].subject, CASES[0].new)
     edit = make_edit(lm, "FT", [request], replace(settings, rate=1e-2, steps=20, layer=2))
+    alone = [replace(case, case_id=f"alone {case.case_id}", generalization=()) for case in CASES]
     same = replace(CASES[1], case_id="same", old=CASES[1].new)
     one_sided = replace(CASES[2], case_id="one", old=None)
     group = replace(CASES[2], case_id="group", scenario="AddObject", objects=(("Lima", "new"), ("Paris", "static")))
     with edited(lm, edit):
-        found = compare_objects(lm, [*CASES, same, one_sided, group])
+        found = compare_objects(lm, [*CASES, *alone, same, one_sided, group])
         states = []
-        for case in (*CASES, same):
+        for case in (*CASES, *alone, same):
             pairs = [(naive(lm, p, case.old)[0], naive(lm, p, case.new)[0]) for p in (case.text, *case.generalization)]
             signs = {np.sign(old - new) if case.old != case.new else 0.0 for old, new in pairs}
             states.append({(1.0,): "lacks", (-1.0,): "has"}.get(tuple(signs), "partly"))
     assert dict(found.schema) == COMPARED
-    assert found["case_id"].to_list() == [case.case_id for case in (*CASES, same)]
-    assert found["state"].to_list() == states and len(set(states)) > 1
-    assert found["state"][0] == "has" and found["prompts"].to_list() == [4] * 7
+    assert found["case_id"].to_list() == [case.case_id for case in (*CASES, *alone, same)]
+    assert found["state"].to_list() == states and set(states) == {"has", "lacks", "partly"}
+    assert states[6] == "has" and found["prompts"].to_list() == [4] * 6 + [1] * 6 + [4]
     tie = found.row(by_predicate=pl.col("case_id") == "same", named=True)
     assert (tie["old_likelier"], tie["new_likelier"], tie["state"]) == (0, 0, "partly")
     with pytest.raises(DataError, match="none of 2 updates names an old and a new object"):

@@ -62,8 +62,7 @@ def edit(
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     requests = update_requests(cases, choice.methods[0], skip=skip)
-    left_out = len(requests.left_out)
-    if left_out:
+    if left_out := len(requests.left_out):
         warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
     lm = asked.load(model, loading)
     (planned,) = prepare_methods(lm, choice, callbacks=on_screen())
@@ -76,8 +75,8 @@ def edit(
     objects = told_objects(lm, made, requests, shown, warn=warn)
     about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
     if json_:
-        told = {"skipped": left_out, "settings": made.about["settings"], "objects": objects.to_dicts()}
-        print_json(about | told)
+        more = {"settings": made.about["settings"], "objects": objects.to_dicts()}
+        print_json(about | {"skipped": left_out} | more)
         return
     if objects.height:
         stdout().print(before_and_after_table(objects))

@@ -9,7 +9,9 @@ import polars as pl
 from anachron.data.cases import CaseSet
 from anachron.edit.methods import printed_name
 from anachron.edit.plan import Planned
+from anachron.evaluate.fluency import words
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io import Json, read_table
 from anachron.jobs import Callbacks
@@ -59,6 +61,9 @@ def evaluate_updates(
     goes on where it was. Raises as these two.
     """
     check_style(style)
+    of_updates = settings.measures if settings is not None else Measures()
+    if of_updates.fluency_tokens and any(case.generalization for case in cases.cases):
+        words("")  # a missing extra is said before any work
     evaluated = _evaluated(lm, cases, methods, Path(out), settings, callbacks)
     if style == "paper":
         for summary, layout in evaluated.summaries.values():

@@ -13,6 +13,7 @@ from math import isfinite
 from anachron.text.markdown import markdown_table
 
 Value = tuple[float | None, float | None, float | None]  # a mean and the bounds of its interval; None: not known
+SHORT = 12  # letters of a heading that stays on one line
 PREAMBLE = r"\usepackage{booktabs,siunitx}"
 ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 SIGNS = {">": "$>$", "<": "$<$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", **ARROWS}
@@ -110,7 +111,7 @@ def paper_latex(table: PaperTable) -> str:
     notes = "".join(f"\n\\par\\smallskip\\footnotesize {_escaped(note)}" for note in table.notes)
     return (
         f"% {PREAMBLE}\n\\begin{{table*}}\n\\centering\\small\\setlength{{\\tabcolsep}}{{4pt}}\n"
-        "\\sisetup{reset-text-series=false, text-series-to-math=true, table-align-text-after=false}\n"
+        "\\sisetup{reset-text-series=false, text-series-to-math=true}\n"
         f"\\caption{{{_escaped(table.caption)}}}\n\\label{{tab:{table.name.replace('_', '-')}}}\n"
         f"\\begin{{tabular}}{{{widths}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}{notes}\n\\end{{table*}}\n"
     )
@@ -150,11 +151,11 @@ def _bold(text: str, best: bool) -> str:
 
 
 def _heading(text: str) -> str:
-    """On two lines where it has several words."""
+    """On two lines where it is long and has several words."""
     words = text.split(" ")
     arrow = [words.pop()] if words[-1] in ARROWS else []
-    if len(words) < 2:
-        return _escaped(" ".join([*words, *arrow]))
+    if len(words) < 2 or len(text) <= SHORT:
+        return _escaped(text)
     middle = (len(words) + 1) // 2
     lines = [" ".join(words[:middle]), " ".join([*words[middle:], *arrow])]
     return "\\shortstack{" + "\\\\".join(map(_escaped, lines)) + "}"

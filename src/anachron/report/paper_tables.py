@@ -35,9 +35,9 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
         words["n"] = [f"{count:,}" for count in summary["facts"]]
     numbers = [
         _share(summary, heading, name, best=best)
-        for heading, name, best in (("W / %", "win_rate", "high"), ("R / %", "robustness", "high"))
+        for heading, name, best in (("W (%)", "win_rate", "high"), ("R (%)", "robustness", "high"))
     ]
-    numbers.append(_share(summary, "random R / %", "random_robustness", decimals=3))
+    numbers.append(_share(summary, "random R (%)", "random_robustness", decimals=3))
     about = [f"{name} {summary[name][0]}" for name in same] + ([facts] if facts else [])
     caption = (
         f"Win rate W and robustness R, mean over facts ({', '.join(about)}; {INTERVAL}, bootstrap over facts). A "
