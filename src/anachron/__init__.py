@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from anachron.pipelines.scorers import Backend, open_scorer
     from anachron.pipelines.studies import open_study, write_metrics, write_report
     from anachron.pipelines.timestress import TimestressSettings, build_timestress
+    from anachron.pipelines.tracking import log_to
     from anachron.probe.audit import audit
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import ProbeSettings, run_probe
@@ -106,6 +107,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "pipelines.scorers": "Backend, open_scorer",
     "pipelines.studies": "open_study, write_metrics, write_report",
     "pipelines.timestress": "TimestressSettings, build_timestress",
+    "pipelines.tracking": "log_to",
     "probe.audit": "audit",
     "probe.pairs": "read_pairs, score_pairs",
     "probe.run": "ProbeSettings, run_probe",
@@ -138,10 +140,10 @@ __all__ = [
     "compute_popularity", "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes",
     "explain_entity", "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon",
     "ingest", "judged_questions", "label_file", "lacking_updates", "load_cases", "load_dataset", "load_edit",
-    "load_model", "load_tokenizer", "make_edit", "make_edits", "mend_lessons", "open_scorer", "open_study",
-    "plan_edits", "prepare_covariance", "prepare_methods", "read_horizon_changes", "read_pairs", "rename_run",
-    "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions", "save_edit",
-    "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend",
+    "load_model", "load_tokenizer", "log_to", "make_edit", "make_edits", "mend_lessons", "open_scorer",
+    "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_horizon_changes", "read_pairs",
+    "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions",
+    "save_edit", "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend",
     "update_requests", "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_lacking",
     "write_metrics", "write_report",
 ]  # fmt: skip

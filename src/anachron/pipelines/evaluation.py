@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.notebook import html_table
 from anachron.data.cases import CaseSet
 from anachron.edit.methods import printed_name
 from anachron.edit.plan import Planned
@@ -18,7 +19,7 @@ from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.report.atoke import ATOKE, write_atoke
 from anachron.report.dated import DATED
-from anachron.report.edits import EDITS, Layout
+from anachron.report.edits import EDITS, Layout, printed
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
 from anachron.report.paper_tables import check_style, write_edits_papers
@@ -42,6 +43,10 @@ class EvaluatedUpdates:
     notes: list[str]
     tests: dict[str, pl.DataFrame] = field(default_factory=dict)
     portability: pl.DataFrame | None = None
+
+    def _repr_html_(self) -> str:
+        tables = [(layout.title, printed(summary, layout)) for summary, layout in self.summaries.values()]
+        return "".join(html_table(title, cells.columns, cells.rows()) for title, cells in tables)
 
 
 def evaluate_updates(

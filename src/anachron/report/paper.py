@@ -61,10 +61,10 @@ def best_rows(column: Numbers, compared: Sequence[Hashable | None]) -> set[int]:
         if group is not None and mean is not None and isfinite(mean):
             rows.setdefault(group, []).append((sign * float(f"{mean:z.{column.decimals}f}"), place))
     best: set[int] = set()
-    for group in rows.values():
-        top = max(mean for mean, _ in group)
-        if any(mean != top for mean, _ in group):
-            best |= {place for mean, place in group if mean == top}
+    for means in rows.values():
+        top = max(mean for mean, _ in means)
+        if any(mean != top for mean, _ in means):
+            best |= {place for mean, place in means if mean == top}
     return best
 
 
