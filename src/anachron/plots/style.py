@@ -28,7 +28,8 @@ ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that a figure is the same on every machine
+    # It comes with matplotlib, so a figure is the same on every machine; an SVG names both, for readers without it.
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"],
     "font.size": 7.5, "axes.titlesize": 7.5, "axes.labelsize": 7.5, "legend.fontsize": SMALL,
     "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "figure.labelsize": 7.5,
     "text.parse_math": False,  # a $ in a name is a dollar
