@@ -190,7 +190,13 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert run(*base, "--methods", "FT", "--limit", "2") == 2
     assert "number_of_updates: 3 -> 2" in said_by(capsys)
     other = write(tmp_path / "renamed.json", json.loads(updates.read_text()))  # the same updates from another file
-    assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
+    printed = out / "report" / "markdown" / "edits.md"
+    assert "±" in printed.read_text("utf-8")
+    again = ["evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json"]
+    assert run(*again, "--style", "paper") == 0
+    assert "±" not in printed.read_text("utf-8") and "3 updates" in printed.read_text("utf-8")
+    assert "S[table-format" in (out / "report" / "latex" / "edits.tex").read_text("utf-8")
+    assert run(*again) == 0 and "±" in printed.read_text("utf-8")
 
 
 @pytest.mark.full
