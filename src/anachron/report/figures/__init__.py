@@ -69,7 +69,7 @@ def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
     from matplotlib.style import context
 
     # Not by `Figure.savefig`, which draws all twice for each file, the first time for the layout alone.
-    printers = {
+    printers: dict[str, Callable[[], Any]] = {
         "svg": lambda: FigureCanvasSVG(figure).print_svg, "pdf": lambda: FigureCanvasPdf(figure).print_pdf,
         "png": lambda: FigureCanvasAgg(figure).print_png,
     }  # fmt: skip
