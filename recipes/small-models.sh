@@ -85,8 +85,11 @@ for step in $STEPS; do
         known)
             anachron datasets mini-updates --out "$OUT/updates.jsonl"
             for model in $MODELS; do
+                [ -e "$OUT/$model/lacking.jsonl" ] ||
+                    anachron updates "$FOLDER/$model" --updates "$OUT/updates.jsonl" \
+                        --out "$OUT/$model/updates.csv" --lacking "$OUT/$model/lacking.jsonl"
                 [ -e "$OUT/$model/known.jsonl" ] ||
-                    python "$TOOLS/small_models.py" known "$FOLDER/$model" "$OUT/updates.jsonl" --count "$UPDATES" \
+                    python "$TOOLS/small_models.py" draw "$OUT/$model/lacking.jsonl" --count "$UPDATES" \
                         --out "$OUT/$model/known.jsonl"
             done
             ;;

@@ -47,10 +47,11 @@ def test_blocks_say_what_they_are_and_few_are_not_run():
     assert Counter(name for name, _ in not_run) == {
         "api-models.md": 2,
         "build.md": 6,
+        "continuous-integration.md": 1,
         "edits.md": 2,
         "guide.md": 3,
         "horizon.md": 1,
-        "python.md": 1,
+        "python.md": 2,
         "recipes.md": 2,
         "results.md": 2,
         "updates.md": 1,

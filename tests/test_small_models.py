@@ -16,7 +16,7 @@ import anachron
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from small_models import FACT, is_known, page, pairs_of, sample, table_of  # noqa: E402
+from small_models import FACT, draw, page, sample, table_of  # noqa: E402
 
 
 def statements(facts=6, dates=7):
@@ -44,21 +44,13 @@ def test_a_sample_has_so_many_facts_and_at_most_so_many_dates_of_each_kind():
     assert sample(table, facts=6, dates=100).height == 6 * 2 * 2 * 7
 
 
-def test_an_update_is_known_where_every_prompt_prefers_the_old_object():
-    better = {(0, "new"): -5.0, (0, "obsolete"): -4.0, (1, "new"): -9.0, (1, "obsolete"): -8.5}
-    assert is_known(better)
-    assert not is_known(better | {(1, "new"): -8.0}) and not is_known(better | {(1, "new"): -8.5})
-
-
-def test_pairs_are_the_prompts_up_to_the_gap_with_each_object():
-    update = {
-        "update_prompt": "The head of A is ____", "generalization_prompts": ["A is led by ____"],
-        "objects": [{"label": "New", "decision": "new"}, {"label": "Old", "decision": "obsolete"}],
-    }  # fmt: skip
-    assert pairs_of([update]) == [
-        (0, 0, "new", "The head of A is", "New"), (0, 0, "obsolete", "The head of A is", "Old"),
-        (0, 1, "new", "A is led by", "New"), (0, 1, "obsolete", "A is led by", "Old"),
-    ]  # fmt: skip
+def test_updates_are_drawn_once_each_and_in_their_order():
+    lines = [f"{number}\n" for number in range(100)]
+    drawn = draw(lines, 20)
+    assert drawn == sorted(set(drawn), key=int) and len(drawn) == 20 and drawn == draw(lines, 20) != lines[:20]
+    assert draw(lines, 100) == lines
+    with pytest.raises(SystemExit, match="there are 100 updates whose old fact the model knows, not 101"):
+        draw(lines, 101)
 
 
 def test_a_page_gets_the_columns_that_it_names_and_keeps_its_words(tmp_path):

@@ -2,7 +2,7 @@
 model knows, and the page of results with the tables that were measured.
 
     python tools/small_models.py sample mini.parquet --facts 200 --dates 10 --out sample.parquet
-    python tools/small_models.py known MODEL updates.jsonl --count 50 --out known.jsonl
+    python tools/small_models.py draw lacking.jsonl --count 50 --out known.jsonl
     python tools/small_models.py page runs/small-models docs/results.md
 
 All draws are seeded, so the same input gives the same file.
@@ -41,40 +41,11 @@ def sample(statements: pl.DataFrame, facts: int, dates: int) -> pl.DataFrame:
     return kept.sort("row").select(statements.columns)
 
 
-def pairs_of(updates: Sequence[Mapping]) -> list[tuple[int, int, str, str, str]]:
-    """(number of the update, of its prompt, "new" or "obsolete", prompt, object), for each prompt and object."""
-    pairs = []
-    for number, update in enumerate(updates):
-        for i, prompt in enumerate([update["update_prompt"], *update["generalization_prompts"]]):
-            for item in update["objects"]:
-                pairs.append((number, i, item["decision"], prompt.split(" ____")[0], item["label"]))
-    return pairs
-
-
-def is_known(scores: Mapping[tuple[int, str], float]) -> bool:
-    """Whether the old object is likelier than the new one in every prompt; scores by prompt and "new" or "obsolete"."""
-    prompts = {prompt for prompt, _ in scores}
-    return all(scores[prompt, "obsolete"] > scores[prompt, "new"] for prompt in prompts)
-
-
-def known(model: str, updates: list[dict], count: int) -> tuple[list[dict], int]:
-    """So many of the updates whose old fact the model knows, drawn with a fixed seed, and how many these are in all."""
-    import anachron
-    from anachron.lm.scorer import score_texts
-
-    lm = anachron.load_model(model)
-    pairs = pairs_of(updates)
-    texts = lm.encode([(prompt, answer, None) for *_, prompt, answer in pairs])
-    logp = score_texts(lm, texts) / [len(text.targets) for text in texts]  # a token's mean, as `evaluate` compares them
-    best: dict[int, dict[tuple[int, str], float]] = {}
-    for (number, prompt, decision, *_), score in zip(pairs, logp, strict=True):
-        scores = best.setdefault(number, {})
-        scores[prompt, decision] = max(score, scores.get((prompt, decision), -np.inf))
-    found = [number for number, scores in best.items() if is_known(scores)]
-    if len(found) < count:
-        raise SystemExit(f"{model} knows the old fact of {len(found)} updates, fewer than {count}; lower --count")
-    drawn = np.sort(np.random.default_rng(0).choice(found, count, replace=False))
-    return [updates[number] for number in drawn], len(found)
+def draw(lines: Sequence[str], count: int) -> list[str]:
+    """So many of some lines, drawn with a fixed seed, in their order."""
+    if len(lines) < count:
+        raise SystemExit(f"there are {len(lines)} updates whose old fact the model knows, not {count}; lower --count")
+    return [lines[place] for place in np.sort(np.random.default_rng(0).choice(len(lines), count, replace=False))]
 
 
 def provenance(out: Path) -> str:
@@ -135,8 +106,7 @@ def main() -> None:
     step.add_argument("--facts", type=int, default=200)
     step.add_argument("--dates", type=int, default=10)
     step.add_argument("--out", type=Path, required=True)
-    step = steps.add_parser("known")
-    step.add_argument("model")
+    step = steps.add_parser("draw")
     step.add_argument("updates", type=Path)
     step.add_argument("--count", type=int, default=50)
     step.add_argument("--out", type=Path, required=True)
@@ -148,13 +118,12 @@ def main() -> None:
         made = sample(pl.read_parquet(arguments.statements), arguments.facts, arguments.dates)
         made.write_parquet(arguments.out)
         print(f"{made.height} statements of {arguments.facts} facts written to {arguments.out}")
-    elif arguments.step == "known":
-        lines = arguments.updates.read_text(encoding="utf-8").splitlines()
-        chosen, found = known(arguments.model, [json.loads(line) for line in lines], arguments.count)
-        text = "".join(json.dumps(update, ensure_ascii=False) + "\n" for update in chosen)
+    elif arguments.step == "draw":
+        lines = arguments.updates.read_text(encoding="utf-8").splitlines(keepends=True)
+        text = "".join(draw(lines, arguments.count))
         arguments.out.write_text(text, encoding="utf-8")
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        print(f"{found} of {len(lines)} known, {len(chosen)} drawn, written to {arguments.out} ({digest})")
+        print(f"{arguments.count} of {len(lines)} drawn, written to {arguments.out} ({digest})")
     else:
         arguments.page.write_text(page(arguments.runs, arguments.page.read_text(encoding="utf-8")), encoding="utf-8")
 

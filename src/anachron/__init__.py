@@ -43,10 +43,12 @@ if TYPE_CHECKING:
     from anachron.pipelines.editing import choose_methods, edit_from_updates, prepare_methods, update_requests
     from anachron.pipelines.evaluation import evaluate_updates
     from anachron.pipelines.horizon import find_horizon, read_horizon_changes
+    from anachron.pipelines.lacking import lacking_updates, write_lacking
     from anachron.pipelines.mend import mend_lessons, train_mend
     from anachron.pipelines.scorers import Backend, open_scorer
     from anachron.pipelines.studies import open_study, write_metrics, write_report
     from anachron.pipelines.timestress import TimestressSettings, build_timestress
+    from anachron.pipelines.tracking import log_to
     from anachron.probe.audit import audit
     from anachron.probe.pairs import read_pairs, score_pairs
     from anachron.probe.run import ProbeSettings, run_probe
@@ -100,10 +102,12 @@ _NAMES = {  # module -> what is public of it, some under another name
     "pipelines.editing": "choose_methods, edit_from_updates, prepare_methods, update_requests",
     "pipelines.evaluation": "evaluate_updates",
     "pipelines.horizon": "find_horizon, read_horizon_changes",
+    "pipelines.lacking": "lacking_updates, write_lacking",
     "pipelines.mend": "mend_lessons, train_mend",
     "pipelines.scorers": "Backend, open_scorer",
     "pipelines.studies": "open_study, write_metrics, write_report",
     "pipelines.timestress": "TimestressSettings, build_timestress",
+    "pipelines.tracking": "log_to",
     "probe.audit": "audit",
     "probe.pairs": "read_pairs, score_pairs",
     "probe.run": "ProbeSettings, run_probe",
@@ -129,18 +133,19 @@ _HOMES = {  # public name -> its module, and what it is called there
 
 __all__ = [
     "AnachronError", "Backend", "BackendError", "Callbacks", "ConfigError", "Context", "DataError", "Date", "Edit",
-    "EditRequest", "EvaluateSettings", "Fact", "Format", "Gate", "IngestSettings", "LanguageModel", "LifelongSettings",
-    "LlmSettings", "Measures", "MendSettings", "ModelError", "Period", "ProbeSettings", "Sampling",
-    "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements", "build_timestress",
-    "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance", "compute_popularity",
-    "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity",
-    "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon", "ingest", "judged_questions",
-    "label_file", "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer", "make_edit", "make_edits",
-    "mend_lessons", "open_scorer", "open_study", "plan_edits", "prepare_covariance", "prepare_methods",
-    "read_horizon_changes", "read_pairs", "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe",
-    "sample_contexts", "sample_questions", "save_edit", "save_edited_model", "save_model", "score_pairs",
-    "selection_named", "summarise", "train_mend", "update_requests", "verbalise", "write_dataset", "write_evaluation",
-    "write_junit", "write_metrics", "write_report",
+    "EditRequest", "EvaluateSettings", "Fact", "Format", "Gate", "IngestSettings", "LanguageModel",
+    "LifelongSettings", "LlmSettings", "Measures", "MendSettings", "ModelError", "Period", "ProbeSettings",
+    "Sampling", "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements",
+    "build_timestress", "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance",
+    "compute_popularity", "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes",
+    "explain_entity", "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon",
+    "ingest", "judged_questions", "label_file", "lacking_updates", "load_cases", "load_dataset", "load_edit",
+    "load_model", "load_tokenizer", "log_to", "make_edit", "make_edits", "mend_lessons", "open_scorer",
+    "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_horizon_changes", "read_pairs",
+    "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions",
+    "save_edit", "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend",
+    "update_requests", "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_lacking",
+    "write_metrics", "write_report",
 ]  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def test_an_edited_model_is_a_folder_like_any_other(
     command = ["edit", "demo", "--updates", updates, "--method", "FT", "--out", out, *FT, "--save-model", folder]
     assert run(*command) == 0
     printed, said = capsys.readouterr()
-    assert printed == "" and f"written to {out}; edited model in {folder}" in said
+    assert "Before and after the edit" in printed and f"written to {out}; edited model in {folder}" in said
     assert "it changes model.layers.4.mlp.down_proj (dense)" in said
     pairs = tmp_path / "pairs.jsonl"
     asked = [request(row) for row in rows]
@@ -190,7 +190,13 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert run(*base, "--methods", "FT", "--limit", "2") == 2
     assert "number_of_updates: 3 -> 2" in said_by(capsys)
     other = write(tmp_path / "renamed.json", json.loads(updates.read_text()))  # the same updates from another file
-    assert run("evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json") == 0
+    printed = out / "report" / "markdown" / "edits.md"
+    assert "±" in printed.read_text("utf-8")
+    again = ["evaluate", "demo", "--updates", other, *base[4:], "--methods", "FT", "--json"]
+    assert run(*again, "--style", "paper") == 0
+    assert "±" not in printed.read_text("utf-8") and "3 updates" in printed.read_text("utf-8")
+    assert "S[table-format" in (out / "report" / "latex" / "edits.tex").read_text("utf-8")
+    assert run(*again) == 0 and "±" in printed.read_text("utf-8")
 
 
 @pytest.mark.full
@@ -593,3 +599,78 @@ def test_help_has_an_example_and_loses_no_word(command: str, capsys: pytest.Capt
     assert {"covariance": "name[:config[:split]]", "train-mend": "--without", "edit": ".jsonl, .parquet"}.get(
         command, "--methods"
     ) in shown
+
+
+# what a model lacks, and what an edit did to it
+
+
+def test_updates_that_a_model_lacks(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The files and the table say the same, and the updates that are lacking can be edited as they stand."""
+    out, lacking = tmp_path / "updates.csv", tmp_path / "lacking.jsonl"
+    command = ["updates", "demo", "--updates", updates, "--out", out, "--lacking", lacking]
+    assert run(*command, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    table = pl.read_csv(out)
+    assert found["lacks"] + found["has"] + found["partly"] == table.height == 3 and found["passed"]
+    lm = load_model("demo")
+    for row, update in zip(table.iter_rows(named=True), rows, strict=True):
+        prompts = [update["update_prompt"], *update["generalization_prompts"]]
+        asked = [prompt.removesuffix("____").strip() for prompt in prompts]
+        old, new = (lm.log_probs([(p, row[name]) for p in asked]) for name in ("old", "new"))
+        lengths = [len(lm.encode([(asked[0], row[name], None)])[0].targets) for name in ("old", "new")]
+        assert row["old_likelier"] == int((old / lengths[0] > new / lengths[1]).sum())
+        assert row["prompts"] == 5
+    absent = [row for row, state in zip(rows, table["state"], strict=True) if state == "lacks"]
+    assert [json.loads(line) for line in lacking.read_text("utf-8").splitlines()] == absent
+    for file in (out, lacking):
+        manifest = json.loads(Path(f"{file}.manifest.json").read_text())
+        assert manifest["command"] == "updates" and str(updates) in manifest["inputs"]
+    assert run(*command[:4], "--max-lacking", len(absent)) == 0
+    printed, said = capsys.readouterr()
+    assert f"of 3 updates the model lacks {len(absent)}, has {found['has']}" in said
+    assert ("old is likelier" in printed) == (found["has"] < 3)
+    if absent:
+        assert run(*command[:4], "--max-lacking", len(absent) - 1, "--json") == 1
+        assert not json.loads(capsys.readouterr().out)["passed"]
+    assert run(*command[:4], "--lacking", tmp_path / "lacking.json") == 2
+    assert "the updates are written as .jsonl" in capsys.readouterr().err
+    assert run(*command[:4], "--out", tmp_path / "updates.xlsx") == 2
+
+
+def test_an_edit_tells_of_its_objects_before_and_after(
+    rows: list[dict[str, Any]], updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "ft.safetensors"
+    command = ["edit", "demo", "--updates", updates, "--method", "FT", "--out", out]
+    assert run(*command, "--shown", "2", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["objects"]
+    assert [(row["case_id"], row["role"]) for row in told] == [
+        (str(row["case_id"]), role) for row in rows[:2] for role in ("new", "obsolete")
+    ]
+    lm = load_model("demo")
+    asked = [(row["prompt"], row["object"]) for row in told]
+    tokens = [len(text.targets) for text in lm.encode([(*pair, None) for pair in asked])]
+    np.testing.assert_allclose([row["before"] for row in told], np.exp(lm.log_probs(asked) / tokens), rtol=1e-3)
+    with edited(lm, load_edit(out)):
+        np.testing.assert_allclose([row["after"] for row in told], np.exp(lm.log_probs(asked) / tokens), rtol=1e-3)
+    assert all(row["after"] > row["before"] for row in told if row["role"] == "new")
+    assert run(*command, *FT) == 0
+    printed = capsys.readouterr().out
+    assert "rank before" in printed and all(request(row)[1].split()[0] in printed for row in rows)
+    assert run(*command, *FT, "--shown", "0") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_an_edit_that_leaves_no_room_for_its_prompts_is_kept(
+    updates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def too_long(*given: object) -> None:
+        raise ModelError("text 1 has 900 tokens, more than the 512 that demo reads")
+
+    monkeypatch.setattr(editing, "before_and_after", too_long)
+    out = tmp_path / "p.safetensors"
+    assert run("edit", "demo", "--updates", updates, "--method", "PROMPT", "--out", out) == 0
+    assert "the edit is made, but its objects cannot be compared: text 1 has 900" in capsys.readouterr().err
+    assert out.is_file()

@@ -39,6 +39,24 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
 
 
+def test_the_style_of_papers_and_back(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Only what is for print differs, and another run in the same folder has its own style."""
+    out, words = tmp_path / "out", ("metrics", table, "--limit", 4, "--out")
+    assert run(*words, out, "--style", "paper") == 0 and run(*words, tmp_path / "plain") == 0
+    papers = {path.name: path.read_text("utf-8") for path in (out / "latex").iterdir()}
+    assert papers.keys() == {path.name for path in (tmp_path / "plain" / "latex").iterdir()} and len(papers) > 5
+    assert all(text.startswith("% \\usepackage{booktabs,siunitx}\n") for text in papers.values())
+    assert "S[table-format" in papers["summary.tex"] and "n = 4 facts" in papers["summary.tex"]
+    assert "**" in (out / "markdown" / "summary.md").read_text("utf-8")
+    assert (out / "summary.csv").read_bytes() == (tmp_path / "plain" / "summary.csv").read_bytes()
+    assert run(*words, out) == 0
+    for path in (out / "latex").iterdir():
+        assert path.read_bytes() == (tmp_path / "plain" / "latex" / path.name).read_bytes()
+    capsys.readouterr()
+    assert run(*words, tmp_path / "none", "--style", "latex") == 2
+    assert "'latex': choose plain or paper" in capsys.readouterr().err and not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize("command", ["metrics", pytest.param("report", marks=pytest.mark.full)])
 def test_a_log_has_a_line_for_each_step(
     command: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -78,7 +78,7 @@ def test_both_readers_read_it_back(which: str, five: Dataset, offline: Path):
 def test_the_folder_and_its_manifest(five: Dataset, tmp_path: Path):
     manifest = export_hub(five, tmp_path, licence="mit")
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()} == {
-        "README.md", "manifest.json", "data/test-00000-of-00001.parquet",
+        "README.md", "croissant.json", "manifest.json", "data/test-00000-of-00001.parquet",
     }  # fmt: skip
     assert read_json(tmp_path / "manifest.json") == manifest
     assert manifest["files"] == {name: file_fingerprint(tmp_path / name) for name in manifest["files"]}
@@ -208,7 +208,9 @@ def test_bad_use_writes_nothing(five: Dataset, file: Path, tmp_path: Path, capsy
 def test_a_fresh_clone_is_an_empty_folder(five: Dataset, tmp_path: Path):
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitattributes").touch()
-    assert (export_hub(five, tmp_path)["files"]).keys() == {"README.md", "data/test-00000-of-00001.parquet"}
+    assert (export_hub(five, tmp_path)["files"]).keys() == {
+        "README.md", "croissant.json", "data/test-00000-of-00001.parquet",
+    }  # fmt: skip
 
 
 def test_the_command(five: Dataset, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -260,10 +260,12 @@ def test_files_of_a_run(tmp_path):
     found, notes = write_dated(of_run, tmp_path)
     assert notes == [] and found.equals(summary())
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
-        "bleedover_by_date.csv", "bleedover_by_date.pdf", "bleedover_by_date.svg", "dated_metrics.parquet",
+        "bleedover_by_date.csv", "bleedover_by_date.pdf", "bleedover_by_date.png", "bleedover_by_date.svg",
+        "dated_metrics.parquet",
         "latex/present_and_past.tex", "latex/present_and_past_by_way.tex", "latex/present_and_past_tests.tex",
         "markdown/present_and_past.md", "markdown/present_and_past_by_way.md", "markdown/present_and_past_tests.md",
-        "present_and_past.csv", "present_and_past.parquet", "present_and_past.pdf", "present_and_past.svg",
+        "present_and_past.csv", "present_and_past.parquet", "present_and_past.pdf", "present_and_past.png",
+        "present_and_past.svg",
         "present_and_past_by_way.csv", "present_and_past_by_way.parquet", "present_and_past_tests.csv",
         "present_and_past_tests.parquet",
     ]  # fmt: skip

@@ -345,7 +345,7 @@ def test_the_figure_is_written_the_same_twice(tmp_path):
     files = [write_figure(bleedover(bleedover_bins(results()[1])), tmp_path / name, "bleedover") for name in "ab"]
     for one, other in zip(*files, strict=True):
         assert one.read_bytes() == other.read_bytes()
-    assert [path.name for path in files[0]] == ["bleedover.svg", "bleedover.pdf"]
+    assert [path.name for path in files[0]] == ["bleedover.svg", "bleedover.pdf", "bleedover.png"]
 
 
 def test_no_figure_of_nothing(monkeypatch):

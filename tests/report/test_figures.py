@@ -673,12 +673,12 @@ def test_looks_differ_without_colour():
 def test_the_readers_settings_neither_change_a_figure_nor_are_changed(tmp_path, several):
     write_figure(FIGURES["formats"](several["formats"]), tmp_path / "ours", "formats")
     before = copy.deepcopy(dict(matplotlib.rcParams))
-    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "pdf.fonttype": 3, "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "pdf.fonttype": 3, "svg.fonttype": "path"}):
         inside = copy.deepcopy(dict(matplotlib.rcParams))
         write_figure(FIGURES["formats"](several["formats"]), tmp_path / "theirs", "formats")
         assert dict(matplotlib.rcParams) == inside
     assert dict(matplotlib.rcParams) == before
-    for ending in ("svg", "pdf"):
+    for ending in ("svg", "pdf", "png"):
         ours, theirs = (tmp_path / who / f"formats.{ending}" for who in ("ours", "theirs"))
         assert ours.read_bytes() == theirs.read_bytes()
 
@@ -697,7 +697,7 @@ def test_files_are_the_same_in_another_process(tmp_path, several):
     for seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-c", code, str(tmp_path / seed)], check=True, env=environment)
-        written.append((tmp_path / seed / "overlap.svg", tmp_path / seed / "overlap.pdf"))
+        written.append([tmp_path / seed / f"overlap.{ending}" for ending in ("svg", "pdf", "png")])
     contents = [[path.read_bytes() for path in paths] for paths in written]
     assert contents[0] == contents[1] == contents[2]
 
@@ -705,8 +705,8 @@ def test_files_are_the_same_in_another_process(tmp_path, several):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["formats", "overlap", "years"])
 def test_files_have_their_letters_with_them(name, tmp_path, several):
-    svg, pdf = write_figure(FIGURES[name](several[name]), tmp_path, name)
-    assert sorted(tmp_path.iterdir()) == [pdf, svg]
+    svg, pdf, png = write_figure(FIGURES[name](several[name]), tmp_path, name)
+    assert sorted(tmp_path.iterdir()) == [pdf, png, svg]
     content = pdf.read_bytes()
     assert content.startswith(b"%PDF") and content.rstrip().endswith(b"%%EOF")
     assert b"/FontFile2" in content and b"/CIDFontType2" in content  # TrueType, embedded
@@ -715,5 +715,9 @@ def test_files_have_their_letters_with_them(name, tmp_path, several):
     root = ElementTree.fromstring(svg.read_bytes())
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert root.tag.endswith("svg") and "path" in tags
-    assert "text" not in tags and "image" not in tags  # letters are outlines, and all is vectors
+    assert "text" in tags and "image" not in tags  # text can be searched, and all is vectors
+    fonts = {element.get("style", "") for element in root.iter() if element.tag.endswith("}text")}
+    assert all("DejaVu Sans" in font and "sans-serif" in font for font in fonts)  # what to take where it is not there
+    width, height = (int.from_bytes(png.read_bytes()[place : place + 4]) for place in (16, 20))  # PNG's header
+    assert png.read_bytes().startswith(b"\x89PNG") and width > 900 and height > 300
     assert "date" not in tags

@@ -138,7 +138,7 @@ def test_files_of_a_run(tmp_path: Path):
     found, notes = write_lifelong(tables(), tmp_path)
     assert notes == [] and found.equals(summary())
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
-        "latex/lifelong.tex", "lifelong.csv", "lifelong.parquet", "lifelong.pdf", "lifelong.svg",
+        "latex/lifelong.tex", "lifelong.csv", "lifelong.parquet", "lifelong.pdf", "lifelong.png", "lifelong.svg",
         "lifelong_by_age.csv", "lifelong_metrics.parquet", "markdown/lifelong.md",
     ]  # fmt: skip
     ages = pl.read_csv(tmp_path / "lifelong_by_age.csv")

@@ -40,6 +40,15 @@ def register(app: typer.Typer) -> None:
     app.command()(grouped(check))
 
 
+def _drawable(page: bool) -> bool:
+    """Whether to make the page. Raises `ConfigError`, before any work, where what draws it is not installed."""
+    if page:
+        from anachron.report.page.render import plotly_source
+
+        plotly_source()
+    return page
+
+
 def check(
     *,
     model: ModelArgument,
@@ -61,7 +70,7 @@ def check(
     label: Annotated[str | None, typer.Option(help="What the model is called in tables.")] = None,
     loading: ModelOptions,
     asking: AskOptions,
-    page: Annotated[bool, typer.Option(help="Make the page; needs the extra report.")] = True,
+    page: Annotated[bool, typer.Option(help="Make the page; needs the extra report.", callback=_drawable)] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Does a model know your facts, and since when is it wrong? A verdict for each, and a gate for your build.

@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions, split_commas
+from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def edit(
         Path | None, typer.Option(help="Also write the edited model, as a new Hugging Face folder.")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be asked for.")] = False,
+    shown: Annotated[
+        int, typer.Option(min=0, help="Updates whose objects' probabilities are told before and after, the first ones.")
+    ] = 20,
     selected: UpdatesOptions,
     needs: MethodOptions,
     asked: StyleOptions,
@@ -46,18 +49,20 @@ def edit(
 ) -> None:
     """Make updates true in a model, all in one edit, and save the edit as a small file.
 
+    For each update it tells how likely the model found the old and the new object before the edit and finds them after.
+
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
     from anachron.edit.storage import describe, save_edit, save_edited_model
-    from anachron.pipelines.editing import edit_from_updates, prepare_methods, update_requests
+    from anachron.pipelines.editing import edit_from_updates, prepare_methods, told_objects, update_requests
+    from anachron.report.old_and_new import before_and_after_table
 
     choice = needs.choose((method,))
     _check_outputs(choice.methods[0], out, save_model)
     cases = selected.load(updates)
     choice.check_scenarios(cases)
     requests = update_requests(cases, choice.methods[0], skip=skip)
-    left_out = len(requests.left_out)
-    if left_out:
+    if left_out := len(requests.left_out):
         warn(f"{left_out} of {len(cases.cases)} updates are left out, for instance: {requests.left_out[0]}")
     lm = asked.load(model, loading)
     (planned,) = prepare_methods(lm, choice, callbacks=on_screen())
@@ -67,10 +72,14 @@ def edit(
     save_edit(made, out)
     if save_model is not None:
         save_edited_model(lm, made, save_model)
+    objects = told_objects(lm, made, requests, shown, warn=warn)
     about = describe(made) | {"seconds": made.about["seconds"], "settings_from": planned.source, "edit": str(out)}
     if json_:
-        print_json(about | {"skipped": left_out, "settings": made.about["settings"]})
+        more = {"settings": made.about["settings"], "objects": objects.to_dicts()}
+        print_json(about | {"skipped": left_out} | more)
         return
+    if objects.height:
+        stdout().print(before_and_after_table(objects))
     say(f"made in {made.about['seconds']:.1f} s; it changes {_changed_modules(about)}")
     say(f"written to {out}" + (f"; edited model in {save_model}" if save_model else ""))
 
@@ -192,6 +201,7 @@ def evaluate(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
+    style: PrintStyle = "plain",
     measured: EvaluationOptions,
     selected: UpdatesOptions,
     needs: MethodOptions,
@@ -207,8 +217,10 @@ def evaluate(
     """
     from anachron.pipelines.editing import prepare_methods
     from anachron.pipelines.evaluation import evaluate_updates
+    from anachron.report.paper_tables import check_style
 
     settings = measured.settings()
+    check_style(style)
     choice = needs.choose(split_commas(methods))
     cases = selected.load(updates)
     choice.check_scenarios(cases)
@@ -218,7 +230,7 @@ def evaluate(
         for one in planned:
             say(f"{one.printed_name}: settings: {one.source}")
     with on_screen().bar(model) as told:
-        evaluated = evaluate_updates(lm, cases, planned, out, settings, callbacks=told)
+        evaluated = evaluate_updates(lm, cases, planned, out, settings, style=style, callbacks=told)
     if json_:
         print_json({
             "dated": None, "atoke": None,

@@ -24,6 +24,7 @@ from anachron.cli import (
     export,
     horizon,
     judge,
+    lacking,
     measure,
     probe,
     runs,
@@ -79,8 +80,8 @@ def _options(
 
 
 COMMANDS = (
-    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, evaluate, judge,
-    save, export,
+    demo, check, horizon, data, build, verbalize, updates, probe, measure, covariance, train_mend, lacking, evaluate,
+    judge, save, export,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, Sources, StudyOptions
+from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
 from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def metrics(
     *,
     scores: Sources,
     out: Annotated[Path, typer.Option(help="Folder for the tables.")],
+    style: PrintStyle = "plain",
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -40,7 +41,7 @@ def metrics(
 
     told = on_screen()
     with told.bars() as progress:
-        written = write_metrics(scores, out, warn=told.warn, progress=progress, **asdict(study))
+        written = write_metrics(scores, out, style=style, warn=told.warn, progress=progress, **asdict(study))
     if json_:
         print_json({**_results(written), "notes": written.notes, "left_out": dict(written.left_out)})
         return
@@ -64,7 +65,7 @@ def report(
     Of runs of --backend chat or generate it shows the model's own words.
 
     The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
-    to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG and PDF.
+    to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG, PDF and PNG.
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """

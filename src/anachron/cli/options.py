@@ -52,6 +52,10 @@ FactLimit = Annotated[int | None, typer.Option(min=1, help="Only so many facts, 
 ReadBoundaries = Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")]
 ContextSeed = Annotated[int, typer.Option(help="Seed of the random months and days.")]
 SamplingOption = Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")]
+PrintStyle = Annotated[
+    str,
+    typer.Option(help="Of tables as Markdown and LaTeX: plain, or paper (siunitx, best in bold, bounds in brackets)."),
+]
 UpdateLimit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
 RayAddress = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
 DumpDate = Annotated[str, typer.Option(help="Date of the dump: YYYY-MM-DD.")]

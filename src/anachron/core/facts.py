@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from anachron.core.notebook import html_record
 from anachron.core.periods import Period
 
 
@@ -39,3 +40,17 @@ class Fact:
             str(self.period.start or ""),
             str(self.period.end or ""),
         )
+
+    def _repr_html_(self) -> str:
+        return html_record(
+            f"Fact {self.id}",
+            {
+                "subject": _named(self.subject, self.subject_id), "relation": _named(self.relation, self.relation_id),
+                "object": _named(self.object, self.object_id), "start": self.period.start, "end": self.period.end,
+                "popularity": self.popularity,
+            },
+        )  # fmt: skip
+
+
+def _named(label: str, id: str | None) -> str:
+    return label if id is None else f"{label} ({id})"

@@ -128,6 +128,23 @@ def load_cases(
     return CaseSet(name, reading.format, tuple(kept), left_out, reading.latest_change)
 
 
+def select_records(
+    name: str, case_ids: Iterable[str], *, split: str | None = None, revision: str | None = None
+) -> list[Json]:
+    """The records of a data set that hold updates of these ids, as they stand there, in their order.
+
+    name, split, revision: as of `load_cases`, which has read and checked them. A record without an id has its place,
+    counted from 0.
+    """
+    wanted, kept = set(case_ids), []
+    for number, row in enumerate(_records(name, split, revision), 1):
+        record = Part(row, f"record {number}").record()
+        ids = [step.get("case_id") for step in atoke_steps(row, number)]
+        if wanted & {str(number - 1 if id is None else id) for id in ids}:
+            kept.append(record)
+    return kept
+
+
 def with_successions(cases: Sequence[EditCase]) -> list[EditCase]:
     """With ``old_end`` where it is not given and the replacements of the subject and relation say it together.
 

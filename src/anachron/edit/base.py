@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from anachron.core.notebook import html_record
 from anachron.edit.carried import memory, moments
 from anachron.edit.carried.memory import Memory as Memory
 from anachron.edit.carried.moments import Moments as Moments
@@ -89,6 +90,17 @@ class Edit:
     keys: Mapping[str, torch.Tensor] = field(default_factory=dict)
     statistics: Mapping[str, Moments] = field(default_factory=dict)
     memories: Mapping[str, Memory] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        modules = [*self.deltas, *self.memories]
+        return html_record(
+            f"Edit by {self.about.get('method', 'hand')}",
+            {
+                "updates": self.count, "changes": ", ".join(modules) or None,
+                "before every prompt": self.prefix or None, "settings": self.about.get("settings_from"),
+                "made of": self.about.get("updates"), "model": self.model,
+            },
+        )  # fmt: skip
 
     def __add__(self, other: "Edit") -> "Edit":
         """Both together: changes of one weight add up, prefixes and what is in memories follow each other."""

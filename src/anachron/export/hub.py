@@ -12,12 +12,13 @@ from anachron.data.columns import MORE, to_published
 from anachron.data.loaders import BUNDLED, Dataset
 from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
 from anachron.errors import ConfigError
+from anachron.export.croissant import croissant
 from anachron.export.folder import close_folder, open_folder, short_name
-from anachron.io import Json, write_bytes, write_table
+from anachron.io import Json, file_fingerprint, write_bytes, write_json, write_table
 from anachron.text.markdown import markdown_table
 
 COMMAND = "export hub"
-DATA = "data/test-00000-of-00001.parquet"
+DATA, CROISSANT = "data/test-00000-of-00001.parquet", "croissant.json"
 BUNDLED_LICENCE = "mit"  # the project's own, for facts that it wrote itself
 # What the hub knows by these names; any other licence is announced as "other" with its name.
 HUB_LICENCES = frozenset(
@@ -105,8 +106,8 @@ def how_made(dataset: Dataset) -> Json:
 def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, language: str = "en") -> Json:
     """Write a folder that ``datasets.load_dataset`` and `anachron.load_dataset` read, ready to be uploaded.
 
-    It holds ``data/test-00000-of-00001.parquet`` (split ``test``) in the published columns, ``README.md`` (the card)
-    and ``manifest.json``.
+    It holds ``data/test-00000-of-00001.parquet`` (split ``test``) in the published columns, ``README.md`` (the card),
+    ``croissant.json`` (the same for machines) and ``manifest.json``.
 
     licence: the hub's identifier (``cc-by-4.0``) or a name; of a bundled data set MIT, of others none is stated
         unless given.
@@ -125,10 +126,16 @@ def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, langu
         licence = BUNDLED_LICENCE
     open_folder(out, COMMAND)
     made, sizes = how_made(dataset), counts(dataset.table)
-    write_table(out / DATA, to_published(dataset.table, dataset.boundaries))
+    published = to_published(dataset.table, dataset.boundaries)
+    write_table(out / DATA, published)
     write_bytes(out / "README.md", card(dataset, sizes, made, licence, language).encode())
+    about = croissant(
+        _title(dataset), published, COLUMNS | MORE_COLUMNS, about=_what(sizes), file=DATA,
+        sha256=file_fingerprint(out / DATA), licence=licence, language=language,
+    )  # fmt: skip
+    write_json(out / CROISSANT, about)
     return close_folder(
-        out, COMMAND, dataset, files=[DATA, "README.md"],
+        out, COMMAND, dataset, files=[DATA, "README.md", CROISSANT],
         parameters={"licence": licence, "language": language, "made": made}, counts=sizes,
     )  # fmt: skip
 
@@ -137,8 +144,8 @@ def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, languag
     """The data set card: front matter and text."""
     name = short_name(dataset)
     sections = [
-        front_matter(f"Dated statements: {name}", sizes["statements"], licence, language),
-        f"# Dated statements: {name}\n",
+        front_matter(_title(dataset), sizes["statements"], licence, language),
+        f"# {_title(dataset)}\n",
         _what(sizes),
         _columns(dataset.table),
         _counts(dataset.table, sizes),
@@ -147,6 +154,10 @@ def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, languag
         _use(),
     ]
     return "\n".join(sections)
+
+
+def _title(dataset: Dataset) -> str:
+    return f"Dated statements: {short_name(dataset)}"
 
 
 def _what(sizes: Json) -> str:

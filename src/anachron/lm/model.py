@@ -19,7 +19,7 @@ from anachron.lm.identity import (
 )  # fmt: skip
 from anachron.lm.plans import Plan, fitting, make_plan, prefix_tree_saves_tokens, score_plan
 from anachron.lm.scorer import Progress, Triple, score_texts
-from anachron.lm.scoring import Counters, count_argmax, input_device, score_all
+from anachron.lm.scoring import Counters, OfBatch, count_argmax, input_device, rank_first, score_all
 from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.soundness import check_token
 from anachron.lm.spans import Encoded
@@ -150,13 +150,25 @@ class LanguageModel:
 
         In the order of the texts; what occurs twice is computed once, by padded batches.
         """
+        return self._by_padded_batches(encoded, batch_tokens, count_argmax)
+
+    def first_token_ranks(self, encoded: Sequence[Encoded], batch_tokens: int | None = None) -> np.ndarray:
+        """Rank of each text's first target token, 1 for the model's first choice: see `anachron.lm.scoring.rank_first`.
+
+        In the order of the texts; what occurs twice is computed once, by padded batches.
+        """
+        return self._by_padded_batches(encoded, batch_tokens, rank_first)
+
+    def _by_padded_batches(
+        self, encoded: Sequence[Encoded], batch_tokens: int | None, of_batch: OfBatch
+    ) -> np.ndarray:  # fmt: skip
         distinct = list(dict.fromkeys(encoded))
         if not distinct:
             return np.zeros(0)
         plan = self.plan(distinct, batch_tokens, prefix_tree=False)
-        counts = score_all(self.model, distinct, plan.batches, counters=self.counters, of_batch=count_argmax)
+        numbers = score_all(self.model, distinct, plan.batches, counters=self.counters, of_batch=of_batch)
         place = {text: i for i, text in enumerate(distinct)}
-        return counts[[place[text] for text in encoded]]
+        return numbers[[place[text] for text in encoded]]
 
     def score_parts(
         self, encoded: Sequence[Encoded], parts: Mapping[int, Plan], *, native_softmax: bool = False,

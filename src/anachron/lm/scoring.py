@@ -75,6 +75,19 @@ def count_argmax(model: Any, batch: Sequence[Encoded]) -> np.ndarray:
         return _sum_by_text(logits.argmax(-1) == wanted, batch)
 
 
+def rank_first(model: Any, batch: Sequence[Encoded]) -> np.ndarray:
+    """Rank of each text's first target token among all tokens of the vocabulary; float64, shape (len(batch),).
+
+    1 is the likeliest token. Tokens that tie have the best rank among them.
+    """
+    with torch.inference_mode():
+        logits, wanted = _target_logits(model, batch)
+        first = on_device(_starts(batch), logits.device)
+        chosen = logits[first]  # (texts, vocabulary)
+        ranks = 1 + (chosen > chosen.gather(1, wanted[first].unsqueeze(1))).sum(1)
+        return ranks.double().cpu().numpy()
+
+
 def _target_logits(model: Any, batch: Sequence[Encoded]) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits that predict the target tokens, (target tokens, vocabulary), and those tokens, (target tokens,)."""
     device = input_device(model)
@@ -86,8 +99,12 @@ def _target_logits(model: Any, batch: Sequence[Encoded]) -> tuple[torch.Tensor, 
 
 def _sum_by_text(tokens: torch.Tensor, batch: Sequence[Encoded]) -> np.ndarray:
     """Sums over each text's target tokens, (target tokens,): float64, (len(batch),)."""
-    starts = np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
-    return np.add.reduceat(tokens.double().cpu().numpy(), starts)
+    return np.add.reduceat(tokens.double().cpu().numpy(), _starts(batch))
+
+
+def _starts(batch: Sequence[Encoded]) -> np.ndarray:
+    """The place of each text's first target token among those of all."""
+    return np.cumsum([0] + [len(item.targets) for item in batch[:-1]])
 
 
 def fed_ids(texts: Sequence[Scored]) -> list[list[int]]:

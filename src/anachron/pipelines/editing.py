@@ -1,9 +1,11 @@
 """From updates of a data set to an edit: methods made ready, requests asked for, the edit made (``edit``)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet
@@ -16,8 +18,9 @@ from anachron.edit.methods import check_scenarios
 from anachron.edit.methods.mend import MendNetwork
 from anachron.edit.plan import Planned, parse_method, plan
 from anachron.edit.requests import EditRequest
-from anachron.errors import ConfigError, DataError
+from anachron.errors import ConfigError, DataError, ModelError
 from anachron.evaluate.asking import askable
+from anachron.evaluate.old_and_new import BESIDE, before_and_after
 from anachron.jobs import Callbacks
 from anachron.lm.loading import DEMO
 from anachron.lm.model import LanguageModel
@@ -155,3 +158,19 @@ def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateReques
         "updates_fingerprint": updates.cases.fingerprint(), "left_out": len(updates.left_out),
         **{name: identity[name] for name in ("covariance", "network")},
     })  # fmt: skip
+
+
+def told_objects(
+    lm: LanguageModel, edit: Edit, updates: UpdateRequests, most: int = 20, *, warn: Callable[[str], None]
+) -> pl.DataFrame:
+    """How likely the objects of the first updates of an edit are without it and with it.
+
+    A row an object, as of `anachron.evaluate.old_and_new.before_and_after`; none, and a warning with the reason, where
+    a text of them cannot be scored (too long behind the prefix of an edit, weights that the edit has broken).
+    """
+    cases = [case for case, _ in updates.asked[:most]]
+    try:
+        return before_and_after(lm, edit, cases) if cases else pl.DataFrame(schema=BESIDE)
+    except (DataError, ModelError) as error:
+        warn(f"the edit is made, but its objects cannot be compared: {error}")
+        return pl.DataFrame(schema=BESIDE)

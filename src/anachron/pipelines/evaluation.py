@@ -6,19 +6,23 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.notebook import html_table
 from anachron.data.cases import CaseSet
 from anachron.edit.methods import printed_name
 from anachron.edit.plan import Planned
+from anachron.evaluate.fluency import words
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
+from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io import Json, read_table
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.report.atoke import ATOKE, write_atoke
 from anachron.report.dated import DATED
-from anachron.report.edits import EDITS, Layout
+from anachron.report.edits import EDITS, Layout, printed
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
+from anachron.report.paper_tables import check_style, write_edits_papers
 from anachron.report.portability import write_portability
 
 REPORT = "report"  # folder in the run folder
@@ -40,6 +44,10 @@ class EvaluatedUpdates:
     tests: dict[str, pl.DataFrame] = field(default_factory=dict)
     portability: pl.DataFrame | None = None
 
+    def _repr_html_(self) -> str:
+        tables = [(layout.title, printed(summary, layout)) for summary, layout in self.summaries.values()]
+        return "".join(html_table(title, cells.columns, cells.rows()) for title, cells in tables)
+
 
 def evaluate_updates(
     lm: LanguageModel,
@@ -48,14 +56,30 @@ def evaluate_updates(
     out: Path | str,
     settings: EvaluateSettings | LifelongSettings | None = None,
     *,
+    style: str = "plain",
     callbacks: Callbacks | None = None,
 ) -> EvaluatedUpdates:
     """Make updates by several methods, measure what they did, and write tables and figures into ``out/report``.
 
     methods: of `anachron.prepare_methods`. settings: of `anachron.run_evaluation`, or of `anachron.run_lifelong` to
-    measure as edits accumulate. An interrupted call goes on where it was. Raises as these two.
+    measure as edits accumulate. style: of the tables for print, as of `anachron.write_metrics`. An interrupted call
+    goes on where it was. Raises as these two.
     """
-    out = Path(out)
+    check_style(style)
+    of_updates = settings.measures if settings is not None else Measures()
+    if of_updates.fluency_tokens and any(case.generalization for case in cases.cases):
+        words("")  # a missing extra is said before any work
+    evaluated = _evaluated(lm, cases, methods, Path(out), settings, callbacks)
+    if style == "paper":
+        for summary, layout in evaluated.summaries.values():
+            write_edits_papers(summary, layout, Path(out) / REPORT)
+    return evaluated
+
+
+def _evaluated(
+    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], out: Path,
+    settings: EvaluateSettings | LifelongSettings | None, callbacks: Callbacks | None,
+) -> EvaluatedUpdates:  # fmt: skip
     if isinstance(settings, LifelongSettings):
         run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
         summary, notes = write_lifelong(with_printed_names(run.tables, run.record), out / REPORT)

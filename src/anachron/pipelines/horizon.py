@@ -144,7 +144,7 @@ def _written(folder: Path, model: str, table: pl.DataFrame, claim: int | None, r
 
 
 def draw_horizon(found: FoundHorizon) -> Path | None:
-    """Draw the figure of a horizon into its folder, as SVG and PDF; None of too few changes.
+    """Draw the figure of a horizon into its folder, as SVG, PDF and PNG; None of too few changes.
 
     Raises `ConfigError` where matplotlib is not installed.
     """

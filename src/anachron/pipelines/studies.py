@@ -12,6 +12,7 @@ from anachron.ask.run import read_answers
 from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.io import Json, write_bytes, write_manifest
 from anachron.pipelines.asked_runs import AskedSource, answers_of_sources, asked_fingerprints, read_source, split_runs
+from anachron.probe import catalogue
 from anachron.probe.models import merge_models, read_models, recorded_models
 from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
 from anachron.probe.study import Sharing, Study, make_study
@@ -21,6 +22,7 @@ from anachron.report.page.asked import AskedRun, run_key
 from anachron.report.page.data import counts, page_data
 from anachron.report.page.render import plotly_source, render
 from anachron.report.page.verdicts import read_verdicts
+from anachron.report.paper_tables import check_style, write_study_papers
 
 Told = Callable[[str, int, int], None]
 
@@ -100,19 +102,24 @@ def write_metrics(
     scores: Iterable[Path | str],
     out: Path | str,
     *,
+    style: str = "plain",
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Written:
     """Every table that some runs allow, into a folder: as Parquet and CSV, and for print as Markdown and LaTeX.
 
-    scores: score tables, run folders, or folders of run folders. progress, options: of `open_study`, which says what it
-    raises.
+    scores: score tables, run folders, or folders of run folders. style: of what is for print, ``plain``, all columns as
+    they are, or ``paper`` (`anachron.report.paper`). progress, options: of `open_study`, which says what it raises.
     """
+    check_style(style)
     opened = open_study(scores, progress=progress, **options)
-    return write_tables(
+    written = write_tables(
         opened.study, Path(out), parameters=opened.parameters, inputs=opened.inputs,
         progress=partial(progress, "tables"),
     )  # fmt: skip
+    if style == "paper":
+        write_study_papers(written.tables, catalogue.every_analysis(), Path(out))
+    return written
 
 
 def write_report(

@@ -28,7 +28,8 @@ ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that a figure is the same on every machine
+    # It comes with matplotlib, so a figure is the same on every machine; an SVG names both, for readers without it.
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"],
     "font.size": 7.5, "axes.titlesize": 7.5, "axes.labelsize": 7.5, "legend.fontsize": SMALL,
     "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "figure.labelsize": 7.5,
     "text.parse_math": False,  # a $ in a name is a dollar
@@ -38,8 +39,8 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.0, "lines.markersize": 4.0, "lines.markeredgewidth": 0.8, "hatch.linewidth": 0.5,
     "grid.color": PALE, "grid.linewidth": 0.5, "legend.frameon": False, "legend.handlelength": 2.2,
     "legend.columnspacing": 1.4, "figure.constrained_layout.h_pad": 0.05, "figure.constrained_layout.w_pad": 0.03,
-    # Fonts are embedded whole glyphs in PDF; SVG has its letters as outlines, so it looks the same without the font.
-    "pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "anachron", "savefig.dpi": 300,
+    # Fonts are embedded whole glyphs in PDF; SVG has its text as text, to be searched, edited and read aloud.
+    "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "anachron", "savefig.dpi": 300,
 }  # fmt: skip
 
 

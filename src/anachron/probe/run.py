@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from anachron.core.notebook import html_record
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
@@ -74,6 +75,17 @@ class ProbeResult:
     def noise(self) -> float:
         """Largest difference seen between two scores of one text in different batches."""
         return float(self.record["noise"]["largest"])
+
+    def _repr_html_(self) -> str:
+        settings = self.record["settings"]
+        return html_record(
+            f"Run of {settings['label']}",
+            {
+                "model": settings["model"], "format": settings["format"], "prefix": settings["prefix"],
+                "facts": f"{self.scores['fact_id'].n_unique():,}", "statements": f"{self.scores.height:,}",
+                "noise": f"{self.noise:.1e} nats", "finished": self.record.get("finished"), "folder": self.folder,
+            },
+        )  # fmt: skip
 
 
 def prefix_text(prefix: str) -> tuple[str, str]:

@@ -196,7 +196,7 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
     _check(summary, layout)
     wanted = {**layout.columns, **layout.measured(summary)} if columns is None else columns
     labelled = summary.with_columns(method_label())
-    cells = {"updates" if c == "done" else c: list(map(_text, labelled[c])) for c in _leading(summary)}
+    cells = {"updates" if c == "done" else c: list(map(_text, labelled[c])) for c in leading(summary)}
     for heading, (metric, factor, decimals) in wanted.items():
         cell = partial(_cell, factor=factor, decimals=decimals, bounds=metric in layout.shares)
         cells[heading] = [cell(*ends) for ends in summary.select(metric, f"{metric}_low", f"{metric}_high").iter_rows()]
@@ -205,7 +205,7 @@ def printed(summary: pl.DataFrame, layout: Layout = EDITS, columns: Columns | No
     return pl.DataFrame(cells)
 
 
-def _leading(summary: pl.DataFrame) -> list[str]:
+def leading(summary: pl.DataFrame) -> list[str]:
     """Columns before the metrics: mode, scenario and number of updates only where they differ.
 
     Where a model was measured after several numbers of edits, that number stands for the number of updates.
@@ -231,7 +231,7 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
                 continue
             if heading not in absent and of_scenario[f"{metric}_n"].sum():  # else "-" says that nothing has it
                 gaps.setdefault(row["done"] - row[f"{metric}_n"], []).append(heading[:-2])
-        apart = [str(row[name]) for name in (*SECTION, "way", "edits") if name in _leading(summary)]
+        apart = [str(row[name]) for name in (*SECTION, "way", "edits") if name in leading(summary)]
         name = f"{row['method']} ({', '.join(apart)})" if apart else row["method"]
         for gap, headings in gaps.items():
             if gap:
@@ -255,7 +255,9 @@ def edits_latex(summary: pl.DataFrame, layout: Layout = EDITS) -> str:
     """The table as a float with a caption and a label, for LaTeX with the package booktabs."""
     cells = printed(summary, layout)
     right = [name not in WORDS for name in cells.columns]
-    caption = "; ".join([layout.title, *([_same(summary)] if _same(summary) else []), *edit_notes(summary, layout)])
+    caption = "; ".join(
+        [layout.title, *([same_in_all(summary)] if same_in_all(summary) else []), *edit_notes(summary, layout)]
+    )
     text = latex_table(layout.name, caption, cells.columns, cells.rows(), right)
     for letter, command in IN_LATEX.items():  # after the escaping, which would show them letter by letter
         text = text.replace(letter, command)
@@ -273,17 +275,17 @@ def write_edits(summary: pl.DataFrame, out: Path, layout: Layout = EDITS) -> Non
 
 
 def _titled(summary: pl.DataFrame, layout: Layout) -> str:
-    return f"{layout.title}, {_same(summary)}" if _same(summary) else layout.title
+    return f"{layout.title}, {same_in_all(summary)}" if same_in_all(summary) else layout.title
 
 
-def _same(summary: pl.DataFrame) -> str:
+def same_in_all(summary: pl.DataFrame) -> str:
     """What all rows have in common."""
-    leading = _leading(summary)
-    same = [] if "mode" in leading else [f"mode {summary['mode'][0]}"]
-    if "scenario" not in leading and summary["scenario"][0] != REPLACEMENT:
+    apart = leading(summary)
+    same = [] if "mode" in apart else [f"mode {summary['mode'][0]}"]
+    if "scenario" not in apart and summary["scenario"][0] != REPLACEMENT:
         same.append(f"scenario {summary['scenario'][0]}")
     done = summary["done"][0]
-    if not {"done", "edits"} & set(leading):
+    if not {"done", "edits"} & set(apart):
         same.append("1 update" if done == 1 else f"{done:,} updates")
     return ", ".join(same)
 

@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from anachron.core.notebook import html_record, html_table
 from anachron.io import Json, versions, write_bytes, write_json, write_table
 from anachron.metrics import GLOBAL, RUN_KEYS, without_matches
 from anachron.probe import catalogue
@@ -38,6 +40,27 @@ class Written:
     @property
     def summary(self) -> pl.DataFrame:
         return self.tables["summary"]
+
+    def _repr_html_(self) -> str:
+        """The summary, in per cent, or else what tables there are."""
+        if "summary" not in self.tables:
+            return html_record("Tables", {name: f"{table.height:,} rows" for name, table in self.tables.items()})
+        header = ("model", "format", "prefix", "dates", "facts", "W %", "95 %", "R %", "95 %")
+        rows = [
+            (
+                *(row[name] for name in ("model", "format", "prefix", "granularity")), f"{row['facts']:,}",
+                *(cell for name in ("win_rate", "robustness") for cell in _share(row, name)),
+            )
+            for row in self.summary.iter_rows(named=True)
+        ]  # fmt: skip
+        return html_table("Win rate W and robustness R, mean over facts", header, rows)
+
+
+def _share(row: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """A share in per cent and its interval."""
+    mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    bounds = "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+    return "-" if mean is None else f"{100 * mean:.1f}", bounds
 
 
 def write_tables(
@@ -127,11 +150,11 @@ def latex_table(
 
 def _printed(table: pl.DataFrame) -> list[list[str]]:
     """Cells as text: probabilities and scores to three decimals, p values as papers print them, nothing as a dash."""
-    columns = [[_cell(name, value) for value in table[name]] for name in table.columns]
+    columns = [[cell_text(name, value) for value in table[name]] for name in table.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _cell(name: str, value: object) -> str:
+def cell_text(name: str, value: object) -> str:
     if value is None or value != value:  # null or NaN
         return "-"
     if isinstance(value, float):

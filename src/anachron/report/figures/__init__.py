@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Without the date of writing, so that the same table gives the same bytes.
-FILES: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+FILES: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}
+}  # fmt: skip
 
 
 def write_figures(
@@ -55,22 +57,28 @@ def remove_figure(out: Path, name: str) -> None:
         (out / f"{name}.{ending}").unlink(missing_ok=True)
 
 
-def write_figure(figure: "Figure", out: Path, name: str) -> tuple[Path, Path]:
-    """Write ``NAME.svg`` and ``NAME.pdf`` into the folder ``out`` and return where they are.
+def write_figure(figure: "Figure", out: Path, name: str) -> list[Path]:
+    """Write ``NAME.svg``, ``NAME.pdf`` and ``NAME.png`` into the folder ``out`` and return where they are.
 
-    Letters are outlines in SVG and an embedded TrueType font (Type 42) in PDF. The same figure gives the same bytes.
+    Text is text in SVG, which can be searched and edited, and an embedded TrueType font (Type 42) in PDF; PNG has 300
+    points an inch. The same figure gives the same bytes.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.style import context
 
     # Not by `Figure.savefig`, which draws all twice for each file, the first time for the layout alone.
-    printers = {"svg": lambda: FigureCanvasSVG(figure).print_svg, "pdf": lambda: FigureCanvasPdf(figure).print_pdf}
+    printers: dict[str, Callable[[], Any]] = {
+        "svg": lambda: FigureCanvasSVG(figure).print_svg, "pdf": lambda: FigureCanvasPdf(figure).print_pdf,
+        "png": lambda: FigureCanvasAgg(figure).print_png,
+    }  # fmt: skip
     paths = []
     with context(style.STYLE, after_reset=True):
         for ending, metadata in FILES.items():
             buffer = BytesIO()
+            figure.set_dpi(style.STYLE["savefig.dpi"])  # which the printers of vectors change
             printers[ending]()(buffer, metadata=metadata)
             paths.append(out / f"{name}.{ending}")
             write_bytes(paths[-1], buffer.getvalue())
-    return paths[0], paths[1]
+    return paths

@@ -1,0 +1,77 @@
+"""The command ``updates``: which updates a model lacks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anachron.cli.edit_options import StyleOptions, Updates
+from anachron.cli.groups import grouped
+from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, UpdatesOptions
+from anachron.cli.output import print_json, say, stdout
+
+TOO_MANY = 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command("updates")(grouped(updates))
+
+
+def updates(
+    *,
+    model: ModelArgument,
+    updates: Updates,
+    out: Annotated[
+        Path | None, typer.Option(help="File for a row an update, with probabilities: .csv, .parquet, .jsonl, .json.")
+    ] = None,
+    lacking: Annotated[
+        Path | None,
+        typer.Option(help="File for the updates that it lacks, as they were read: .jsonl, to be given to edit."),
+    ] = None,
+    max_lacking: Annotated[int | None, typer.Option(min=0, help="Fail where more updates than this are lacking.")] = (
+        None
+    ),
+    selected: UpdatesOptions,
+    asked: StyleOptions,
+    loading: ModelOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """Which updates does a model lack? It lacks one where it finds the old object likelier after every prompt.
+
+    Compared are the objects' probabilities for their length, as evaluate compares them, after the update prompt and its
+    paraphrases. Exit code 0: done, and --max-lacking, where given, is met; 1: it is not, or the work failed; 2: wrong
+    use.
+
+    Example: anachron updates demo --updates mini-updates --limit 20 --out lacking.csv
+    """
+    from anachron.errors import ConfigError
+    from anachron.io import check_ending
+    from anachron.pipelines.lacking import lacking_updates, write_lacking
+    from anachron.report.old_and_new import PRINTED, lacking_line, lacking_table, states
+
+    if out is not None:
+        check_ending(out)
+    if lacking is not None and lacking.suffix != ".jsonl":
+        raise ConfigError(f"--lacking {lacking}: the updates are written as .jsonl, whatever they were read from")
+    cases = selected.load(updates)
+    lm = asked.load(model, loading)
+    found = lacking_updates(lm, cases, out)
+    if lacking is not None:
+        write_lacking(lm, cases, found, lacking, split=selected.split, revision=selected.dataset_revision)
+    counts = states(found)
+    passed = max_lacking is None or counts["lacks"] <= max_lacking
+    if json_:
+        named = {"out": None if out is None else str(out), "lacking": None if lacking is None else str(lacking)}
+        not_compared = len(cases.cases) - found.height
+        print_json({**counts, "not_compared": not_compared, "passed": passed, **named, "updates": found.to_dicts()})
+    else:
+        shown = found.height - counts["has"]
+        if shown:
+            stdout().print(lacking_table(found))
+        if shown > PRINTED:
+            say(f"{shown - PRINTED:,} more are not shown; --out writes them all")
+        say(lacking_line(found, len(cases.cases)))
+        if not passed:
+            say(f"FAILED: it lacks more than {max_lacking:,}")
+    if not passed:
+        raise typer.Exit(TOO_MANY)

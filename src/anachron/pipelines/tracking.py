@@ -1,0 +1,81 @@
+"""The numbers of a run in an experiment tracker, MLflow or Weights & Biases (``anachron.log_to``)."""
+
+import re
+from math import isfinite
+from typing import Any
+
+import polars as pl
+
+from anachron.errors import ConfigError
+from anachron.evaluate.results import method_label
+from anachron.io import Json
+from anachron.metrics import check_scores, fact_metrics, summarise
+from anachron.pipelines.check import Check
+from anachron.pipelines.evaluation import EvaluatedUpdates
+from anachron.probe.run import ProbeResult
+
+FORBIDDEN = re.compile(r"[^\w./ :-]")  # in MLflow's names of metrics
+LONGEST = 500  # letters of a parameter that every version of MLflow takes
+
+
+def log_to(run: ProbeResult | Check | EvaluatedUpdates, tracker: Any) -> dict[str, float]:
+    """Log the numbers of a run and its settings to a tracker; returns the numbers.
+
+    run: what `anachron.run_probe`, `anachron.check` or `anachron.evaluate_updates` gave back. tracker: the module
+    ``mlflow`` while one of its runs is active, or the run that ``wandb.init`` gave back; anything with
+    ``log_metrics(dict)`` or ``log(dict)`` will do. Settings go to ``log_params(dict)`` or ``config.update(dict)``,
+    where the tracker has either.
+
+    Names are ``win_rate/year`` and ``robustness/global`` of a run of probe, ``verdicts/known`` of a check,
+    ``ROME/efficacy_success`` of an evaluation, its other tables with theirs before (``dated/ROME/...``); shares from 0
+    to 1. Letters that MLflow refuses in a name are written ``_`` (``FT_L``). What is not known is left out. Raises
+    `ConfigError` for another run or tracker.
+    """
+    numbers, settings = numbers_of(run), settings_of(run)
+    log = getattr(tracker, "log_metrics", None) or getattr(tracker, "log", None)
+    if not callable(log):
+        raise ConfigError(
+            f"{type(tracker).__name__} has neither log_metrics nor log; give the module mlflow, or what wandb.init "
+            "gave back"
+        )
+    parameters = getattr(tracker, "log_params", None) or getattr(getattr(tracker, "config", None), "update", None)
+    if callable(parameters):
+        parameters(settings)
+    log(numbers)
+    return numbers
+
+
+def numbers_of(run: ProbeResult | Check | EvaluatedUpdates) -> dict[str, float]:
+    """The numbers of `log_to` by their names."""
+    if isinstance(run, ProbeResult):
+        rows = summarise(fact_metrics(check_scores(run.scores))).iter_rows(named=True)
+        found = [(f"{name}/{row['granularity']}", row[name]) for row in rows for name in ("win_rate", "robustness")]
+    elif isinstance(run, Check):
+        summary = run.summary
+        found = [(name, summary[name]) for name in ("win_rate", "robustness")]
+        found += [(f"verdicts/{name}", count) for name, count in summary["verdicts"].items()]
+    elif isinstance(run, EvaluatedUpdates):
+        found = [pair for name, (summary, _) in run.summaries.items() for pair in _of_summary(name, summary)]
+    else:
+        raise ConfigError(f"{type(run).__name__} is no run; give what run_probe, check or evaluate_updates gave back")
+    return {FORBIDDEN.sub("_", name): float(value) for name, value in found if value is not None and isfinite(value)}
+
+
+def _of_summary(table: str, summary: pl.DataFrame) -> list[tuple[str, float | None]]:
+    """The means of a summary of edits; a row's name is its method's, behind what else tells rows apart."""
+    means = [name.removesuffix("_n") for name in summary.columns if name.endswith("_n")]
+    apart = [name for name in ("mode", "scenario", "edits") if name in summary and summary[name].n_unique() > 1]
+    before = [] if table == "summary" else [table]
+    return [
+        ("/".join([*before, *(str(row[name]) for name in apart), row["method"], mean]), row[mean])
+        for row in summary.with_columns(method_label()).iter_rows(named=True)
+        for mean in means
+    ]
+
+
+def settings_of(run: ProbeResult | Check | EvaluatedUpdates) -> Json:
+    """What tells a run from others, as short texts."""
+    if isinstance(run, Check):
+        return {"model": run.model, "as_of": str(run.as_of), "folder": str(run.folder)}
+    known = run.record["settings"]
+    return {name: str(value)[:LONGEST] for name, value in known.items() if value is not None}
