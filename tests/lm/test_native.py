@@ -97,6 +97,7 @@ def test_scores_are_the_models_own_and_the_way_is_told(serve, lm: LanguageModel,
     (line,) = told
     assert (way if way != "echo" else "echo of /v1/completions") in line
     assert ("--enable-scale-out" in line) is (mode == "vllm-closed")
+    assert ("VLLM_USE_V2_MODEL_RUNNER=1" in line) is (mode == "vllm-v1")
     assert ("v1/completions" in counts(serve(mode))) is (way == "echo")
 
 

@@ -29,6 +29,10 @@ REQUEST_TOKENS = 2048  # of a request, unless asked otherwise
 REFUSED = (400, 404, 405, 415, 422)  # what servers answer to a form of request that they do not know
 FORMS = ("ids, and ids wanted", "ids", "text")  # of what is sent, and of the names of tokens; tried in this order
 CHECKED = 3  # texts of the first request of which it is checked what the server makes of them
+HINTS = (  # what vLLM says where its own way is there but closed, and how it is opened
+    ("--enable-scale-out", "if it is started with --enable-scale-out"),
+    ("V2 model runner", "if it is started with VLLM_USE_V2_MODEL_RUNNER=1, which needs Triton"),
+)
 Answer = tuple[np.ndarray, Counters]
 
 
@@ -136,8 +140,7 @@ class ServedModel:
             try:
                 reply = self.connection.post(way.path, way.asked(self.name, text, fresh=True))
             except APIStatusError as error:  # an older version, or another server
-                if "--enable-scale-out" in error.message:
-                    hint = "; vLLM has a faster one, if it is started with --enable-scale-out"
+                hint = next((f"; vLLM has a faster one {how}" for said, how in HINTS if said in error.message), hint)
                 continue
             if way.is_spoken(reply) and (way.names_model or self._is_base_model()):
                 self.native = way
