@@ -21,6 +21,8 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Folder for two real models (2 GB), such as .real-models: test-all installs and uses them; none where this is empty
 REAL_MODELS ?=
+# REAL_ONLY: one of them alone, smollm2 or gemma3-270m
+REAL_ONLY ?=
 # The tests start many processes, which would compile the package anew where this is set
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -49,7 +51,8 @@ test: .venv/installed-dev  ## the tests that run on every change
 	$(PYTEST) $(SPREAD) tests/$(PKG)
 
 test-all: .venv/installed-dev  ## what make test leaves out: more families, real models, the trial, other random examples
-	models=; if [ -n "$(REAL_MODELS)" ] && $(BIN)/python tools/real_models.py --install "$(REAL_MODELS)"; then \
+	models=; if [ -n "$(REAL_MODELS)" ] && $(BIN)/python tools/real_models.py --install "$(REAL_MODELS)" \
+		$(if $(REAL_ONLY),--only $(REAL_ONLY)); then \
 		models="$(abspath $(REAL_MODELS))"; fi; ANACHRON_REAL_MODELS="$$models" \
 	$(PYTEST) -m '(full or trial or hypothesis) and not slow' --hypothesis-profile full --durations 20 $(SPREAD) \
 		$(if $(PKG),tests/$(PKG),tests/trial tests)  # the longest first, so that no worker waits for them

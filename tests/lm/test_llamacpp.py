@@ -215,6 +215,8 @@ def test_scores_of_real_models_are_those_of_transformers(name: str, kind: str, c
     folder = os.environ.get("ANACHRON_REAL_MODELS")
     if not folder:
         pytest.skip("ANACHRON_REAL_MODELS is not set: the folder of real models that tools/real_models.py makes")
+    if not (Path(folder) / name).exists():
+        pytest.skip(f"{folder} has no {name}; see tools/real_models.py")
     path = tmp_path / f"{kind}.gguf"
     tool = Path(__file__).parents[2] / "tools" / "requantise.py"
     subprocess.run([sys.executable, tool, Path(folder) / f"{name}.gguf", path, kind], check=True)
