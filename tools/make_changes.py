@@ -5,7 +5,6 @@ python tools/make_changes.py FOLDER   # the folder with changes.csv and a folder
 """
 
 import argparse
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from offices import office_kind
 from rows import Row
 
 from anachron.data.mini_changes import FILE, KINDS_OF_MACHINES
-from anachron.pipelines.horizon import mini_changes_of_facts
+from anachron.pipelines.changes import mini_changes_of_facts
 
 HERE = Path(__file__).parent / "changes"
 OUT = Path(__file__).parent.parent / "src" / "anachron" / "data" / FILE
@@ -57,14 +56,18 @@ def bundled(folder: Path) -> tuple[list[Row], Counter[str]]:
         list(sources.deaths(changes, sources.event_grades(events))),
         list(sources.endoflife(changes)),
     ]
-    rows, out = merge.merged(given, mini_rows())
-    rows = merge.one_spelling([row for row in rows if FIRST <= row.date <= LAST], aliases())
+    names = aliases()
+    called = [[merge.called(row, names) for row in rows] for rows in [*given, mini_rows()]]
+    rows, out = merge.merged(called[:-1], called[-1])
+    rows = merge.one_spelling([row for row in rows if FIRST <= row.date <= LAST], names)
     long = merge.without_short(rows, sources.SHORT)
     out["held for less than 45 days"] += len(rows) - len(long)
     wrong = read_wrong()
     right = [row for row in long if (row.subject, row.new, row.date) not in wrong]
     out["read and found wrong"] += len(long) - len(right)
-    rows = right + list(sources.controls(folder / "knowledge-cutoff" / "controls.jsonl", facts["openstates"], SOURCE_DAY))
+    rows = right + list(
+        sources.controls(folder / "knowledge-cutoff" / "controls.jsonl", facts["openstates"], SOURCE_DAY)
+    )
     rows += invented(right)
     return sorted(rows, key=lambda row: (row.control, row.date, row.subject, row.new)), out
 

@@ -16,7 +16,8 @@ from anachron.horizon.changes import (
     sample,
 )
 from anachron.horizon.questions import asked_changes, bundled_wordings
-from anachron.pipelines.horizon import mini_changes_of_facts, read_horizon_changes
+from anachron.pipelines.changes import mini_changes_of_facts
+from anachron.pipelines.horizon import read_horizon_changes
 
 
 def fact(object: str, start: str, end: str | None, subject: str = "Ruritania") -> Fact:

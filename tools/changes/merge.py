@@ -13,7 +13,13 @@ HELD = {
     "officeholder", "head of state", "head of government", "chief executive officer", "head coach", "chairperson",
     "member of sports team", "secretary general", "director / manager", "position held", "Formula One team",
 }  # fmt: skip
-COUNTRY = {"head of state", "head of government"}  # relations of a country; an office's own name says more
+# Kinds of offices that sources label differently. Offices of different kinds may well pass from one person to another
+# together (party leader and prime minister), and two players may well change places.
+ONE_LABEL = {
+    "head of state", "head of government", "foreign minister", "defence minister", "finance minister",
+    "interior minister", "other minister", "regional head", "mayor", "central bank", "presiding officer",
+    "public official", "international office", "judge", "chairperson",
+}  # fmt: skip
 
 
 def merged(sources: Sequence[Iterable[Row]], curated: Iterable[Row] = ()) -> tuple[list[Row], Counter[str]]:
@@ -58,9 +64,8 @@ def _around(row: Row, near: dict[str, list[int]]) -> list[int]:
 def _twin(row: Row, kept: Sequence[Row], near: dict[str, list[int]]) -> int | None:
     for place in _around(row, near):
         other = kept[place]
-        alike = row.subject == other.subject or (row.relation in HELD and other.relation in HELD)
-        if row.relation in ("Formula One team", "member of sports team") and row.subject != other.subject:
-            alike = False  # two players may well change places
+        alike = row.subject == other.subject or (row.kind == other.kind and row.kind in ONE_LABEL)
+        alike = alike or row.subject in other.subject or other.subject in row.subject  # Florida, Governor of Florida
         if (
             alike and days_apart(row.date, other.date) <= NEAR
             and same_name(row.new, other.new) and same_name(row.old, other.old)
@@ -75,6 +80,10 @@ def _disagree(row: Row, other: Row) -> bool:
         return False
     apart = days_apart(row.date, other.date)
     return apart <= NEAR or (apart <= FAR and same_name(row.new, other.new))
+
+
+def called(row: Row, aliases: dict[str, str]) -> Row:
+    return replace(row, old=aliases.get(row.old, row.old), new=aliases.get(row.new, row.new))
 
 
 def one_spelling(rows: Sequence[Row], aliases: dict[str, str]) -> list[Row]:
@@ -94,10 +103,7 @@ def one_spelling(rows: Sequence[Row], aliases: dict[str, str]) -> list[Row]:
         first = max(names, key=lambda name: (said[name], len(name), name))
         best |= dict.fromkeys(names, first)
 
-    def spelt(name: str) -> str:
-        return aliases.get(best.get(name, name), aliases.get(name, best.get(name, name)))
-
-    found = [replace(row, old=spelt(row.old), new=spelt(row.new)) if row.relation in HELD else row for row in rows]
+    found = [called(called(row, best), aliases) if row.relation in HELD else row for row in rows]
     return [row for row in found if row.old != row.new]
 
 

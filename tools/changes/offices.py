@@ -7,18 +7,17 @@ COUNTRIES = {
     "Netherlands": "the Netherlands", "People's Republic of China": "China", "French Republic": "France",
     "Republic of Poland": "Poland",
 }  # fmt: skip
-STATES = dict(
-    pair.split("=")
-    for pair in (
-        "AL=Alabama AK=Alaska AZ=Arizona AR=Arkansas CA=California CO=Colorado CT=Connecticut DE=Delaware FL=Florida "
-        "GA=Georgia HI=Hawaii ID=Idaho IL=Illinois IN=Indiana IA=Iowa KS=Kansas KY=Kentucky LA=Louisiana ME=Maine "
-        "MD=Maryland MA=Massachusetts MI=Michigan MN=Minnesota MS=Mississippi MO=Missouri MT=Montana NE=Nebraska "
-        "NV=Nevada NH=New_Hampshire NJ=New_Jersey NM=New_Mexico NY=New_York NC=North_Carolina ND=North_Dakota "
-        "OH=Ohio OK=Oklahoma OR=Oregon PA=Pennsylvania PR=Puerto_Rico RI=Rhode_Island SC=South_Carolina "
-        "SD=South_Dakota TN=Tennessee TX=Texas UT=Utah VT=Vermont VA=Virginia WA=Washington WV=West_Virginia "
-        "WI=Wisconsin WY=Wyoming"
-    ).split()
-)
+STATES = {
+    "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California", "CO": "Colorado",
+    "CT": "Connecticut", "DE": "Delaware", "FL": "Florida", "GA": "Georgia", "HI": "Hawaii", "ID": "Idaho",
+    "IL": "Illinois", "IN": "Indiana", "IA": "Iowa", "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana",
+    "ME": "Maine", "MD": "Maryland", "MA": "Massachusetts", "MI": "Michigan", "MN": "Minnesota", "MS": "Mississippi",
+    "MO": "Missouri", "MT": "Montana", "NE": "Nebraska", "NV": "Nevada", "NH": "New Hampshire", "NJ": "New Jersey",
+    "NM": "New Mexico", "NY": "New York", "NC": "North Carolina", "ND": "North Dakota", "OH": "Ohio",
+    "OK": "Oklahoma", "OR": "Oregon", "PA": "Pennsylvania", "PR": "Puerto Rico", "RI": "Rhode Island",
+    "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee", "TX": "Texas", "UT": "Utah", "VT": "Vermont",
+    "VA": "Virginia", "WA": "Washington", "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
+}  # fmt: skip
 RENAMED = {
     "Federal Chancellor of Germany": "Chancellor of Germany",
     "Federal Chancellor of Austria": "Chancellor of Austria",
@@ -37,7 +36,9 @@ RENAMED = {
     ),
     "Secretary of State for Culture, Media and Sport of the United Kingdom": "Culture Secretary of the United Kingdom",
     "Secretary of State for Health and Social Care of the United Kingdom": "Health Secretary of the United Kingdom",
-    "Secretary of State for Work and Pensions of the United Kingdom": "Work and Pensions Secretary of the United Kingdom",
+    "Secretary of State for Work and Pensions of the United Kingdom": (
+        "Work and Pensions Secretary of the United Kingdom"
+    ),
     "Secretary of State for Environment, Food and Rural Affairs of the United Kingdom": (
         "Environment Secretary of the United Kingdom"
     ),
@@ -67,8 +68,8 @@ _OF_A_REGION = re.compile(
     r"(Head of the .*Republic|Head of the Republic|President of (the )?(Generalitat|Junta|Community of|Principality|"
     r"Government of|Region of|Basque|Navarre|Balearic|Castile|Cantabria|Sicily|Piedmont|Molise|Lombardy|Aosta|Veneto|"
     r"Tuscany|Liguria|Friuli|Campania|Basilicata|Abruzzo|South Tyrol|Azad Kashmir|Bashkortostan|Regional Government)|"
-    r"Prime Minister of Azad Kashmir|Prime Minister of the Cook|Administrator of|Speaker of the Flemish|Governor of İst|"
-    r"Governor of Öst|Governor of Söd|Head of Government of Buenos|Mayor of İzmir|Head of Kalmykia|"
+    r"Prime Minister of Azad Kashmir|Prime Minister of the Cook|Administrator of|Speaker of the Flemish|"
+    r"Governor of İst|Governor of Öst|Governor of Söd|Head of Government of Buenos|Mayor of İzmir|Head of Kalmykia|"
     r"Director of the (CIA|FBI)|White House|Administrator of the)"
 )
 _US_SECRETARY = re.compile(r"(Secretary of .*|Attorney General|Solicitor General) of the United States")
@@ -78,7 +79,8 @@ LEFT_OUT = re.compile(
     r"President of the (Chamber of Deputies|Senate) of Mexico|Pitcairn|Taipei|Presidential representative|Crimea|"
     r"Sevastopol|Head of Chelyabinsk|Governor of the State\b|Secretary of State of \w|^secretary of state of|"
     r"Business, Energy|Levelling Up|Minister for Agriculture and Food|Defence Equipment|Policy Unit|Undersecretary|"
-    r"Legislative Assembly of Bahia|Caixa|Head of Kyiv City of|Narodowy|Energy and Climate Change|Minister of Foreign Affairs of India|"
+    r"Legislative Assembly of Bahia|Caixa|Minister for Housing of Denmark|Head of Kyiv City of|Narodowy|"
+    r"Energy and Climate Change|Minister of Foreign Affairs of India|"
     r"Republican Policy|Republican Committee|Conference Vice|Prime Minister of Saudi|^Leader of the (House|Seanad|Gov)"
 )
 
@@ -89,7 +91,7 @@ def plain_office(label: str) -> str | None:
         return None
     if (match := re.fullmatch(r"(governor|mayor) of (?:(.+), )?([A-Z]{2})", label)) is not None:
         title, town, state = match.groups()
-        label = f"{title} of {town or STATES[state].replace('_', ' ')}"
+        label = f"{title} of {town or STATES[state]}"
         if label == "governor of Georgia":
             label += ", United States"
     elif (match := re.fullmatch(r"(.*) \((.*)\)", label)) is not None:
@@ -117,27 +119,28 @@ _LISTED = {
 }  # fmt: skip
 _KINDS = [
     ("central bank", r"Banque de|Bank\b.*|Federal Reserve|Riksbank|Bundesbank"),
-    ("presiding officer", r"^(Speaker|President|Chairman|Chairperson) of the .*(House|Senate|Assembly|Parliament|Council|"
-     r"Chamber|Congress|Knesset|Storting|Folketing|Riksdag|Lok Sabha|Duma|Rada)\b"),
+    ("presiding officer", r"^(Speaker|President|Chairman|Chairperson) of the .*(House|Senate|Assembly|Parliament|"
+     r"Council|Chamber|Congress|Knesset|Storting|Folketing|Riksdag|Lok Sabha|Duma|Rada)\b"),
     ("international office", r"United Nations|International Court|World Trade|^FIA$"),
-    ("public official", r"Privy Council|^Administrator of the E|^Administrator of the S|General Staff|Office of the President|City State|^Chancellor of Switzerland"),
+    ("public official", r"Privy Council|^Administrator of the E|^Administrator of the S|General Staff|Office of the President|"
+     r"City State|^Chancellor of Switzerland"),
     ("judge", r"(Supreme|Constitutional|International) Court"),
     ("mayor", r"^(Lord |Governing )?Mayor of|Head of Government of Buenos"),
     ("regional head", r"of (Azad Kashmir|the Cook Islands)$"),
     ("head of government", r"^(Prime Minister|Chancellor|Taoiseach) of (?!the Ex|the Duchy)|^Premier of (China|Taiwan)|"
      r"^First Minister|^(Tánaiste|Deputy Prime Minister)"),
-    ("regional head", r"^(Governor|Premier|Chief [Mm]inister|Administrator|Head) of|^President of (the )?(Generalitat|Junta|"
-     r"Community of|Principality|Government of|Region|Basque|Navarre|Balearic|Castile|Cantabria|Sicily|Piedmont|Molise|"
+    ("regional head", r"^(Governor|Premier|Chief [Mm]inister|Administrator|Head) of|^President of (the )?(Generalitat|"
+     r"Junta|Community of|Principality|Government of|Region|Basque|Navarre|Balearic|Castile|Cantabria|Sicily|Piedmont|Molise|"
      r"Lombardy|Aosta|Veneto|Tuscany|Liguria|Friuli|Campania|Basilicata|Abruzzo|South Tyrol|Azad|Bashkort)"),
     ("head of state", r"^(President|King|Queen|Emperor|Monarch|Pope|Governor[- ]General|Grand Duke|Vice President|"
      r"Supreme Leader)( of |$)(?!the (Court|Treasury|Queen|Bank))"),
-    ("foreign minister", r"(Foreign|External) (Affairs|Relations|Secretary)|Foreign Affairs|United States Secretary of State"),
-    ("defence minister", r"^(Federal )?Minister (of|for) (National )?Defen[cs]e( and Armed Forces Logistics)? of|Defence "
-     r"(Minister|Secretary)|Secretary of Defense"),
+    ("foreign minister", r"(Foreign|External) (Affairs|Relations|Secretary|Minister)|United States Secretary of State"),
+    ("defence minister", r"^(Federal )?Minister (of|for) (National )?Defen[cs]e( and Armed Forces Logistics)? of|"
+     r"Defence (Minister|Secretary)|Secretary of Defense"),
     ("finance minister", r"^(Federal )?Minister (of|for) (the )?(Economy and )?Finance of|Finance Minister|Exchequer|"
      r"Secretary of the Treasury"),
     ("interior minister", r"^(Federal )?Minister (of|for) (the )?(Interior|Home|Interior Affairs|Home Affairs) of|Home "
-     r"Secretary|Interior Minister|Homeland Security"),
+     r"Secretary|(Interior|Home Affairs) Minister|Homeland Security"),
 ]  # fmt: skip
 _ONE_FIELD = re.compile(
     r"^(Federal )?(Minister|Secretary) (of|for) (the )?(Justice|Health|Healthcare|Education|Agriculture|Transports?|"
@@ -148,8 +151,8 @@ _ONE_FIELD = re.compile(
 )
 _OTHER_MINISTER = re.compile(r"^United States Secretary|Secretary of the United Kingdom|[A-Z]\w+ Minister of ")
 _OFFICIAL = re.compile(
-    r"Attorney General|Solicitor General|^Director of|^Director-General of|^Administrator of the|^White House|Joint Chiefs|"
-    r"^Chairman of the Fin|General Staff|Public Safety Commission|Minority|Majority|Assistant Speaker|Conference Chair|"
+    r"Attorney General|Solicitor General|^Director of|^Director-General of|^Administrator of the|^White House|"
+    r"Joint Chiefs|^Chairman of the Fin|General Staff|Public Safety Commission|Minority|Majority|Assistant Speaker|Conference Chair|"
     r"Caucus Chair|Pro Tempore|Secretary-General of the United Nations|Commissioner"
 )
 

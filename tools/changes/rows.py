@@ -10,8 +10,8 @@ GRADES = ("low", "medium", "high")
 
 @dataclass(frozen=True)
 class Row:
-    """``date``: ISO, to the day or the month. predictable: one of `GRADES`, or empty. control: ``still`` of a value that
-    holds on the date, ``invented`` of a subject that does not exist; empty of a change."""
+    """``date``: ISO, to the day or the month. predictable: one of `GRADES`, or empty. control: ``still`` of a value
+    that holds on the date, ``invented`` of a subject that does not exist; empty of a change."""
 
     subject: str
     relation: str

@@ -19,6 +19,12 @@ OFFICE, DEATH, CURRENCY = "officeholder", "alive or dead", "currency"
 WINNER, LEADER, TEAM = "latest winner", "leader", "Formula One team"
 SOFTWARE, DEVICE = "newest release series", "newest model"
 MOST_SOFTWARE = 3  # a month
+SPOKEN = {  # what a sentence calls a product
+    "Linux Kernel": "the Linux kernel", "Android OS": "Android", "Apple iOS": "iOS", "Apple macOS": "macOS",
+    "Apple watchOS": "watchOS", "Oracle JDK": "the Oracle JDK", "Microsoft .NET": ".NET", "Unity": "the Unity engine",
+    "Godot": "the Godot engine", "Go": "the Go language", "Rust": "the Rust language", "Apple iPhone": "iPhone",
+    "Apple iPad": "iPad", "React": "the React library", "Qt": "the Qt framework",
+}  # fmt: skip
 PRODUCTS = (
     "Ubuntu", "Android OS", "Apple iOS", "Python", "Apple macOS", "Firefox", "Debian", "WordPress", "Linux Kernel",
     "PostgreSQL", "Node.js", "PHP", "Fedora Linux", "Django", "Go", "Kubernetes", "Ruby", "MySQL", "Rust",
@@ -104,15 +110,18 @@ def endoflife(changes: Iterable[dict[str, str]]) -> Iterator[Row]:
     of_month: dict[str, list[Row]] = defaultdict(list)
     for change in changes:
         subject, old, new = change["subject"], change["old_object"], change["new_object"]
-        if change["source"] != "endoflife.date" or (subject not in PRODUCTS and "newest model" != change["relation"]):
+        if change["source"] != "endoflife.date" or (subject not in PRODUCTS and change["relation"] != "newest model"):
             continue
         relation = DEVICE if change["relation"] == "newest model" else SOFTWARE
         kind = "device" if relation == DEVICE else "software"
-        row = Row(subject, relation, kind, old, new, change["date"], change["source"], "high")
+        row = Row(SPOKEN.get(subject, subject), relation, kind, old, new, change["date"], change["source"], "high")
         if follows(subject, old, new):
             of_month[row.date[:7]].append(row)
     for rows in of_month.values():
         yield from sorted(rows, key=lambda row: (_rank(row.subject), row.date))[:MOST_SOFTWARE]
+
+
+_RANK = {SPOKEN.get(name, name): place for place, name in enumerate(PRODUCTS)}
 
 
 def follows(product: str, old: str, new: str) -> bool:
@@ -127,7 +136,7 @@ def follows(product: str, old: str, new: str) -> bool:
 
 
 def _rank(product: str) -> int:
-    return PRODUCTS.index(product) if product in PRODUCTS else -1
+    return _RANK.get(product, -1)  # devices first
 
 
 def deaths(changes: Iterable[dict[str, str]], grades: dict[tuple[str, str], str]) -> Iterator[Row]:
@@ -143,7 +152,9 @@ def currencies(changes: Iterable[dict[str, str]]) -> Iterator[Row]:
         if not change["relation"].startswith("P38"):
             continue
         old, new = (re.sub(r" \(.*\)", "", change[name]) for name in ("old_object", "new_object"))
-        old, new = (re.sub(r" (\w+)$", lambda last: last[0].lower(), name) if name != "Euro" else "euro" for name in (old, new))
+        old, new = (
+            re.sub(r" (\w+)$", lambda last: last[0].lower(), name) if name != "Euro" else "euro" for name in (old, new)
+        )
         row = Row(change["subject"], CURRENCY, CURRENCY, old, new, change["date"], change["source"], "high")
         if old != new and not wrong(row):
             yield row

@@ -24,8 +24,8 @@ class Change:
     """At ``date`` (a day or a month) ``new`` took the place of ``old``.
 
     relation: its label; relation_id: where it has one. popularity: of the subject, the larger the better known.
-    predictable: whether the new value could be told beforehand. control: `STILL` of a row whose old value still holds,
-    `INVENTED` of a subject that does not exist; empty of a change. kind: what sort of change it is, by which they are
+    predictable: whether the new value could surely be told beforehand. control: `STILL` of a row whose old value still
+    holds, `INVENTED` of a subject that does not exist; empty of a change. kind: what sort of change it is, by which they are
     grouped; by default the relation. before: values that the subject had earlier.
     """
 
@@ -66,7 +66,7 @@ def month_text(month: float) -> str:
 
 def changes_of_table(table: pl.DataFrame) -> list[Change]:
     """Changes of a table with `NEEDED`, and where they are there ``relation_id, popularity, predictable, control,
-    kind``.
+    kind``. Of the grades ``low, medium, high`` of ``predictable`` only the last makes a change predictable.
 
     Raises `DataError` naming row (counted from 1), column, value and rule.
     """
