@@ -122,16 +122,16 @@ _KINDS = [
     ("presiding officer", r"^(Speaker|President|Chairman|Chairperson) of the .*(House|Senate|Assembly|Parliament|"
      r"Council|Chamber|Congress|Knesset|Storting|Folketing|Riksdag|Lok Sabha|Duma|Rada)\b"),
     ("international office", r"United Nations|International Court|World Trade|^FIA$"),
-    ("public official", r"Privy Council|^Administrator of the E|^Administrator of the S|General Staff|Office of the President|"
-     r"City State|^Chancellor of Switzerland"),
+    ("public official", r"Privy Council|^Administrator of the E|^Administrator of the S|General Staff|"
+     r"Office of the President|City State|^Chancellor of Switzerland"),
     ("judge", r"(Supreme|Constitutional|International) Court"),
     ("mayor", r"^(Lord |Governing )?Mayor of|Head of Government of Buenos"),
     ("regional head", r"of (Azad Kashmir|the Cook Islands)$"),
     ("head of government", r"^(Prime Minister|Chancellor|Taoiseach) of (?!the Ex|the Duchy)|^Premier of (China|Taiwan)|"
      r"^First Minister|^(Tánaiste|Deputy Prime Minister)"),
     ("regional head", r"^(Governor|Premier|Chief [Mm]inister|Administrator|Head) of|^President of (the )?(Generalitat|"
-     r"Junta|Community of|Principality|Government of|Region|Basque|Navarre|Balearic|Castile|Cantabria|Sicily|Piedmont|Molise|"
-     r"Lombardy|Aosta|Veneto|Tuscany|Liguria|Friuli|Campania|Basilicata|Abruzzo|South Tyrol|Azad|Bashkort)"),
+     r"Junta|Community of|Principality|Government of|Region|Basque|Navarre|Balearic|Castile|Cantabria|Sicily|Piedmont|"
+     r"Molise|Lombardy|Aosta|Veneto|Tuscany|Liguria|Friuli|Campania|Basilicata|Abruzzo|South Tyrol|Azad|Bashkort)"),
     ("head of state", r"^(President|King|Queen|Emperor|Monarch|Pope|Governor[- ]General|Grand Duke|Vice President|"
      r"Supreme Leader)( of |$)(?!the (Court|Treasury|Queen|Bank))"),
     ("foreign minister", r"(Foreign|External) (Affairs|Relations|Secretary|Minister)|United States Secretary of State"),
@@ -152,13 +152,15 @@ _ONE_FIELD = re.compile(
 _OTHER_MINISTER = re.compile(r"^United States Secretary|Secretary of the United Kingdom|[A-Z]\w+ Minister of ")
 _OFFICIAL = re.compile(
     r"Attorney General|Solicitor General|^Director of|^Director-General of|^Administrator of the|^White House|"
-    r"Joint Chiefs|^Chairman of the Fin|General Staff|Public Safety Commission|Minority|Majority|Assistant Speaker|Conference Chair|"
-    r"Caucus Chair|Pro Tempore|Secretary-General of the United Nations|Commissioner"
+    r"Joint Chiefs|^Chairman of the Fin|General Staff|Public Safety Commission|Minority|Majority|Assistant Speaker|"
+    r"Conference Chair|Caucus Chair|Pro Tempore|Secretary-General of the United Nations|Commissioner"
 )
 
 
 def office_kind(office: str) -> str | None:
-    """What kind of office it is; None of one whose name says too little, or may be that of another time."""
+    """What kind of office it is; None of one that is left out, or whose name says too little."""
+    if LEFT_OUT.search(office):
+        return None
     for kind, pattern in _KINDS:
         if re.search(pattern, office):
             return kind

@@ -25,8 +25,8 @@ class Change:
 
     relation: its label; relation_id: where it has one. popularity: of the subject, the larger the better known.
     predictable: whether the new value could surely be told beforehand. control: `STILL` of a row whose old value still
-    holds, `INVENTED` of a subject that does not exist; empty of a change. kind: what sort of change it is, by which they are
-    grouped; by default the relation. before: values that the subject had earlier.
+    holds, `INVENTED` of a subject that does not exist; empty of a change. kind: what sort of change it is, by which
+    they are grouped; by default the relation. before: values that the subject had earlier.
     """
 
     subject: str
