@@ -16,9 +16,9 @@ HEAD = """# Bundled changes of the world
 
 Made from the code by `make docs`; do not edit.
 
-`mini-changes` holds {changes:,} changes between 2010 and 2026, of {subjects:,} subjects and {kinds} kinds: at a date, a new value
-took the place of an old one. [`anachron horizon`](horizon.md) asks models about them. `anachron datasets mini-changes --out FILE`
-writes them out, and from Python they are a table:
+`mini-changes` holds {changes:,} changes between 2010 and 2026, of {subjects:,} subjects and {kinds} kinds: at a date,
+a new value took the place of an old one. [`anachron horizon`](horizon.md) asks models about them. `anachron datasets
+mini-changes --out FILE` writes them out, and from Python they are a table:
 
 ```python
 import anachron
@@ -27,37 +27,41 @@ changes = anachron.read_changes()
 print(changes.filter(changes["subject"] == "Prime Minister of Japan").select("old", "new", "date"))
 ```
 
-`tools/make_changes.py` makes the file from tables of free licences (named at the end), the facts of [`mini`](mini.md), and changes
-that this project wrote from common knowledge, with a note where to check them. An event that two sources tell of is there once.
-What is not sure is left out: offices of several seats, who held an office for less than 45 days and the changes around them,
-ministries whose names the source modernised, releases that did not come right after the one before, redenominations of
-currencies, racing drivers who had not raced for a year, and memberships of stock indices, which have no old value. Of software and
-devices there are at most three changes a month.
+`tools/make_changes.py` makes the file from tables of free licences (named at the end), the facts of
+[`mini`](mini.md), and changes that this project wrote from common knowledge, with a note where to check them. An
+event that two sources tell of is there once. What is not sure is left out: offices of several seats, who held an
+office for less than 45 days and the changes around them, ministries whose names the source modernised, releases that
+did not come right after the one before, redenominations of currencies, racing drivers who had not raced for a year,
+and memberships of stock indices, which have no old value. Of software and devices there are at most three changes a
+month.
 
-Columns: `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in {months} rows, a month.
-There is no popularity, for none of the sources gives one.
+Columns: `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in {months}
+rows, a month. There is no popularity, for none of the sources gives one.
 
-`predictable` says how well the new value could be told beforehand. It is `high` of {high} rows: releases (numbers go on), teams at
-the beginning of a racing season (signed months before; such a date is that of the first race), currencies, presidencies that rotate,
-heirs. Events that knowledge-cutoff tells of have its grade; winners are `low`. The other {ungraded:,} rows nobody graded. Elections
-are known before the date, which is that of taking office, by weeks.
+`predictable` says how well the new value could be told beforehand. It is `high` of {high} rows: releases (numbers go
+on), teams at the beginning of a racing season (signed months before; such a date is that of the first race),
+currencies, presidencies that rotate, heirs. Events that knowledge-cutoff tells of have its grade; winners are `low`.
+The other {ungraded:,} rows nobody graded. Elections are known before the date, which is that of taking office, by
+weeks.
 
-{controls} more rows are controls, marked in `control`: {still} `still` (persons who lived, and governors and chief executives
-who held their posts, on the date given) and {invented} `invented` (offices, companies and teams that do not exist, with names
-from rows of their kinds).
+{controls} more rows are controls, marked in `control`: {still} `still` (persons who lived, and governors and chief
+executives who held their posts, on the date given) and {invented} `invented` (offices, companies and teams that do
+not exist, with names from rows of their kinds).
 
-Persons who died have the values `alive` and `dead`. Since nobody has a third, no model can be seen to know the person at all, so
-`anachron horizon` does not ask about them by default.
+Persons who died have the values `alive` and `dead`. Since nobody has a third, no model can be seen to know the person
+at all, so `anachron horizon` does not ask about them by default.
 """
 RIGHT = """## How right it is
 
-Rows drawn at random were read one by one: against the row of the source, and against what the reader knew of the matter. Of about
-one in fifteen rows the reader knew too little to say more than that it agrees with its source: late releases and deaths, regional
-heads of Japan, Sweden, Ukraine and China. Who read them had also written the rules, which is not as good as a stranger.
+Rows drawn at random were read one by one: against the row of the source, and against what the reader knew of the
+matter. Of about one in fifteen rows the reader knew too little to say more than that it agrees with its source: late
+releases and deaths, regional heads of Japan, Sweden, Ukraine and China. Who read them had also written the rules,
+which is not as good as a stranger.
 
 {first}
-The first reading was of the file before it was mended, the second of the file after that, with other rows (deaths left aside). What
-was found, and why it is no more:
+
+The first reading was of the file before it was mended, the second of the file after that, with other rows (deaths
+left aside). What was found, and why it is no more:
 """
 
 

@@ -5,20 +5,15 @@ python tools/make_changes.py FOLDER   # the folder with changes.csv and a folder
 """
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import polars as pl
-
-sys.path.insert(0, str(Path(__file__).parent / "changes"))
-
-import merge
-import sources
-from offices import office_kind
-from rows import Row
+from changes import merge, sources
+from changes.offices import office_kind
+from changes.rows import Row
 
 from anachron.data.mini_changes import FILE, KINDS_OF_MACHINES
 from anachron.pipelines.changes import mini_changes_of_facts

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from rows import Row, days_apart, first_day, plain, same_name
+from changes.rows import Row, days_apart, first_day, plain, same_name
 
 NEAR = 45  # days between two sources' dates of one change
 FAR = 200  # days: nearer than this, two sources that disagree about one office cannot both be right

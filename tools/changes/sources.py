@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
-from offices import office_kind, plain_office
-from rows import Row, days_apart, first_day
+from changes.offices import office_kind, plain_office
+from changes.rows import Row, days_apart, first_day
 
 SHORT = 45  # days: who held an office for less stood in for somebody (Liz Truss was prime minister for 49)
 SEATS = 31  # days that two may hold one seat, by the source
@@ -68,7 +68,8 @@ def offices(changes: Iterable[dict[str, str]], holders: "Holders") -> Iterator[R
         if holders.doubt(row["subject"], row["old_object"], row["new_object"], row["date"]):
             continue
         grade = "high" if office == "President of Switzerland" or "Federal Council of Austria" in office else ""
-        yield Row(office, OFFICE, kind, row["old_object"], row["new_object"], row["date"], row["source"], grade)
+        old, new = (re.sub(r" \(.*\)", "", row[name]) for name in ("old_object", "new_object"))
+        yield Row(office, OFFICE, kind, old, new, row["date"], row["source"], grade)
 
 
 def named(*names: str) -> bool:
@@ -142,7 +143,7 @@ def _rank(product: str) -> int:
 def deaths(changes: Iterable[dict[str, str]], grades: dict[tuple[str, str], str]) -> Iterator[Row]:
     for change in changes:
         if change["relation"].startswith("P570"):
-            person, day = change["subject"], change["date"]
+            person, day = re.sub(r" \(.*\)", "", change["subject"]), change["date"]
             yield Row(person, DEATH, "death", "alive", "dead", day, change["source"], grades.get((person, day), ""))
 
 
