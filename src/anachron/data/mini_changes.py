@@ -21,4 +21,4 @@ KINDS_OF_MACHINES = ("software", "device")
 def mini_changes() -> pl.DataFrame:
     """The table, by date, its controls behind; the same on every machine."""
     with files("anachron.data").joinpath(FILE).open("rb") as file:
-        return pl.read_parquet(file)
+        return pl.read_parquet(file).sort("control", "date", "subject", "new")
