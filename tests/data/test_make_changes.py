@@ -211,6 +211,14 @@ def test_two_sources_of_one_change_give_one_row_of_the_first(tool) -> None:
     assert out == Counter({"the same change of two sources": 1})
 
 
+def test_one_source_may_tell_of_the_same_change_twice(tool) -> None:
+    given = [
+        row(tool, "Standings", "A A", "B B", "2021-09-05"), row(tool, "Standings", "B B", "A A", "2021-09-26"),
+        row(tool, "Standings", "A A", "B B", "2021-10-10"),
+    ]  # fmt: skip
+    assert tool.merge.merged([given])[0] == given
+
+
 def test_a_surer_date_replaces_that_of_a_source(tool) -> None:
     found, _ = tool.merge.merged(
         [[row(tool, "Mayor of X", "A A", "B B", "2015-01", "a")]],

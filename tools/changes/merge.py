@@ -64,6 +64,8 @@ def _around(row: Row, near: dict[str, list[int]]) -> list[int]:
 def _twin(row: Row, kept: Sequence[Row], near: dict[str, list[int]]) -> int | None:
     for place in _around(row, near):
         other = kept[place]
+        if row.source == other.source:  # a lead may well change hands twice between two drivers
+            continue
         alike = row.subject == other.subject or (row.kind == other.kind and row.kind in ONE_LABEL)
         alike = alike or row.subject in other.subject or other.subject in row.subject  # Florida, Governor of Florida
         if (
