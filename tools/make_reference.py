@@ -1,5 +1,6 @@
 """Writes pages from the code: ``docs/reference.md``, every command with its options; ``docs/tables.md``, every table of
-the catalogue; ``docs/mini.md``, the balance of the bundled data set.
+the catalogue; ``docs/mini.md``, the balance of the bundled data set; ``docs/mini-changes.md``, the bundled
+changes.
 
 The Python names are in ``docs/python.md``, which the site fills with their docstrings.
 
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from changes_page import changes_page
 from mini_page import mini_page
 from tables_page import tables_page
 
@@ -67,7 +69,7 @@ def reference() -> str:
     return "\n".join(title + anywhere + commands()).rstrip() + "\n"
 
 
-PAGES = {"reference.md": reference, "tables.md": tables_page, "mini.md": mini_page}
+PAGES = {"reference.md": reference, "tables.md": tables_page, "mini.md": mini_page, "mini-changes.md": changes_page}
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from anachron.lm.model import LanguageModel
     from anachron.lm.saving import save_model
     from anachron.metrics import fact_metrics, summarise
+    from anachron.pipelines.changes import read_changes
     from anachron.pipelines.check import check_facts as check
     from anachron.pipelines.check import write_junit
     from anachron.pipelines.covariance import prepare_covariance
@@ -101,6 +102,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "pipelines.demo": "run_demo",
     "pipelines.editing": "choose_methods, edit_from_updates, prepare_methods, update_requests",
     "pipelines.evaluation": "evaluate_updates",
+    "pipelines.changes": "read_changes",
     "pipelines.horizon": "find_horizon, read_horizon_changes",
     "pipelines.lacking": "lacking_updates, write_lacking",
     "pipelines.mend": "mend_lessons, train_mend",
@@ -133,19 +135,18 @@ _HOMES = {  # public name -> its module, and what it is called there
 
 __all__ = [
     "AnachronError", "Backend", "BackendError", "Callbacks", "ConfigError", "Context", "DataError", "Date", "Edit",
-    "EditRequest", "EvaluateSettings", "Fact", "Format", "Gate", "IngestSettings", "LanguageModel",
-    "LifelongSettings", "LlmSettings", "Measures", "MendSettings", "ModelError", "Period", "ProbeSettings",
-    "Sampling", "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements",
-    "build_timestress", "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance",
-    "compute_popularity", "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes",
-    "explain_entity", "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon",
-    "ingest", "judged_questions", "label_file", "lacking_updates", "load_cases", "load_dataset", "load_edit",
-    "load_model", "load_tokenizer", "log_to", "make_edit", "make_edits", "mend_lessons", "open_scorer",
-    "open_study", "plan_edits", "prepare_covariance", "prepare_methods", "read_horizon_changes", "read_pairs",
-    "rename_run", "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions",
-    "save_edit", "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend",
-    "update_requests", "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_lacking",
-    "write_metrics", "write_report",
+    "EditRequest", "EvaluateSettings", "Fact", "Format", "Gate", "IngestSettings", "LanguageModel", "LifelongSettings",
+    "LlmSettings", "Measures", "MendSettings", "ModelError", "Period", "ProbeSettings", "Sampling",
+    "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements", "build_timestress",
+    "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance", "compute_popularity",
+    "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity",
+    "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon", "ingest", "judged_questions",
+    "label_file", "lacking_updates", "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer",
+    "log_to", "make_edit", "make_edits", "mend_lessons", "open_scorer", "open_study", "plan_edits",
+    "prepare_covariance", "prepare_methods", "read_changes", "read_horizon_changes", "read_pairs", "rename_run",
+    "run_demo", "run_evaluation", "run_lifelong", "run_probe", "sample_contexts", "sample_questions", "save_edit",
+    "save_edited_model", "save_model", "score_pairs", "selection_named", "summarise", "train_mend", "update_requests",
+    "verbalise", "write_dataset", "write_evaluation", "write_junit", "write_lacking", "write_metrics", "write_report",
 ]  # fmt: skip
 
 

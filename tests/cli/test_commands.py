@@ -19,6 +19,7 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.lm.loading import load_model
 from anachron.metrics import fact_metrics
+from anachron.pipelines.changes import read_changes
 from anachron.probe.run import ProbeSettings
 
 
@@ -133,11 +134,14 @@ def test_debug_shows_the_traceback():
 @pytest.mark.full
 def test_datasets_lists_and_writes(mini: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert _code(["datasets", "--json"], debug=False) == 0
-    listing, updates = json.loads(capsys.readouterr().out)
+    listing, updates, changes = json.loads(capsys.readouterr().out)
     assert (listing["name"], listing["kind"]) == ("mini", "statements")
     assert listing["facts"] >= 400
     assert (updates["name"], updates["kind"]) == ("mini-updates", "updates")
     assert updates["updates"] >= 120
+    assert (changes["name"], changes["kind"]) == ("mini-changes", "changes")
+    assert _code(["datasets", "mini-changes", "--out", str(tmp_path / "changes.csv")], debug=False) == 0
+    assert read_changes(tmp_path / "changes.csv").equals(read_changes())
     assert _code(["datasets", "mini-updates", "--out", str(tmp_path / "updates.jsonl")], debug=False) == 0
     assert len((tmp_path / "updates.jsonl").read_text().splitlines()) == updates["updates"]
     assert _code(["datasets", "mini-updates", "--out", str(tmp_path / "updates.csv")], debug=False) == 2

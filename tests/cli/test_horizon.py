@@ -6,7 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
+from anachron.pipelines.changes import read_changes
 
 CHANGES = 24
 
@@ -71,3 +73,23 @@ def test_the_demo_learned_until_2015_and_a_claim_before_is_a_leak(tmp_path: Path
     assert found["leak"]["gave_away"]
     assert (tmp_path / "run" / "horizon.svg").stat().st_size > 0
     assert execute([*line, "--claim", "2022-12"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("models", "name"), [(["demo"], "mini"), (["demo", "gpt2"], "mini-changes"), (["x"], "mini-changes")]
+)
+def test_the_demo_model_is_asked_what_it_was_taught_and_others_the_bundled_changes(
+    models: list[str], name: str
+) -> None:
+    assert ChangeOptions().name(models) == name
+    assert ChangeOptions(changes="mine.csv").name(models) == "mine.csv"
+
+
+@pytest.mark.full
+def test_bundled_changes_are_asked_by_name(tmp_path: Path, capsys) -> None:
+    line = ["horizon", "demo", "--changes", "mini-changes", "--limit", "30", "--out", str(tmp_path / "run"), "--json"]
+    assert execute([*line, "--no-figure"]) == 0
+    counts = json.loads(capsys.readouterr().out)["models"][0]["counts"]
+    assert counts["changes"] == 30
+    asked = pl.read_csv(tmp_path / "run" / "changes.csv")
+    assert set(asked["subject"]) <= set(read_changes()["subject"])

@@ -16,7 +16,8 @@ from anachron.horizon.changes import (
     sample,
 )
 from anachron.horizon.questions import asked_changes, bundled_wordings
-from anachron.pipelines.horizon import mini_changes_of_facts, read_horizon_changes
+from anachron.pipelines.changes import mini_changes_of_facts
+from anachron.pipelines.horizon import read_horizon_changes
 
 
 def fact(object: str, start: str, end: str | None, subject: str = "Ruritania") -> Fact:
@@ -67,6 +68,7 @@ def test_facts_that_do_not_follow_each_other_are_none(second: Fact) -> None:
         ({"new": ["X"]}, "row 1, new: 'X' is the old value too"),
         ({"old": [""]}, "row 1, old: it is empty"),
         ({"control": ["dead"]}, "row 1, control: 'dead' is not one of still, invented"),
+        ({"predictable": ["maybe"]}, "row 1, predictable: 'maybe' is not one of low, medium, high, yes or no"),
         ({"control": ["still"]}, "there is no change among the rows"),
     ],
 )
@@ -83,11 +85,11 @@ def test_a_table_without_a_column_is_refused() -> None:
 def test_values_before_come_from_earlier_changes_of_the_subject() -> None:
     rows = table(
         subject=["A", "A", "B"], relation=["mayor"] * 3, old=["Y", "X", "Q"], new=["Z", "Y", "X"],
-        date=["2020-05", "2015-01", "2021-01"], predictable=["yes", "", None], popularity=[3, None, 1],
+        date=["2020-05", "2015-01", "2021-01"], predictable=["yes", "Medium", None], popularity=[3, None, 1],
     )  # fmt: skip
     found = changes_of_table(rows)
     assert [c.before for c in found] == [("X",), (), ()]
-    assert [c.predictable for c in found] == [True, False, False]
+    assert [c.predictable for c in found] == ["high", "medium", ""]
     assert [c.popularity for c in found] == [3.0, None, 1.0]
 
 

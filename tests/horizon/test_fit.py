@@ -167,3 +167,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert len(told) > 90
     assert binom.sf(missed - 1, len(told), 0.05) > 0.001  # so many misses are no surprise at 95 %
     assert binom.sf(sum(row["told"] for row in rows if row["shape"] == LEVEL) - 1, len(rows) - len(told), 0.05) > 0.01
+
+
+@pytest.mark.full
+def test_changes_of_several_grades_are_told_apart() -> None:
+    """Answerers who guess a tenth of most changes, half of those of medium and nine tenths of those of high
+    predictability, which late changes are more often: by grades the date is found better than without."""
+    halving, errors = 2018.0 * 12, {"by grades": [], "all alike": []}
+    covered = 0
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        month = random.integers(FIRST, LAST, 500)
+        late = month > 2019 * 12
+        grade = np.where(random.random(500) < np.where(late, 0.7, 0.1), random.integers(1, 3, 500), 0)
+        known = (random.random(500) < 0.8) & (month < halving)
+        wins = (known | (random.random(500) < np.array([0.1, 0.5, 0.9])[grade])) * 1.0
+        columns = np.column_stack([grade == 1, grade == 2]).astype(float)
+        for name, guessable in (("by grades", columns), ("all alike", None)):
+            found = fit_horizon(Answers(month, wins, np.arange(500), guessable=guessable))
+            date, low, high = found.halving()
+            errors[name].append(abs(date - halving) if found.told else 60.0)
+            covered += name == "by grades" and low <= halving <= high
+    assert np.mean(errors["by grades"]) < 2
+    assert np.mean(errors["all alike"]) > 2 * np.mean(errors["by grades"])
+    assert covered >= 10

@@ -11,7 +11,7 @@ from anachron.errors import DataError
 from anachron.horizon.changes import Change
 from anachron.horizon.compare import compare
 from anachron.horizon.leak import leak_after
-from anachron.horizon.measure import PREFERENCE_SCHEMA, answers_of, preferences, statements, usable
+from anachron.horizon.measure import PREFERENCE_SCHEMA, answers_of, preferences, read_preferences, statements, usable
 from anachron.horizon.questions import AskedChange
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table
 from anachron.pipelines.horizon import _written, read_horizon
@@ -31,7 +31,7 @@ def made(size: int, *, wins: float, decoys: float, month: int = 2020 * 12, subje
     rows = {
         "subject": [f"S{i % (subjects or size)}" for i in range(size)], "relation": ["mayor"] * size,
         "kind": ["mayor"] * size, "old": ["o"] * size, "new": ["n"] * size, "date": ["2020-01"] * size,
-        "month": [month] * size, "popularity": [None] * size, "predictable": [False] * size, "control": [""] * size,
+        "month": [month] * size, "popularity": [None] * size, "predictable": [""] * size, "control": [""] * size,
         "margin": [1.0] * size, "margin_decoy": [0.0] * size, "margin_known": [1.0] * size, "known": [True] * size,
         "wins": [float(i < wins * size) for i in range(size)],
         "decoy_wins": [float(i >= (1 - decoys) * size) for i in range(size)],
@@ -96,9 +96,28 @@ def test_what_is_guessed_after_publication_is_taken_off() -> None:
     assert leak_after(known, 2019 * 12, 2021 * 12).leaked
 
 
-def test_predictable_changes_are_no_leak() -> None:
-    table = made(40, wins=1, decoys=0).with_columns(predictable=pl.lit(True))
-    assert not leak_after(table, 2019 * 12).told
+@pytest.mark.parametrize(("grade", "left_out"), [("", False), ("low", False), ("medium", True), ("high", True)])
+def test_foreseen_changes_are_no_leak(grade: str, left_out: bool) -> None:
+    table = made(40, wins=1, decoys=0).with_columns(predictable=pl.lit(grade))
+    assert leak_after(table, 2019 * 12).told is not left_out
+
+
+def test_each_grade_of_some_rows_is_a_column() -> None:
+    rows = made(6, wins=1, decoys=0)
+    graded = rows.with_columns(predictable=pl.Series(["high", "medium", "", "low", "high", ""]))
+    assert answers_of(rows).guessable is None
+    found = answers_of(graded).guessable
+    assert found is not None
+    assert found.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
+    only = answers_of(graded.filter(pl.col("predictable") != "medium")).guessable
+    assert only is not None
+    assert only.shape == (5, 1)
+
+
+def test_a_table_of_an_older_run_has_grades_too() -> None:
+    rows = made(2, wins=1, decoys=0).with_columns(predictable=pl.Series(["true", "false"]))
+    text = pl.read_csv(rows.write_csv().encode(), infer_schema=False)
+    assert read_preferences(text)["predictable"].to_list() == ["high", ""]
 
 
 @pytest.mark.full

@@ -64,25 +64,26 @@ def datasets(
     json_: JsonFlag = False,
 ) -> None:
     """List the bundled data sets, or write one out: statements in the published TimeStress columns, updates in those
-    of WikiFactDiff (.parquet or .jsonl).
+    of WikiFactDiff (.parquet or .jsonl), changes in those that anachron horizon reads.
 
     Example: anachron datasets mini --out mini.csv
     """
     from dataclasses import asdict
 
-    from anachron.data.loaders import list_datasets, list_updates, write_dataset
+    from anachron.data.loaders import list_changes, list_datasets, list_updates, write_dataset
     from anachron.errors import ConfigError
-    from anachron.report.tables import dataset_table, update_sets_table
+    from anachron.report.tables import change_sets_table, dataset_table, update_sets_table
 
     if (name is None) != (out is None):
         raise ConfigError("give both a data set and --out FILE to write it, or neither to list the bundled ones")
     if name is None or out is None:
         listings = [asdict(listing) for listing in list_datasets()]
         updates = [asdict(listing) for listing in list_updates()]
+        changes = [asdict(listing) for listing in list_changes()]
         if json_:
-            print_json([*listings, *updates])
+            print_json([*listings, *updates, *changes])
         else:
-            stdout().print(dataset_table(listings), update_sets_table(updates))
+            stdout().print(dataset_table(listings), update_sets_table(updates), change_sets_table(changes))
         return
     counts = write_dataset(name, out)
     say(f"{' of '.join(f'{count:,} {what}' for what, count in counts.items())} written to {out}")

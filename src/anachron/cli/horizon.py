@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelOptions
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions, run_folders
 
 if TYPE_CHECKING:
@@ -26,8 +26,12 @@ class ChangeOptions:
     """Which changes are asked about, and what is claimed of the model."""
 
     changes: Annotated[
-        Path | None,
-        typer.Option(help="Changes with subject, relation, old, new, date; or facts that follow each other."),
+        str | None,
+        typer.Option(
+            help="mini-changes (the default), mini (the default of demo, which was taught its facts), or a file: "
+            "changes with subject, relation, old, new, date; facts that follow each other; updates, as build updates "
+            "writes them."
+        ),
     ] = None
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many changes, a fixed sample.")] = None
     claim: Annotated[
@@ -37,6 +41,12 @@ class ChangeOptions:
     released: Annotated[
         str | None, typer.Option(help="When the model was published: changes after that month show what is guessed.")
     ] = None
+
+    def name(self, models: list[str]) -> str:
+        """The changes to ask these models about."""
+        from anachron.lm.loading import DEMO
+
+        return self.changes or ("mini" if set(models) == {DEMO} else "mini-changes")
 
     def limits(self) -> dict[str, int | None]:
         """``claim`` and ``released`` as months. Raises `ConfigError` where they are none, or do not fit."""
@@ -73,6 +83,7 @@ def horizon(
     Example: anachron horizon demo --out runs/horizon
     """
     from anachron.errors import ConfigError
+    from anachron.jobs import Callbacks
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.horizon import draw_horizon, find_horizon, is_horizon, read_horizon, read_horizon_changes
     from anachron.probe.run import ProbeSettings
@@ -83,7 +94,12 @@ def horizon(
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
     limits = asked.limits()
-    told = None if all(map(is_horizon, model)) else read_horizon_changes(asked.changes, limit=asked.limit)
+    read = Callbacks(warn=warn)
+    told = (
+        None
+        if all(map(is_horizon, model))
+        else read_horizon_changes(asked.name(model), limit=asked.limit, callbacks=read)
+    )
     found: list[FoundHorizon] = []
     for name, folder in zip(model, run_folders(out, model), strict=True):
         if is_horizon(name):

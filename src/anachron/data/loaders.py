@@ -11,6 +11,7 @@ from anachron.core.contexts import sampling_named
 from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published, to_published
 from anachron.data.mini import mini_facts, mini_statements
+from anachron.data.mini_changes import MINI_CHANGES, mini_changes
 from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
@@ -90,6 +91,7 @@ UPDATES = {
     "mini-updates": ("real replacements between 2015 and 2024, from heads of state to home venues", mini_updates)
 }
 
+CHANGES = {MINI_CHANGES: ("dated changes of the world between 2010 and 2026, each with its old value", mini_changes)}
 
 _DATA_ENDINGS = (*READERS, ".arrow")  # what `datasets` reads besides
 
@@ -240,7 +242,8 @@ def write_dataset(name: str, out: Path | str) -> dict[str, int]:
     """Write a data set into a file with a manifest; what the manifest counts.
 
     name: as of `load_dataset`, in the published TimeStress columns (.parquet, .csv or .jsonl), ``{"statements",
-    "facts"}``; or ``mini-updates``, in those of WikiFactDiff (.parquet or .jsonl), ``{"updates"}``.
+    "facts"}``; or ``mini-updates``, in those of WikiFactDiff (.parquet or .jsonl), ``{"updates"}``;
+        or ``mini-changes``, in its own (any ending), ``{"changes and controls", "subjects"}``.
     Raises `ConfigError` for an ending that cannot hold it, `DataError` as `load_dataset`.
     """
     parameters: dict[str, Any] = {"name": name}
@@ -249,6 +252,10 @@ def write_dataset(name: str, out: Path | str) -> dict[str, int]:
             raise ConfigError(f"{out}: the columns of updates are nested; write .parquet or .jsonl")
         table = UPDATES[name][1]()
         fingerprint, counts = rows_fingerprint(table.iter_rows()), {"updates": table.height}
+    elif name in CHANGES:
+        table = CHANGES[name][1]()
+        fingerprint = rows_fingerprint(table.iter_rows())
+        counts = {"changes and controls": table.height, "subjects": table["subject"].n_unique()}
     elif is_fact_file(name):
         raise ConfigError(f"{name} is a file of facts; build statements writes its statements, and what they leave out")
     else:
@@ -286,6 +293,19 @@ class UpdatesListing:
     kind: str = "updates"
 
 
+@dataclass(frozen=True, slots=True)
+class ChangesListing:
+    """What ``anachron datasets`` shows of a bundled data set of changes. changes: without its controls."""
+
+    name: str
+    about: str
+    changes: int
+    controls: int
+    subjects: int
+    kinds: int
+    kind: str = "changes"
+
+
 def list_datasets() -> list[Listing]:
     """The bundled data sets with their sizes."""
     listings = []
@@ -304,4 +324,14 @@ def list_updates() -> list[UpdatesListing]:
         table = updates()
         relations, subjects = (table[column].struct.field("label").n_unique() for column in ("relation", "subject"))
         listings.append(UpdatesListing(name, about, table.height, relations, subjects))
+    return listings
+
+
+def list_changes() -> list[ChangesListing]:
+    """The bundled data sets of changes with their sizes."""
+    listings = []
+    for name, (about, changes) in CHANGES.items():
+        real = changes().filter(pl.col("control").is_null())
+        subjects, kinds = real["subject"].n_unique(), real["kind"].n_unique()
+        listings.append(ChangesListing(name, about, real.height, changes().height - real.height, subjects, kinds))
     return listings

@@ -15,6 +15,10 @@ from anachron.facts.rows import GivenFact
 
 STILL, INVENTED = "still", "invented"
 CONTROLS = (STILL, INVENTED)
+LOW, MEDIUM, HIGH = "low", "medium", "high"
+GRADES = (LOW, MEDIUM, HIGH)
+FORESEEN = (MEDIUM, HIGH)  # what a model may tell of a change without having learned of it
+_YES_NO = {"yes": HIGH, "true": HIGH, "1": HIGH, "1.0": HIGH, "no": "", "false": "", "0": "", "0.0": ""}
 NEEDED = ("subject", "relation", "old", "new", "date")
 GAP, OVERLAP = 366, 31  # days that may lie between the end of one value and the start of the next, or be of both
 
@@ -24,9 +28,10 @@ class Change:
     """At ``date`` (a day or a month) ``new`` took the place of ``old``.
 
     relation: its label; relation_id: where it has one. popularity: of the subject, the larger the better known.
-    predictable: whether the new value could be told beforehand. control: `STILL` of a row whose old value still holds,
-    `INVENTED` of a subject that does not exist; empty of a change. kind: what sort of change it is, by which they are
-    grouped; by default the relation. before: values that the subject had earlier.
+    predictable: how well the new value could be told beforehand, one of `GRADES`; empty where nobody said. control:
+    `STILL` of a row whose old value still holds, `INVENTED` of a subject that does not exist; empty of a change. kind:
+    what sort of change it is, by which they are grouped; by default the relation. before: values that the subject had
+    earlier.
     """
 
     subject: str
@@ -36,7 +41,7 @@ class Change:
     date: Date
     relation_id: str | None = None
     popularity: float | None = None
-    predictable: bool = False
+    predictable: str = ""
     control: str = ""
     kind: str = ""
     before: tuple[str, ...] = ()
@@ -66,7 +71,7 @@ def month_text(month: float) -> str:
 
 def changes_of_table(table: pl.DataFrame) -> list[Change]:
     """Changes of a table with `NEEDED`, and where they are there ``relation_id, popularity, predictable, control,
-    kind``.
+    kind``. ``predictable`` is one of `GRADES`, or yes (which is high) or no.
 
     Raises `DataError` naming row (counted from 1), column, value and rule.
     """
@@ -97,9 +102,17 @@ def _change(row: dict[str, object], number: int) -> Change:
     return Change(
         texts["subject"], texts["relation"], texts["old"], texts["new"], date,
         relation_id=str(row.get("relation_id") or "").strip() or None, popularity=popularity,
-        predictable=str(row.get("predictable") or "").strip().casefold() in ("1", "yes", "true", "high", "1.0"),
+        predictable=_grade(row.get("predictable"), number),
         control=control, kind=str(row.get("kind") or "").strip(),
     )  # fmt: skip
+
+
+def _grade(given: object, number: int) -> str:
+    text = "" if given is None else str(given).strip().casefold()
+    grade = _YES_NO.get(text, text)
+    if grade and grade not in GRADES:
+        raise DataError(f"row {number}, predictable: {text!r} is not one of {', '.join(GRADES)}, yes or no; or empty")
+    return grade
 
 
 def with_values_before(changes: Sequence[Change]) -> list[Change]:

@@ -1,9 +1,10 @@
 """Does a model know changes after a claimed cut-off?
 
 After an honest cut-off nothing is known, so a new value is preferred to the old one no more often than a decoy: a
-name of its kind that the subject never had. Each change after the claim is its own pair of the two. Changes that could
-be told beforehand are left out. Where it is known when the model was published, changes after that day cannot be known,
-and what their new values are ahead of decoys is what names are likelier without knowledge: it is taken off.
+name of its kind that the subject never had. Each change after the claim is its own pair of the two. Changes that
+could be told beforehand (of medium or high predictability) are left out. Where it is known when the model was
+published, changes after that day cannot be known, and what their new values are ahead of decoys is what names are
+likelier without knowledge: it is taken off.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from anachron.errors import ConfigError
+from anachron.horizon.changes import FORESEEN
 from anachron.horizon.measure import usable
 from anachron.statistics import sign_flips
 
@@ -65,7 +67,7 @@ def leak_after(table: pl.DataFrame, claim: int, released: int | None = None, *, 
     exchanged, for answers about one depend on each other.
     """
     said = usable(table).filter(
-        pl.col("month") > claim, ~pl.col("predictable"), pl.col("decoy_wins").is_not_null()
+        pl.col("month") > claim, ~pl.col("predictable").is_in(FORESEEN), pl.col("decoy_wins").is_not_null()
     )  # fmt: skip
     unknowable = said.filter(pl.col("month") > released) if released is not None else said.clear()
     tested = said.filter(pl.col("month") <= released) if released is not None else said

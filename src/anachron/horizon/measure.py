@@ -14,13 +14,13 @@ from anachron.core.facts import fact_id
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.loaders import Dataset
 from anachron.errors import DataError
-from anachron.horizon.changes import STILL
+from anachron.horizon.changes import FORESEEN, HIGH, STILL
 from anachron.horizon.fit import Answers
 from anachron.horizon.questions import AskedChange
 
 PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
     "subject": pl.String, "relation": pl.String, "kind": pl.String, "old": pl.String, "new": pl.String,
-    "date": pl.String, "month": pl.Int64, "popularity": pl.Float64, "predictable": pl.Boolean, "control": pl.String,
+    "date": pl.String, "month": pl.Int64, "popularity": pl.Float64, "predictable": pl.String, "control": pl.String,
     "margin": pl.Float64, "margin_decoy": pl.Float64, "margin_known": pl.Float64, "known": pl.Boolean,
     "wins": pl.Float64, "decoy_wins": pl.Float64,
 }  # fmt: skip
@@ -95,7 +95,10 @@ def read_preferences(table: pl.DataFrame) -> pl.DataFrame:
         for name, kind in PREFERENCE_SCHEMA.items()
     ]
     try:
-        found = table.select(columns).with_columns(pl.col("control").fill_null(""))
+        found = table.select(columns).with_columns(
+            pl.col("control").fill_null(""),
+            pl.col("predictable").fill_null("").replace({"true": HIGH, "false": ""}),  # as older runs have it
+        )
     except pl.exceptions.InvalidOperationError as error:
         raise DataError(f"a cell is not as anachron horizon wrote it ({str(error).splitlines()[0]})") from error
     return found
@@ -113,13 +116,15 @@ def usable(table: pl.DataFrame) -> pl.DataFrame:
 def answers_of(table: pl.DataFrame) -> Answers:
     """The answers of some rows of `preferences`, with popularity and predictability where the rows differ in them.
 
-    Popularity enters as the logarithm, in five equal groups by rank, from -2 to 2; a row without one is in the middle.
+    Popularity enters as the logarithm, in five equal groups by rank, from -2 to 2; a row without one is in the
+    middle. Of predictability each grade of `FORESEEN` that some rows have, and not all, is a column.
     """
     popular = table["popularity"]
     better = None
     if popular.drop_nulls().n_unique() > 1:
         rank = popular.rank("average").to_numpy() / popular.drop_nulls().len()
         better = np.clip(np.ceil(5 * np.nan_to_num(rank, nan=0.5)) - 3, -2, 2)[:, None]
-    predictable = table["predictable"].to_numpy().astype(float)
-    guessable = predictable[:, None] if 0 < predictable.sum() < len(predictable) else None
+    graded = [(table["predictable"] == grade).to_numpy().astype(float) for grade in FORESEEN]
+    columns = [column for column in graded if 0 < column.sum() < len(column)]
+    guessable = np.column_stack(columns) if columns else None
     return Answers(table["month"].to_numpy(), table["wins"].to_numpy(), table["subject"].to_numpy(), better, guessable)

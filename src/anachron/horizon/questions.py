@@ -1,8 +1,11 @@
 """What is asked about a change: present-tense wordings, and names to compare its two values with."""
 
+import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 from anachron.core.draws import draw
 from anachron.horizon.changes import Change
@@ -10,9 +13,10 @@ from anachron.text.cloze import OBJECT_SLOT, bundled_cloze, fill_cloze
 from anachron.text.kinds import subject_kind
 from anachron.text.languages import language_of
 from anachron.text.offices import role_questions
-from anachron.text.questions import fill_question
+from anachron.text.questions import SUBJECT_SLOT, fill_question
 
 OTHERS = 3  # plausible values that the old one must beat
+BEFORE = 3  # of the values that the subject had earlier, so many of the latest are scored
 STATEMENTS = 2  # of the statements of a relation that are used, beside its question
 Wordings = Callable[[Change], Sequence[str]]
 
@@ -36,16 +40,25 @@ class AskedChange:
         """All that is scored behind each prompt: the new value, where there is one, and the rest."""
         change = self.change
         decoy = () if self.decoy is None else (self.decoy,)
-        found = (change.new, change.old, *change.before, *self.others, *decoy)
+        found = (change.new, change.old, *change.before[-BEFORE:], *self.others, *decoy)
         return tuple(dict.fromkeys(name for name in found if name))
+
+
+@cache
+def change_wordings() -> Mapping[str, tuple[str, ...]]:
+    """Relation -> its statements and its question, of relations that changes need others of than dated facts do: an
+    office that is the subject itself (President of France), the latest winner of a race, the newest release."""
+    entries = json.loads(files("anachron.text").joinpath("change_wordings.json").read_text("utf-8"))
+    return {relation: (*entry["statements"], entry["question"]) for relation, entry in entries.items()}
 
 
 def bundled_wordings(change: Change) -> tuple[str, ...]:
     """Prompts in the present tense that the value follows: statements and a question; none of a relation without.
 
-    Those of the relation; of a role (president, head coach) its own question; an office that is the subject itself
-    (President of France) is asked who holds it.
+    Those of `change_wordings`, else of the relation; of a role (president, head coach) its own question.
     """
+    if (own := change_wordings().get(change.relation)) is not None:
+        return tuple(template.replace(SUBJECT_SLOT, change.subject) for template in own)
     language = language_of("en")
     relation = language.relation_id(change.relation_id, change.relation)
     if relation is not None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.data.mini import mini_facts
-from anachron.data.mini_updates import known_facts, mini_replacements
+from anachron.data.mini_changes import MINI_CHANGES
 from anachron.errors import ConfigError, DataError
-from anachron.facts.own import is_fact_file, read_given_facts
-from anachron.horizon.changes import Change, changes_of_facts, changes_of_table, sample
+from anachron.horizon.changes import Change, changes_of_table, sample
 from anachron.horizon.compare import Apart, compare
 from anachron.horizon.fit import Horizon
 from anachron.horizon.leak import Leak, check_claim, leak_after
@@ -22,13 +20,14 @@ from anachron.io import Json, read_json, read_table, write_json, write_table
 from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
+from anachron.pipelines.changes import read_changes
 from anachron.probe.run import ProbeSettings, run_probe
 
 ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
     "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",
 )  # fmt: skip
 FIGURE = "horizon"
-MINI_SINCE = 2005  # the bundled facts' changes since then
+TWO_VALUED = ("alive or dead",)  # no third value can show whether a model knows the person at all
 
 
 @dataclass(frozen=True)
@@ -49,32 +48,20 @@ class FoundHorizon:
         return found if self.leak is None else found | {"leak": leak_json(self.leak)}
 
 
-def read_horizon_changes(path: Path | str | None = None, *, limit: int | None = None) -> list[Change]:
-    """The changes of a file: a table of changes, or of facts that follow each other; by default those of bundled facts.
+def read_horizon_changes(
+    name: Path | str = MINI_CHANGES, *, limit: int | None = None, callbacks: Callbacks | None = None
+) -> list[Change]:
+    """Changes to ask about, as of `read_changes`: the bundled ones, or those of a file.
 
-    limit: a fixed random sample of so many. Raises `DataError` naming what is wrong with the file.
+    Of the bundled ones those are left out that have two possible values (`TWO_VALUED`). limit: a fixed random sample of
+    so many. Raises `DataError` naming what is wrong with the file.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more changes")
-    if path is None:
-        return sample(mini_changes_of_facts(), limit)
-    try:
-        if is_fact_file(path) and "old" not in read_table(Path(path)).columns:
-            found = changes_of_facts(read_given_facts(path).facts)
-            if not found:
-                raise DataError("no fact ends where another of its subject and relation begins, so nothing changes")
-        else:
-            found = changes_of_table(read_table(Path(path)))
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    return sample(found, limit)
-
-
-def mini_changes_of_facts() -> list[Change]:
-    """The changes since `MINI_SINCE` that the facts of ``mini`` and ``mini-updates`` tell of."""
-    facts = [one.fact for one in mini_facts()] + list(known_facts()) + [one.new for one in mini_replacements()]
-    once = {(fact.subject, fact.relation_id, fact.object): fact for fact in reversed(facts)}
-    return [change for change in changes_of_facts(reversed(once.values())) if change.date.year >= MINI_SINCE]
+    table = read_changes(name, callbacks=callbacks)
+    if str(name) == MINI_CHANGES:
+        table = table.filter(~pl.col("relation").is_in(TWO_VALUED))
+    return sample(changes_of_table(table), limit)
 
 
 def find_horizon(

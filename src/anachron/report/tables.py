@@ -67,6 +67,11 @@ def update_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
     return _listing("Bundled update data sets", ("updates", "subjects", "relations"), listings)
 
 
+def change_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
+    """The bundled data sets of changes."""
+    return _listing("Bundled data sets of changes", ("changes", "controls", "subjects", "kinds"), listings)
+
+
 def _listing(title: str, counted: Sequence[str], items: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(title=title)
     table.add_column("name")

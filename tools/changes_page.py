@@ -1,0 +1,119 @@
+"""The page ``docs/mini-changes.md``: what the bundled changes hold, counted from the file, and how right they are."""
+
+import csv
+from importlib.resources import files
+from pathlib import Path
+
+import polars as pl
+from mini_page import table
+
+from anachron.data.mini_changes import KINDS_OF_MACHINES, mini_changes
+from anachron.statistics import wilson
+
+READINGS = Path(__file__).parent / "changes" / "readings.csv"
+READ = {1: 300, 2: 150}  # rows of each reading
+HEAD = """# Bundled changes of the world
+
+Made from the code by `make docs`; do not edit.
+
+`mini-changes` holds {changes:,} changes between 2010 and 2026, of {subjects:,} subjects and {kinds} kinds: at a date,
+a new value took the place of an old one. [`anachron horizon`](horizon.md) asks models about them. `anachron datasets
+mini-changes --out FILE` writes them out, and from Python they are a table:
+
+```python
+import anachron
+
+changes = anachron.read_changes()
+print(changes.filter(changes["subject"] == "Prime Minister of Japan").select("old", "new", "date"))
+```
+
+`tools/make_changes.py` makes the file from tables of free licences (named at the end), the facts of
+[`mini`](mini.md), and changes that this project wrote from common knowledge, with a note where to check them. An
+event that two sources tell of is there once. What is not sure is left out: offices of several seats, who held an
+office for less than 45 days and the changes around them, ministries whose names the source modernised, releases that
+did not come right after the one before, redenominations of currencies, racing drivers who had not raced for a year,
+and memberships of stock indices, which have no old value. Of software and devices there are at most three changes a
+month.
+
+Columns: `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in {months}
+rows, a month. There is no popularity, for none of the sources gives one.
+
+`predictable` says how well the new value could be told beforehand. It is `high` of {high} rows: releases (numbers go
+on), teams at the beginning of a racing season (signed months before; such a date is that of the first race),
+currencies, presidencies that rotate, heirs. Events that knowledge-cutoff tells of have its grade; winners are `low`.
+The other {ungraded:,} rows nobody graded. Elections are known before the date, which is that of taking office, by
+weeks.
+
+{controls} more rows are controls, marked in `control`: {still} `still` (persons who lived, and governors and chief
+executives who held their posts, on the date given) and {invented} `invented` (offices, companies and teams that do
+not exist, with names from rows of their kinds).
+
+Persons who died have the values `alive` and `dead`. Since nobody has a third, no model can be seen to know the person
+at all, so `anachron horizon` does not ask about them by default.
+"""
+RIGHT = """## How right it is
+
+Rows drawn at random were read one by one: against the row of the source, and against what the reader knew of the
+matter. Of about one in fifteen rows the reader knew too little to say more than that it agrees with its source: late
+releases and deaths, regional heads of Japan, Sweden, Ukraine and China. Who read them had also written the rules,
+which is not as good as a stranger.
+
+{first}
+
+The first reading was of the file before it was mended, the second of the file after that, with other rows (deaths
+left aside). What was found, and why it is no more:
+"""
+
+
+def changes_page() -> str:
+    """The page as Markdown."""
+    every = mini_changes()
+    real = every.filter(pl.col("control").is_null())
+    head = HEAD.format(
+        changes=real.height, subjects=real["subject"].n_unique(), kinds=real["kind"].n_unique(),
+        months=(real["date"].str.len_chars() == 7).sum(), high=(real["predictable"] == "high").sum(),
+        ungraded=real["predictable"].null_count(), controls=every.height - real.height,
+        still=(every["control"] == "still").sum(), invented=(every["control"] == "invented").sum(),
+    )  # fmt: skip
+    credits = files("anachron.data").joinpath("mini/CHANGES.md").read_text("utf-8")
+    parts = [head, "## Years\n", _years(real), "## Kinds\n", _kinds(real), *_readings()]
+    return "\n".join([*parts, credits.replace("# ", "## ", 1)])
+
+
+def counts_of_years(real: pl.DataFrame) -> list[tuple[str, int, int]]:
+    """Of each year: changes, and those without software and devices."""
+    machine = pl.col("kind").is_in(KINDS_OF_MACHINES)
+    found = (
+        real.group_by(pl.col("date").str.slice(0, 4).alias("year"))
+        .agg(pl.len(), (~machine).sum().alias("without"))
+        .sort("year")
+    )
+    return [tuple(row) for row in found.iter_rows()]
+
+
+def _years(real: pl.DataFrame) -> str:
+    return table(("year", "changes", "without software and devices"), counts_of_years(real))
+
+
+def _kinds(real: pl.DataFrame) -> str:
+    found = (
+        real.group_by("kind")
+        .agg(pl.len(), pl.col("subject").n_unique())
+        .sort(["len", "kind"], descending=[True, False])
+    )
+    return table(("kind", "changes", "subjects"), found.iter_rows())
+
+
+def _readings() -> list[str]:
+    with READINGS.open(encoding="utf-8", newline="") as file:
+        faults = list(csv.DictReader(file))
+    rows = []
+    for reading, size in READ.items():
+        wrong = sum(fault["reading"] == str(reading) for fault in faults)
+        low, high = (f"{100 * end:.1f}" for end in wilson(wrong, size, correction=False))
+        rows.append((reading, size, wrong, f"{100 * wrong / size:.1f} % ({low} to {high})"))
+    told = [(f["reading"], f["subject"], f["date"], f["fault"], f["mended"]) for f in faults]
+    return [
+        RIGHT.format(first=table(("reading", "rows", "wrong", "share (95 %, Wilson)"), rows)),
+        table(("reading", "subject", "date", "what was wrong", "what was done"), told),
+    ]
