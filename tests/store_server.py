@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 SERVE = """
-import sys, time
+import sys
 from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
 server.start()
@@ -27,7 +27,7 @@ HOP = {"connection", "transfer-encoding", "date", "server"}
 
 @dataclass
 class Faults:
-    """Of every ``each`` requests one is answered by the next of ``kinds``: 503, slow, cut (in the middle) or drop.
+    """Of every ``each`` requests one is answered by the next of ``kinds``: 503, slow, cut, drop or 403.
 
     Only requests whose path holds ``within``. 0: none is.
     """
@@ -66,7 +66,7 @@ class Server:
         }  # fmt: skip
 
     def make_bucket(self, name: str) -> None:
-        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=30)
+        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=120)
         connection.request("PUT", f"/{name}")
         assert connection.getresponse().status == 200
 
@@ -92,7 +92,7 @@ def serving() -> Iterator[Server]:
             proxy.shutdown()
             proxy.server_close()
             moto.stdin.close()
-            moto.wait(10)
+            moto.wait(60)
 
 
 def _handler(port: int, faults: Faults) -> type[BaseHTTPRequestHandler]:
@@ -110,7 +110,16 @@ def _handler(port: int, faults: Faults) -> type[BaseHTTPRequestHandler]:
                 self.send_response(503)
                 self.send_header("Content-Length", str(len(words)))
                 self.end_headers()
-                self.wfile.write(words)
+                self.wfile.write(b"" if self.command == "HEAD" else words)
+                return
+            if fault == "403":
+                words = (
+                    b"<Error><Code>InvalidAccessKeyId</Code><AWSAccessKeyId>%s</AWSAccessKeyId></Error>" % KEY.encode()
+                )
+                self.send_response(403)
+                self.send_header("Content-Length", str(len(words)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else words)
                 return
             if fault == "drop":
                 self._end()
