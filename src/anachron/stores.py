@@ -105,8 +105,7 @@ class StorePath:
 
     def stat(self) -> Any:
         """``st_size`` in bytes and ``st_mtime_ns``, when it was put. Raises `FileNotFoundError`."""
-        with _told(self, "read"):
-            about = _obstore().head(_store(self), self.key)
+        about = _repeated(self, "read", lambda: _obstore().head(_store(self), self.key))
         return SimpleNamespace(st_size=about["size"], st_mtime_ns=int(about["last_modified"].timestamp() * 1e9))
 
     def is_file(self) -> bool:
@@ -124,8 +123,7 @@ class StorePath:
 
     def iterdir(self) -> "Iterator[StorePath]":
         """What lies directly in a folder."""
-        with _told(self, "read"):
-            found = _obstore().list_with_delimiter(_store(self), self.key or None)
+        found = _repeated(self, "list", lambda: _obstore().list_with_delimiter(_store(self), self.key or None))
         keys = [*found["common_prefixes"], *(about["path"] for about in found["objects"])]
         return (StorePath(self.scheme, self.bucket, key) for key in keys if key != self.key)
 
@@ -134,9 +132,12 @@ class StorePath:
         return (path for path in self._below() if PurePosixPath(path.name).match(pattern))
 
     def _below(self) -> "Iterator[StorePath]":
-        with _told(self, "read"):
-            for batch in _obstore().list(_store(self), self.key + "/" if self.key else None):
-                yield from (StorePath(self.scheme, self.bucket, about["path"]) for about in batch)
+        begin = self.key + "/" if self.key else None
+
+        def keys() -> list[str]:
+            return [about["path"] for batch in _obstore().list(_store(self), begin) for about in batch]
+
+        return (StorePath(self.scheme, self.bucket, key) for key in _repeated(self, "list", keys))
 
     # Bytes
 
@@ -147,8 +148,7 @@ class StorePath:
         return data if mode == "rb" else io.TextIOWrapper(data, encoding=encoding or "utf-8", newline=newline)
 
     def read_bytes(self) -> bytes:
-        with _told(self, "read"):
-            return bytes(_obstore().get(_store(self), self.key).bytes())
+        return _repeated(self, "read", lambda: bytes(_obstore().get(_store(self), self.key).bytes()))
 
     def read_text(self, encoding: str = "utf-8") -> str:
         return self.read_bytes().decode(encoding)
@@ -195,9 +195,13 @@ class StorePath:
 
     def version(self) -> tuple[bytes, str] | None:
         """The content and what tells it from a later one (its ETag); None where there is none."""
-        with _ignored(FileNotFoundError), _told(self, "read"):
+
+        def get() -> tuple[bytes, str]:
             found = _obstore().get(_store(self), self.key)
             return bytes(found.bytes()), str(found.meta["e_tag"])
+
+        with _ignored(FileNotFoundError):
+            return _repeated(self, "read", get)
         return None
 
 
@@ -247,8 +251,9 @@ def read_range(path: Place, start: int, length: int) -> bytes:
     if isinstance(path, StorePath):
         if start < 0:
             start += path.stat().st_size
-        with _told(path, "read"):
-            return bytes(_obstore().get_range(_store(path), path.key, start=start, length=length))
+        return _repeated(
+            path, "read", lambda: bytes(_obstore().get_range(_store(path), path.key, start=start, length=length))
+        )
     with path.open("rb") as file:
         file.seek(start, os.SEEK_SET if start >= 0 else os.SEEK_END)
         return file.read(length)
@@ -398,7 +403,8 @@ def _ignored(kind: type[BaseException]) -> Iterator[None]:
 
 
 def _repeated(path: StorePath, what: str, request: Callable[[], Result]) -> Result:
-    """A request that the library does not repeat once the store may have got it; here that does no harm."""
+    """A request that the library does not repeat once the store may have got it, or begun to answer; here that does no
+    harm."""
     with _told(path, what):
         for number in range(TRIES - 1):
             try:

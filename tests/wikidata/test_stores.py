@@ -90,6 +90,7 @@ def test_objects_and_folders(store):
     assert not store.is_dir()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["503", "cut", "drop"])
 def test_what_fails_for_a_moment_is_repeated(store, served, kind):
     served.faults.each, served.faults.kinds = 2, (kind,)
@@ -101,6 +102,9 @@ def test_what_fails_for_a_moment_is_repeated(store, served, kind):
     assert found is not None and (store / "y").replace(b"newer", found[1])
     assert not (store / "y").replace(b"stale", found[1]) and (store / "y").read_bytes() == b"newer"
     (store / "y").unlink()
+    for number in range(4):
+        (store / "many" / str(number)).put(b"1")
+        assert len(list((store / "many").iterdir())) == len(list((store / "many").rglob("*"))) == number + 1
     assert served.faults.done[kind]
 
 
