@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, is_running
-from anachron.stores import Place, StoreError, StorePath
+from anachron.store_requests import StoreError
+from anachron.stores import Place, StorePath
 
 RENEWED = 20.0  # seconds
 _REMOVE = {"s3": "aws s3 rm", "gs": "gcloud storage rm"}
@@ -66,7 +68,7 @@ def _machine() -> str | None:
         return None
 
 
-def _is_ours(found: tuple[bytes, str] | None, token: str) -> bool:
+def _is_ours(found: tuple[bytes, Any] | None, token: str) -> bool:
     return found is not None and token.encode() in found[0]
 
 

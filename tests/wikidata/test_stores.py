@@ -3,19 +3,20 @@
 import json
 import os
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
-pytest.importorskip("moto", reason="the store of these tests is moto's")
 
 from anachron.cli.entry import run
 from anachron.cluster import Spread, _no_cluster
 from anachron.errors import ConfigError, DataError
 from anachron.jobs import locked
-from anachron.stores import Blocks, StoreError, StorePath, place, read_range, remove_tree
+from anachron.store_requests import StoreError
+from anachron.stores import Blocks, StorePath, parts_of, place, remove_tree
 from anachron.updates.build import Settings, build_updates, companions
 from anachron.wikidata.reading.dump import open_dump
 from anachron.wikidata.reading.ingest import ingest
@@ -78,7 +79,8 @@ def test_objects_and_folders(store):
     (store / "a/b").put(b"0123456789")
     assert (store / "a/b").is_file() and not (store / "a").is_file() and (store / "a").is_dir()
     assert [str(path) for path in store.iterdir()] == [str(store / "a")]
-    assert read_range(store / "a/b", 2, 3) == b"234" and read_range(store / "a/b", -4, 2) == b"67"
+    with parts_of(store / "a/b") as read:
+        assert read(2, 3) == b"234" and read(-4, 2) == b"67"
     assert Blocks(store / "a/b").read(3, 99) == b"3456789"
     with (store / "a/b").open("rb") as file:
         assert file.read(4) == b"0123" and file.seek(-1, 2) == 9 and file.read() == b"9"
@@ -185,13 +187,18 @@ def test_the_same_facts_and_updates(store, tmp_path, world):
     assert (store / "facts.parquet").read_bytes() == (tmp_path / "facts.parquet").read_bytes()
 
 
-def test_other_commands_refuse_stores(tmp_path, monkeypatch, capsys):
+def test_a_kind_of_store_that_is_not_known_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for words in (["demo", "--out", "s3://bucket/run"], ["verbalize", "s3://b/f.parquet", "--out", "q.parquet"]):
-        with pytest.raises(SystemExit) as ended:
-            run(words)
-        assert ended.value.code == 2 and "takes files of this machine" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        run(["wikidata", "ingest", "dump.json", "--date", "2021-01-04", "--out", "az://box/snapshot"])
+    assert ended.value.code == 2 and "give s3:// or gs://" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(ConfigError, match=r"pip install 'anachron.s3.'"):
+        place("s3://bucket/x").read_bytes()
 
 
 def test_rays_token_is_named():

@@ -23,8 +23,9 @@ import polars as pl
 
 from anachron.errors import DataError, first_line
 from anachron.io import read_json, read_parquet, scan_parquet
-from anachron.stores import Place, StoreError, StorePath, place
-from anachron.stores import reason as store_reason
+from anachron.store_requests import StoreError
+from anachron.store_requests import reason as store_reason
+from anachron.stores import Place, StorePath, place
 
 if TYPE_CHECKING:
     import pyarrow as pa

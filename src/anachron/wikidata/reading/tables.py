@@ -13,7 +13,7 @@ import zstandard
 
 from anachron.errors import DataError
 from anachron.io import atomic
-from anachron.stores import Place, read_range
+from anachron.stores import Place, parts_of
 
 with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
     import pandas  # noqa: F401
@@ -66,10 +66,11 @@ class Collector:
 def read_bucket(path: Place, bucket: int, buckets: int, schema: pa.Schema) -> pa.RecordBatch:
     """The batch of one of the ``buckets`` of a file written by `Collector.write`."""
     try:
-        begin, end = np.frombuffer(read_range(path, -8 * (buckets + 1 - bucket), 16), "<i8").tolist()
-        if begin == end:
-            return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-        data = zstandard.ZstdDecompressor().decompress(read_range(path, begin, end - begin))
-        return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+        with parts_of(path) as read:
+            begin, end = np.frombuffer(read(-8 * (buckets + 1 - bucket), 16), "<i8").tolist()
+            if begin == end:
+                return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+            data = zstandard.ZstdDecompressor().decompress(read(begin, end - begin))
+            return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
     except (OSError, ValueError, zstandard.ZstdError) as error:
         raise DataError(f"cannot read {path}: {error}; remove its folder and repeat the command") from error
