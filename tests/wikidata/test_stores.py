@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
 from anachron.cli.entry import run
-from anachron.cluster import Spread, _no_cluster
+from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.jobs import locked
 from anachron.store_requests import StoreError
@@ -199,9 +199,3 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ConfigError, match=r"pip install 'anachron.s3.'"):
         place("s3://bucket/x").read_bytes()
-
-
-def test_rays_token_is_named():
-    error = ConnectionError("Failed to connect\nToken authentication is enabled but no authentication token was found")
-    assert "ray get-auth-token --generate" in str(_no_cluster("head:6379", error))
-    assert "no cluster there" in str(_no_cluster("head:6379", ConnectionError("refused")))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -134,7 +135,8 @@ def ingest(
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
 
     ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
-    with the ranges that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
+    with the ranges that are not finished. With Ray, dump and snapshot must be on a store, or on a file system that all
+    nodes share.
 
     Raises `DataError`, with the position, for a dump that is cut off or damaged or no dump; `ConfigError` where ``out``
     holds something else; `BackendError` where a worker died or the disk is full.
@@ -257,7 +259,8 @@ def _read_ranges(
                 pass
             done = _done(work)
     check_layout(dump, work, done)
-    ranges = in_order(dump, done, settings.limit)
+    apart = ray not in (None, "local") and isinstance(work, Path)
+    ranges = in_order(dump, done, settings.limit, work if apart else None)
     lines, bad = (sum(range_[key] for range_ in ranges) for key in ("lines", "bad"))
     if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
         raise mostly_bad(dump, work, ranges)

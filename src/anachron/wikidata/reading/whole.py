@@ -78,14 +78,25 @@ def first_missing(done: dict[int, Any]) -> int | None:
     return next((number for number in range(last + 1) if number not in done), None)
 
 
-def in_order(dump: Dump, done: dict[int, dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
-    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap."""
+def in_order(
+    dump: Dump, done: dict[int, dict[str, Any]], limit: int | None, elsewhere: Place | None = None
+) -> list[dict[str, Any]]:
+    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap.
+
+    elsewhere: the work folder, if other machines wrote what they finished to a folder of that name.
+    """
     ranges = list(done.values())
     if limit is not None and sum(range_["lines"] for range_ in ranges) >= limit:
         return ranges
     missing = first_missing(done)
     if missing is not None or not any(range_["last"] for range_ in ranges):
-        raise DataError(f"{dump.path}: range {missing} was not read; repeat the command")
+        what = "its end" if missing is None else f"range {missing}"
+        if elsewhere is not None:
+            raise DataError(
+                f"{dump.path}: {what} is not in {elsewhere}, though every worker is done: the machines of the cluster "
+                "do not share that folder; give --out s3://BUCKET/FOLDER, or a folder that all of them share"
+            )
+        raise DataError(f"{dump.path}: {what} was not read; repeat the command")
     last = min(number for number, range_ in done.items() if range_["last"])
     ranges = [range_ for number, range_ in done.items() if number <= last]
     if dump.compression == "bz2" and dump.layout == "lines":
