@@ -173,7 +173,7 @@ class StorePath:
         """
         return self._conditional(content, "create")
 
-    def replace(self, content: bytes, version: dict[str, str | None]) -> bool:
+    def replace(self, content: bytes, version: dict[str, str]) -> bool:
         """Write the object if it is still of this version (``If-Match``), of `version`; as `create`."""
         return self._conditional(content, version)
 
@@ -191,12 +191,13 @@ class StorePath:
 
         return repeated(self, "write", put)
 
-    def version(self) -> tuple[bytes, dict[str, str | None]] | None:
+    def version(self) -> tuple[bytes, dict[str, str]] | None:
         """The content and what tells it from a later one (ETag, of GCS the generation); None where there is none."""
 
-        def get() -> tuple[bytes, dict[str, str | None]]:
+        def get() -> tuple[bytes, dict[str, str]]:
             found = obstore().get(self.store, self.key)
-            return bytes(found.bytes()), {name: found.meta.get(name) for name in ("e_tag", "version")}
+            known = {name: found.meta.get(name) for name in ("e_tag", "version")}
+            return bytes(found.bytes()), {name: value for name, value in known.items() if value}
 
         with suppress(FileNotFoundError):
             return repeated(self, "read", get)
