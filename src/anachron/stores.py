@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import partial, total_ordering
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -243,7 +243,7 @@ def remove_tree(folder: Place, *, ignore_errors: bool = False) -> None:
     for first in range(0, len(found), 1000):
         batch = found[first : first + 1000]
         with suppress(FileNotFoundError):
-            repeated(folder, "remove", lambda batch=batch: obstore().delete(folder.store, batch))  # type: ignore[misc]
+            repeated(folder, "remove", partial(obstore().delete, folder.store, batch))
 
 
 @contextmanager
