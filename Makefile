@@ -44,13 +44,19 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(call INSTALL,docs)
 	touch $@
 
+# The S3 server of the tests of stores: without it they are skipped
+.venv-stores/installed: tests/store_server.lock
+	$(PYTHON) -m venv .venv-stores
+	.venv-stores/bin/python -m pip install --disable-pip-version-check -q --require-hashes -r tests/store_server.lock
+	touch $@
+
 demo: .venv/installed  ## probe the bundled model on bundled facts (under two minutes after set-up)
 	$(BIN)/anachron demo --out demo-run
 
 test: .venv/installed-dev  ## the tests that run on every change
 	$(PYTEST) $(SPREAD) tests/$(PKG)
 
-test-all: .venv/installed-dev  ## what make test leaves out: more families, real models, the trial, other random examples
+test-all: .venv/installed-dev .venv-stores/installed  ## what make test leaves out: more families, real models, the trial, other random examples
 	models=; if [ -n "$(REAL_MODELS)" ] && $(BIN)/python tools/real_models.py --install "$(REAL_MODELS)" \
 		$(if $(REAL_ONLY),--only $(REAL_ONLY)); then \
 		models="$(abspath $(REAL_MODELS))"; fi; ANACHRON_REAL_MODELS="$$models" \
@@ -88,4 +94,4 @@ docs: .venv/installed-docs  ## the site, into site/, after the pages made from t
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv demo-run site build dist *.egg-info src/*.egg-info
+	rm -rf .venv .venv-stores demo-run site build dist *.egg-info src/*.egg-info

@@ -1,5 +1,7 @@
 """Write requirements.lock: every package that the extras all, dev and docs install, with the hashes of all its files.
 
+And tests/store_server.lock: the same of the extra store-test, which has an environment of its own.
+
     pip install uv && python tools/lock.py
 
 Versions are those of constraints.txt; change one there and run this again. What the new versions need and
@@ -16,21 +18,23 @@ from requirements import requirements
 
 ROOT = Path(__file__).parents[1]
 LOCK, CONSTRAINTS = ROOT / "requirements.lock", ROOT / "constraints.txt"
+STORE_LOCK = ROOT / "tests" / "store_server.lock"
 HEAD = "# Made by tools/lock.py from constraints.txt; do not edit.\n"
+STORE_HEAD = "# Made by tools/lock.py from the extra store-test; do not edit.\n"
 # Packages that torch demands by exact versions on some systems; constraints.txt leaves them to it.
 OF_TORCH = re.compile(r"(nvidia|cuda|triton)\b")
 
 
-def locked(asked: list[str]) -> str:
+def locked(asked: list[str], constraints: Path | None = None) -> str:
     """The lock as uv writes it: universal, with hashes."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "requirements.in"
         wanted.write_text("\n".join(asked) + "\n", "utf-8")
         command = [
             "uv", "pip", "compile", str(wanted), "--universal", "--python-version", "3.11.5", "--generate-hashes",
-            "--no-header", "--no-annotate", "--quiet", "--constraint", str(CONSTRAINTS),
+            "--no-header", "--no-annotate", "--quiet", *(("--constraint", str(constraints)) if constraints else ()),
         ]  # fmt: skip
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def pins(text: str) -> dict[str, str]:
@@ -39,9 +43,15 @@ def pins(text: str) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
 
 
+def store_test() -> list[str]:
+    """What the extra store-test alone asks for."""
+    return [line for line in requirements(["store-test"]) if line not in requirements([])]
+
+
 def main() -> None:
-    lock = locked([*requirements(["all", "dev", "docs"]), "pip"])
+    lock = locked([*requirements(["all", "dev", "docs"]), "pip"], CONSTRAINTS)
     LOCK.write_text(HEAD + lock, "utf-8")
+    STORE_LOCK.write_text(STORE_HEAD + locked(store_test()), "utf-8")
     lines = CONSTRAINTS.read_text("utf-8").splitlines()
     known = pins("\n".join(lines))
     lines += [f"{name}=={v}" for name, v in pins(lock).items() if name not in known and not OF_TORCH.match(name)]

@@ -177,6 +177,13 @@ def _check_reachable(address: str) -> None:
 
 
 def _no_cluster(address: str, error: Exception) -> ConfigError:
+    if "authenticat" in f"{type(error).__name__} {error}".lower():  # seldom in the first line
+        return ConfigError(
+            f"--ray {address}: the cluster asks for a token, and this machine has none or another one; copy "
+            "~/.ray/auth_token of its head to the same place here and on every machine (before `ray start`, `ray "
+            "get-auth-token --generate` makes one), or start Ray on all of them with RAY_AUTH_MODE=disabled, in a "
+            "network that nobody else reaches, and set that here too"
+        )
     start = "start one by ray start --head, or use --ray local"
     return ConfigError(f"--ray {address}: no cluster there ({first_line(error)}); {start}")
 

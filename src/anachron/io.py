@@ -8,6 +8,7 @@ import platform
 import re
 import secrets
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -18,20 +19,31 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import BackendError, ConfigError, DataError, first_line
+from anachron.stores import Place, StorePath, place, polars_options
 
 Json = dict[str, Any]
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 @contextmanager
-def atomic(path: Path | str) -> Iterator[Path]:
+def atomic(path: Place | str) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its name when the block ends without an error.
 
     The content is on disk before it is renamed, so a reader never sees half a file, whatever kills the
-    writer. What killed writers of the same file left is removed. A disk that is full or a folder that cannot be
+    writer. What killed writers of the same file left is removed. For an object of a store it is a file in this
+    machine's folder for temporary files, which is put in one piece. A disk that is full or a folder that cannot be
     written raises `BackendError`.
     """
-    target = Path(path)
+    target = place(path)
+    if isinstance(target, StorePath):
+        with tempfile.TemporaryDirectory(prefix="anachron-") as folder:
+            written_here = Path(folder) / target.name
+            try:
+                yield written_here
+            except OSError as error:
+                raise _unwritable(Path(folder), error) from error
+            target.put(written_here)
+        return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -54,12 +66,12 @@ def remove_leftovers(folder: Path, *, of: str | None = None) -> None:
     """
     for path in folder.glob(".*.tmp"):
         named = _TEMPORARY.fullmatch(path.name)
-        if named and (of is None or (named["target"] == of and not _is_running(int(named["process"])))):
+        if named and (of is None or (named["target"] == of and not is_running(int(named["process"])))):
             remove_file(path)
 
 
-def _is_running(process: int) -> bool:
-    """Whether there is such a process; on Windows, where asking it by a signal would end it, always yes."""
+def is_running(process: int) -> bool:
+    """Whether this machine has such a process; on Windows, where asking it by a signal would end it, always yes."""
     if sys.platform == "win32":
         return True
     try:
@@ -71,7 +83,7 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def remove_file(path: Path) -> None:
+def remove_file(path: Place) -> None:
     """Remove a file of this process, if it can be."""
     try:
         path.unlink(missing_ok=True)
@@ -79,15 +91,18 @@ def remove_file(path: Path) -> None:
         return
 
 
-def _unwritable(path: Path, error: OSError) -> BackendError:
+def _unwritable(path: Place, error: OSError) -> BackendError:
     reason = error.strerror or str(error)
     return BackendError(
         f"cannot write {path}: {reason}; finished files are intact: free the disk, or choose another place for it"
     )
 
 
-def write_bytes(path: Path | str, data: bytes) -> None:
-    with atomic(path) as temporary:
+def write_bytes(path: Place | str, data: bytes) -> None:
+    if isinstance(target := place(path), StorePath):
+        target.put(data)
+        return
+    with atomic(target) as temporary:
         temporary.write_bytes(data)
 
 
@@ -95,30 +110,30 @@ def json_bytes(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def write_json(path: Path | str, value: Any) -> None:
+def write_json(path: Place | str, value: Any) -> None:
     write_bytes(path, json_bytes(value))
 
 
-def read_json(path: Path | str) -> Any:
+def read_json(path: Place | str) -> Any:
     return parse_json(read_bytes(path), path)
 
 
-def read_bytes(path: Path | str) -> bytes:
+def read_bytes(path: Place | str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return place(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def read_text(path: Path | str, what: str) -> str:
+def read_text(path: Place | str, what: str) -> str:
     """A text that an option names. what: the option, for the `ConfigError` where it cannot be read."""
     try:
-        return Path(path).read_text("utf-8-sig")
+        return place(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{what} {path} cannot be read as UTF-8 text: {error}") from error
 
 
-def parse_json(content: bytes, path: Path | str) -> Any:
+def parse_json(content: bytes, path: Place | str) -> Any:
     """What a file holds as JSON. path: for the message of the `DataError` where it is none."""
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -126,10 +141,10 @@ def parse_json(content: bytes, path: Path | str) -> Any:
         raise DataError(f"cannot read {path} as JSON: {error}") from error
 
 
-def iterate_jsonl(path: Path | str) -> Iterator[Json]:
+def iterate_jsonl(path: Place | str) -> Iterator[Json]:
     """Rows of a JSON-lines file, one after the other; a broken line is named by its number."""
     try:
-        with Path(path).open(encoding="utf-8-sig") as lines:
+        with place(path).open("r", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     try:
@@ -143,7 +158,7 @@ def iterate_jsonl(path: Path | str) -> Iterator[Json]:
         raise DataError(f"cannot read {path}: {error}") from error
 
 
-def read_jsonl(path: Path | str) -> list[Json]:
+def read_jsonl(path: Place | str) -> list[Json]:
     """All rows of a JSON-lines file; see `iterate_jsonl`."""
     return list(iterate_jsonl(path))
 
@@ -155,15 +170,15 @@ WRITERS: dict[str, Callable[[pl.DataFrame, BytesIO], Any]] = {
 }
 
 
-def check_ending(path: Path | str) -> str:
+def check_ending(path: Place | str) -> str:
     """The ending of a table to be written. Raises `ConfigError` for one that no writer knows."""
-    ending = Path(path).suffix
+    ending = place(path).suffix
     if ending not in WRITERS:
         raise ConfigError(f"{path}: unknown ending {ending!r}; use {', '.join(WRITERS)}")
     return ending
 
 
-def write_table(path: Path | str, table: pl.DataFrame) -> None:
+def write_table(path: Place | str, table: pl.DataFrame) -> None:
     """Write a table in the format its ending names: .parquet, .csv or .jsonl."""
     write_bytes(path, table_bytes(table, check_ending(path)))
 
@@ -190,25 +205,39 @@ READERS: dict[str, Callable[[Path | BytesIO], pl.DataFrame]] = {
 }
 
 
-def read_table(path: Path | str) -> pl.DataFrame:
+def scan_parquet(path: Place, **options: Any) -> pl.LazyFrame:
+    """`polars.scan_parquet` of a file that may lie on a store: only what is asked of it is fetched."""
+    return pl.scan_parquet(_address(path), **options, **polars_options(path))
+
+
+def read_parquet(path: Place, columns: list[str] | None = None) -> pl.DataFrame:
+    """`polars.read_parquet` of a file that may lie on a store."""
+    return pl.read_parquet(_address(path), columns=columns, **polars_options(path))
+
+
+def _address(path: Place) -> Path | str:
+    return str(path) if isinstance(path, StorePath) else path
+
+
+def read_table(path: Place | str) -> pl.DataFrame:
     """Read .parquet, .csv, .jsonl/.ndjson or .json (a list of objects). Text columns of CSV stay text.
 
     A byte order mark at the beginning of a text is no part of it.
     """
-    path = Path(path)
+    path = place(path)
     if path.suffix not in READERS:
         raise DataError(f"{path}: unknown ending {path.suffix!r}; use {', '.join(READERS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    return _parsed(path, path)
+    return _parsed(BytesIO(path.read_bytes()) if isinstance(path, StorePath) else path, path)
 
 
-def parse_table(content: bytes, path: Path) -> pl.DataFrame:
+def parse_table(content: bytes, path: Place) -> pl.DataFrame:
     """The table in the content of a file, in the format that the file's ending names."""
     return _parsed(BytesIO(content), path)
 
 
-def _parsed(source: Path | BytesIO, path: Path) -> pl.DataFrame:
+def _parsed(source: Path | BytesIO, path: Place) -> pl.DataFrame:
     try:
         return READERS[path.suffix](source)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
@@ -216,9 +245,9 @@ def _parsed(source: Path | BytesIO, path: Path) -> pl.DataFrame:
         raise DataError(f"cannot read {path} as {path.suffix[1:]}: {first_line(error)}") from error
 
 
-def file_fingerprint(path: Path | str) -> str:
+def file_fingerprint(path: Place | str) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
-    with Path(path).open("rb") as data:
+    with place(path).open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
@@ -242,10 +271,10 @@ def versions() -> dict[str, str]:
     return known
 
 
-def write_manifest(path: Path | str, *, command: str, parameters: Json, inputs: Json, counts: Json) -> None:
+def write_manifest(path: Place | str, *, command: str, parameters: Json, inputs: Json, counts: Json) -> None:
     """Write ``<path>.manifest.json`` beside an output: where it came from and how."""
     content = {
-        "output": Path(path).name, "sha256": file_fingerprint(path), "command": command, "parameters": parameters,
+        "output": place(path).name, "sha256": file_fingerprint(path), "command": command, "parameters": parameters,
         "inputs": inputs, "counts": counts, "versions": versions(),
     }  # fmt: skip
     write_json(f"{path}.manifest.json", content)

@@ -13,7 +13,6 @@ wording for all jobs (`refuse_others`). What is finished lies in files that appe
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +38,8 @@ from anachron.io import (
     write_bytes,
     write_json,
 )
+from anachron.leases import leased
+from anachron.stores import Place, StorePath, refuse_stores, remove_tree
 
 ELSEWHERE = "choose another --out"
 WORK_FILE = "job.json"  # of a work folder: the identity, and when it was begun
@@ -104,14 +105,20 @@ def now() -> str:
 
 @contextmanager
 def locked(
-    lock: Path, held: Path, *, elsewhere: str = ELSEWHERE, remove: bool = False, waiting: Warn | None = None
+    lock: Place, held: Place, *, elsewhere: str = ELSEWHERE, remove: bool = False, waiting: Warn | None = None
 ) -> Iterator[None]:
     """Keep a second process out of ``held``, by a lock file; the lock goes with the process, however it ends.
 
     elsewhere: how to make the job write to another place, for the message. remove: leave no lock file behind. waiting:
     wait for a process that holds the lock, and tell this that it waits. Without it `ConfigError` is raised while
-    another process holds the lock; `BackendError` where its folder cannot be written.
+    another process holds the lock; `BackendError` where its folder cannot be written. On a store: see
+    `anachron.leases`.
     """
+    if isinstance(lock, StorePath):
+        with leased(lock, held, elsewhere=elsewhere, waiting=waiting):
+            yield
+        return
+    refuse_stores(lock)
     file_lock = filelock.FileLock(lock)
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +141,7 @@ def locked(
 # The identity
 
 
-def refuse_others(path: Path, known: Json, identity: Json, what: str = "a run", *, elsewhere: str = ELSEWHERE) -> None:
+def refuse_others(path: Place, known: Json, identity: Json, what: str = "a run", *, elsewhere: str = ELSEWHERE) -> None:
     """Raise `ConfigError` with the differences unless what ``path`` holds was made with the same identity.
 
     known: the identity of what is there, as it was read from JSON.
@@ -178,7 +185,7 @@ def _short(value: Any) -> str:
 # Work folders
 
 
-def begin(work: Path, identity: Json) -> Json:
+def begin(work: Place, identity: Json) -> Json:
     """A new work folder, or the one that a killed call with the same identity left; returns its record.
 
     The record is ``{"started": when it was first begun, "identity": identity}``. The job's lock is held. Raises
@@ -188,13 +195,13 @@ def begin(work: Path, identity: Json) -> Json:
         refuse_others(work, record["identity"], identity, "unfinished work")
         return record
     if work.is_dir():  # what was being removed when its process was killed
-        shutil.rmtree(work)
+        remove_tree(work)
     record = {"started": now(), "identity": identity}
     write_json(work / WORK_FILE, record)
     return record
 
 
-def begun(work: Path) -> Json | None:
+def begun(work: Place) -> Json | None:
     """The record of a work folder; None where there is no folder, or one that counts for nothing."""
     file = work / WORK_FILE
     if not file.is_file():
@@ -205,10 +212,10 @@ def begun(work: Path) -> Json | None:
     return record
 
 
-def discard(work: Path) -> None:
+def discard(work: Place) -> None:
     """Remove a work folder; without its record, which goes first, nothing in it counts."""
     (work / WORK_FILE).unlink(missing_ok=True)
-    shutil.rmtree(work, ignore_errors=True)  # a dying worker may still write into it
+    remove_tree(work, ignore_errors=True)  # a dying worker may still write into it
 
 
 # Run folders

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.cluster import map_in_order, worker_count
+from anachron.cluster import _no_cluster, map_in_order, worker_count
 from anachron.crew import Crew
 from anachron.errors import BackendError, ConfigError, DataError
 
@@ -123,3 +123,16 @@ def test_a_wrong_address_of_a_cluster():
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match="no cluster there"):
         list(map_in_order(double, [1], ray="127.0.0.1:1"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Failed to connect\nToken authentication is enabled but no authentication token was found",
+        "Authentication failed: Forbidden: Invalid authentication token",
+    ],
+)
+def test_a_token_that_is_asked_for_is_named_with_what_to_type(words):
+    told = str(_no_cluster("head:6379", ConnectionError(words)))
+    assert "ray get-auth-token --generate" in told and "~/.ray/auth_token" in told and "RAY_AUTH_MODE=disabled" in told
+    assert "no cluster there (refused)" in str(_no_cluster("head:6379", ConnectionError("refused")))

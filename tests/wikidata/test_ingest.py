@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time as clock
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -685,6 +686,19 @@ def test_the_command(tmp_path, capsys):
         run([*words, "--limit", "3"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_machines_that_share_no_folder_are_told_what_to_do(tmp_path, monkeypatch):
+    # what is done is elsewhere
+    monkeypatch.setattr("anachron.wikidata.reading.ingest.connected", lambda *_: nullcontext())
+    monkeypatch.setattr("anachron.wikidata.reading.ingest.map_in_order", lambda *_: iter(()))
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    with pytest.raises(
+        DataError, match=r"its end is not in .* do not share that folder; give --out s3://BUCKET/FOLDER"
+    ):
+        ingest(dump, tmp_path / "out", SETTINGS, workers=2, ray="head:6379")
+    with pytest.raises(DataError, match="its end was not read; repeat the command"):
+        ingest(dump, tmp_path / "out", SETTINGS, workers=2)
 
 
 @pytest.mark.full

@@ -20,6 +20,7 @@ from anachron.cli.options import (
     split_commas,
 )
 from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.stores import Place, place
 
 if TYPE_CHECKING:
     from anachron.data.build_statements import BuiltDataset
@@ -121,10 +122,10 @@ def facts(
         cut = selected.cut.as_json()
         print_json({"out": str(out), "facts": selected.facts.height, "cut": cut, "steps": selected.steps})
     else:
-        print_facts(selected, out)
+        print_facts(selected, place(out))
 
 
-def print_facts(selected: "Selected", out: Path) -> None:
+def print_facts(selected: "Selected", out: Place) -> None:
     from anachron.report.tables import selection_table
 
     stdout().print(selection_table(selected.steps))

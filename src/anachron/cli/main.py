@@ -50,15 +50,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-STORES = (
-    "s3://",
-    "s3a://",
-    "gs://",
-    "gcs://",
-    "az://",
-    "abfs://",
-    "hdfs://",
-)  # a folder "s3:" would be made
+# Commands that work on stores; what others are given is of this machine.
+ON_STORES = {
+    ("wikidata", "ingest"), ("wikidata", "rebucket"), ("wikidata", "pageviews"), ("wikidata", "explain"),
+    ("build", "facts"), ("build", "updates"), ("build", "timestress"),
+}  # fmt: skip
+STORE = re.compile(r"(?:--[a-z-]+=|-[a-z])?((?:s3|gs|s3a|s3n|gcs|az|abfss?|hdfs)://.*)", re.IGNORECASE)
 METHOD = re.compile(r"[A-Z][A-Za-z]*(\+L)?( dated| METO)?,?")  # as a method of editing is written
 
 
@@ -173,10 +170,15 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         return 2 if argv[:1] == ["check"] else 1
 
 
-def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
+def _refuse_stores(argv: list[str]) -> None:
+    """Raise `ConfigError` for a path on a store given to a command that would take it for a folder ``s3:``."""
     for word in argv:
-        if word.partition("=")[2].startswith(STORES) or word.startswith(STORES):
-            raise ConfigError(f"{word}: only local paths are read and written; copy it here, or mount the store")
+        if (found := STORE.fullmatch(word)) and tuple(argv[:2]) not in ON_STORES:
+            raise ConfigError(f"{found[1]}: this command takes files of this machine; copy it here and give that path")
+
+
+def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:
+    _refuse_stores(argv)
     try:
         code = int(command_tree()(args=with_commas(argv), prog_name="anachron", standalone_mode=False) or 0)
     except typer.Abort:

@@ -10,6 +10,7 @@ import typer
 from anachron.cli.groups import grouped
 from anachron.cli.options import DumpArgument, DumpDate, JsonFlag, SnapshotArgument, SpreadOptions
 from anachron.cli.output import on_screen, print_json, say
+from anachron.stores import Place, place
 
 MostBad = Annotated[
     float,
@@ -40,7 +41,7 @@ def ingest(
     *,
     dump: DumpArgument,
     date: DumpDate,
-    out: Annotated[Path, typer.Option(help="Folder for the snapshot.")],
+    out: Annotated[Path, typer.Option(help="Folder for the snapshot, here or on a store.")],
     wiki: Annotated[
         str, typer.Option(help="Items with a title in this wiki are subjects; all: every item.")
     ] = "enwiki",
@@ -69,14 +70,15 @@ def ingest(
         from anachron.wikidata.reading.ingest import IngestSettings, read_entity_list
         from anachron.wikidata.reading.ingest import ingest as run
 
+    source, target = place(dump), place(out)
     listed = None if entities is None else read_entity_list(entities)
     settings = IngestSettings(date, wiki, language, limit=limit, entities=listed, buckets=buckets, most_bad=most_bad)
-    with on_screen().bar(f"reading {dump.name}", "bytes") as told:
-        manifest = run(dump, out, settings, workers=spread.workers, ray=spread.ray, callbacks=told)
-    print_json(manifest) if json_ else print_ingest(manifest, out, entities)
+    with on_screen().bar(f"reading {source.name}", "bytes") as told:
+        manifest = run(source, target, settings, workers=spread.workers, ray=spread.ray, callbacks=told)
+    print_json(manifest) if json_ else print_ingest(manifest, target, entities)
 
 
-def print_ingest(manifest: dict[str, Any], out: Path, entities: Path | None = None) -> None:
+def print_ingest(manifest: dict[str, Any], out: Place, entities: Path | None = None) -> None:
     """What the manifest of a snapshot counts, for people."""
     counts = manifest["counts"]
     dropped = "; ".join(f"{number:,} {reason}" for reason, number in counts["dropped"].items()) or "none"

@@ -17,6 +17,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.facts.own import has_own_names, read_given_facts
 from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
+from anachron.stores import Place, refuse_stores
 from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import STYLES, Language, chosen, recorded
 from anachron.text.openings import guessed_language
@@ -33,7 +34,7 @@ class BuiltDataset:
     """
 
     table: pl.DataFrame
-    card: Path
+    card: Place
     until: int
     own: OwnFacts | None = None
 
@@ -83,6 +84,7 @@ def build_dataset(
 
     Raises `ConfigError` for options that cannot be, and `DataError` naming the file, and the row where one is at fault.
     """
+    refuse_stores(questions, out)
     questions, out = Path(questions), Path(out)
     check_ending(out)
     sampling_named(sampling)

@@ -11,6 +11,7 @@ from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import STATUSES, Boundaries
 from anachron.errors import DataError
 from anachron.io import Json, file_fingerprint, read_json
+from anachron.stores import Place
 from anachron.text.markdown import markdown_table
 
 BOUNDARIES = {
@@ -90,7 +91,7 @@ def _random_robustness(table: pl.DataFrame) -> list[dict[str, float]]:
     return [chance for chance in chances.values() if len(chance) == len(GRANULARITIES)]
 
 
-def card_of(out: Path) -> Path:
+def card_of(out: Place) -> Place:
     """Where the card of a data set file is: named by the whole file, for another may differ in its ending only."""
     return out.with_name(f"{out.name}.card.md")
 

@@ -8,8 +8,9 @@ from typing import Any
 from anachron.cluster import Spread, worker_count
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_dataset
-from anachron.errors import DataError
+from anachron.errors import ConfigError, DataError
 from anachron.jobs import Callbacks
+from anachron.stores import Place, StorePath, place
 from anachron.text.llm_requests import open_client
 from anachron.text.llm_settings import LlmSettings
 from anachron.text.question_files import check_style, verbalise
@@ -64,10 +65,16 @@ def build_timestress(
     steps raise: `anachron.wikidata.reading.ingest.ingest`, `anachron.wikidata.views.popularity.compute_popularity`,
     `anachron.build_facts`, `anachron.verbalise` and `anachron.build_statements`.
     """
+    if isinstance(store := place(out), StorePath):
+        raise ConfigError(
+            f"--out {store}: questions and statements are written on this machine; give a local --out, or the commands "
+            f"one by one: wikidata ingest and wikidata pageviews take {store}/snapshot, build facts reads it and "
+            "writes a local file, which verbalize and build statements take"
+        )
     out, callbacks = Path(out), callbacks or Callbacks()
-    _check(Path(dump), pageviews, out, settings, workers)
+    _check(place(dump), pageviews, out, settings, workers)
     callbacks.notice(f"1 of 5: {dump} to a snapshot")
-    with callbacks.bar(f"reading {Path(dump).name}", "bytes") as told:
+    with callbacks.bar(f"reading {place(dump).name}", "bytes") as told:
         manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=told)
     finished("ingest", manifest)
     callbacks.notice("2 of 5: popularity")
@@ -97,7 +104,7 @@ def build_timestress(
 
 
 def _check(
-    dump: Path, pageviews: Sequence[Path | str], out: Path, settings: TimestressSettings, workers: int | None
+    dump: Place, pageviews: Sequence[Path | str], out: Path, settings: TimestressSettings, workers: int | None
 ) -> None:
     """Raise now what one of the steps would raise about its options after hours of those before it."""
     check_style(settings.llm, settings.style)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,6 +12,7 @@ from anachron.data.card import card_of
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
 from anachron.jobs import begin, discard, locked
+from anachron.stores import Place, place
 from anachron.text.cloze import Cloze
 from anachron.text.dates import wording_of
 from anachron.text.languages import cloze_in
@@ -79,7 +79,7 @@ class Built:
     counts: Json
 
 
-def companions(out: Path) -> dict[str, Path]:
+def companions(out: Place) -> dict[str, Place]:
     """The files beside the updates: the replacement subset, the new entities, the card."""
     named = {name: out.with_name(f"{out.stem}.{name}{out.suffix}") for name in ("replacements", "entities")}
     return named | {"card": card_of(out)}
@@ -103,7 +103,7 @@ def check_pair(old: Snapshot, new: Snapshot) -> None:
 
 
 def open_comparison(
-    old: Snapshot, new: Snapshot, settings: Settings, work: Path, redirects: dict[str, str] | None = None
+    old: Snapshot, new: Snapshot, settings: Settings, work: Place, redirects: dict[str, str] | None = None
 ) -> Comparison:
     """What the buckets of two snapshots are compared by. Raises `ConfigError` for a pair that cannot be compared."""
     check_pair(old, new)
@@ -114,7 +114,7 @@ def open_comparison(
     return comparison_of(old_side, new_side, settings, work, redirects or {})
 
 
-def comparison_of(old: Side, new: Side, settings: Settings, work: Path, redirects: dict[str, str]) -> Comparison:
+def comparison_of(old: Side, new: Side, settings: Settings, work: Place, redirects: dict[str, str]) -> Comparison:
     """What a worker must know to compare the two sides. work: folder of its files."""
     relations = relation_types(old.snapshot.properties(), new.snapshot.properties())
     if redirects:
@@ -138,9 +138,9 @@ def compare(comparison: Comparison, spread: Spread) -> tuple[list[Json], pl.Data
 
 
 def build_updates(
-    old: Snapshot | Path | str, new: Snapshot | Path | str, out: Path | str, settings: Settings | None = None, *,
+    old: Snapshot | Place | str, new: Snapshot | Place | str, out: Place | str, settings: Settings | None = None, *,
     templates: dict[str, Cloze] | None = None,
-    redirects: dict[str, str] | None = None, sources: Iterable[Path] = (), spread: Spread | None = None,
+    redirects: dict[str, str] | None = None, sources: Iterable[Place] = (), spread: Spread | None = None,
     memory: int | None = None, warn: Callable[[str], None] = lambda message: None,
 ) -> Built:  # fmt: skip
     """Write the updates between two snapshots (.parquet or .jsonl), with manifest, card and `companions`.
@@ -155,7 +155,7 @@ def build_updates(
     An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
     be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
     """
-    old, new, out, settings = open_snapshot(old), open_snapshot(new), Path(out), settings or Settings()
+    old, new, out, settings = open_snapshot(old), open_snapshot(new), place(out), settings or Settings()
     templates = cloze_in(settings.language) if templates is None else templates
     if templates is None:
         raise ConfigError(f"--style {settings.style}: no templates in {settings.language}; give --cloze FILE")
@@ -221,8 +221,8 @@ def _identity(
 
 def _fingerprint(snapshot: Snapshot) -> str:
     """Of the manifest and the sizes of all files: enough to tell another snapshot, and one that was damaged."""
-    files = sorted(path for path in snapshot.folder.rglob("*.parquet"))
-    sizes = [[str(path.relative_to(snapshot.folder)), path.stat().st_size] for path in files]
+    begin = len(str(snapshot.folder)) + 1
+    sizes = sorted([str(path)[begin:], path.stat().st_size] for path in snapshot.folder.rglob("*.parquet"))
     return rows_fingerprint([file_fingerprint(snapshot.folder / "manifest.json"), *sizes])
 
 
@@ -260,7 +260,9 @@ def _all_counts(buckets: list[Json], groups: GroupCounts) -> Json:
     return total | {"judged": asdict(groups)}
 
 
-def _write(out: Path, built: Built, old: Snapshot, new: Snapshot, settings: Settings, sources: Iterable[Path]) -> None:
+def _write(
+    out: Place, built: Built, old: Snapshot, new: Snapshot, settings: Settings, sources: Iterable[Place]
+) -> None:
     files = companions(out)
     write_table(files["replacements"], built.replacements)
     write_table(files["entities"], built.created)

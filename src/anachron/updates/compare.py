@@ -6,13 +6,13 @@ that they are complete, so an interrupted comparison goes on with the buckets th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
 from anachron.cluster import Spread, map_in_order
 from anachron.core.dates import Date
-from anachron.io import Json, read_json, write_json, write_table
+from anachron.io import Json, read_json, read_parquet, scan_parquet, write_json, write_table
+from anachron.stores import Place
 from anachron.updates.diff import align, changed_groups
 from anachron.updates.nearest import entity_numbers
 from anachron.updates.redirects import follow, occurring
@@ -40,19 +40,19 @@ class Comparison:
     new: Side
     steps: Steps
     relations: pl.DataFrame
-    work: Path
+    work: Place
     label_unchanged: bool = False
     redirected: bool = False
 
     @property
-    def redirects(self) -> Path:
+    def redirects(self) -> Place:
         return self.work / "redirects.parquet"
 
     @property
     def buckets(self) -> int:
         return self.new.snapshot.buckets
 
-    def file(self, kind: str, bucket: int) -> Path:
+    def file(self, kind: str, bucket: int) -> Place:
         """A file of a bucket in the work folder.
 
         ``triples``: of changed groups, ``anachron.updates.diff.DIFF_COLUMNS`` and ``functional, subject_is_new,
@@ -70,7 +70,7 @@ def day_of(snapshot: Snapshot) -> int:
 
 def move_triples(comparison: Comparison, spread: Spread) -> None:
     """Put the old triples of subjects that were merged into others where the buckets of those find them."""
-    redirects = dict(pl.read_parquet(comparison.redirects).iter_rows())
+    redirects = dict(read_parquet(comparison.redirects).iter_rows())
     of_bucket = comparison.old.snapshot.by_bucket(redirects)
     tasks = ((comparison, bucket, items) for bucket, items in of_bucket.items())
     moved = put_behind(pl.concat(map_in_order(_moved_from, tasks, spread.workers, spread.ray)))
@@ -152,7 +152,7 @@ def _with_moved(old: pl.DataFrame, comparison: Comparison, bucket: int) -> tuple
     """The old triples of a bucket with redirects followed, and of `follow` which these are."""
     if not comparison.redirected:
         return old, follow(old.clear(), {})[1]
-    moved = pl.scan_parquet(comparison.work / "moved.parquet").filter(pl.col("bucket") == bucket).drop("bucket")
+    moved = scan_parquet(comparison.work / "moved.parquet").filter(pl.col("bucket") == bucket).drop("bucket")
     both = pl.concat([old.with_columns(moved=pl.lit(False)), moved.with_columns(moved=pl.lit(True)).collect()])
     redirects = occurring(comparison.redirects, both)
     kept = both.filter(pl.col("moved") | ~pl.col("subject").is_in(list(redirects))).drop("moved")
@@ -163,7 +163,7 @@ def _created(comparison: Comparison, bucket: int, fresh: pl.DataFrame) -> pl.Dat
     """Those of the subjects that only the new snapshot has which came into being after the date of the old one."""
     part = comparison.new.snapshot.part("entities", bucket)
     with readable(part):
-        entities = pl.scan_parquet(part).select(list(CREATED))
+        entities = scan_parquet(part).select(list(CREATED))
         about = entities.join(fresh.lazy(), left_on="id", right_on="subject", how="semi").collect(engine="streaming")
     days = days_of(about["created"])
     return about.filter((days > day_of(comparison.old.snapshot)).fill_null(False)).sort("id")
@@ -184,11 +184,11 @@ def _groups(triples: pl.DataFrame) -> int:
 
 def created_of(comparison: Comparison) -> pl.DataFrame:
     """All new entities (`CREATED`), by id."""
-    parts = [pl.read_parquet(comparison.file("created", bucket)) for bucket in range(comparison.buckets)]
+    parts = [read_parquet(comparison.file("created", bucket)) for bucket in range(comparison.buckets)]
     return pl.concat(parts).sort("id")
 
 
 def triples_of(comparison: Comparison) -> Iterator[pl.DataFrame]:
     """The triples to be labelled, bucket by bucket."""
     for bucket in range(comparison.buckets):
-        yield pl.read_parquet(comparison.file("triples", bucket))
+        yield read_parquet(comparison.file("triples", bucket))

@@ -14,7 +14,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.errors import DataError
-from anachron.io import Json, write_table
+from anachron.io import Json, scan_parquet, write_table
+from anachron.stores import Place
 from anachron.text.cloze import bundled_cloze
 from anachron.updates.build import Settings, check_pair, comparison_of
 from anachron.updates.compare import Comparison, day_of, put_behind
@@ -176,14 +177,14 @@ def _is_after(created: str | None, old: Snapshot) -> bool:
     return created is not None and Date.parse(created).first_day > day_of(old)
 
 
-def _side(snapshot: Snapshot, subjects: list[str], settings: Settings, lookups: Lookups, barred: Path) -> Side:
+def _side(snapshot: Snapshot, subjects: list[str], settings: Settings, lookups: Lookups, barred: Place) -> Side:
     """A side that knows the pages among the subjects and their objects only."""
     ids = set(subjects)
     for subject in subjects:
         part = snapshot.part("statements", snapshot.bucket_of(subject))
         with readable(part):
             ids |= set(
-                pl.scan_parquet(part).filter((pl.col("subject") == subject) & ITEM).select("value").collect()["value"]
+                scan_parquet(part).filter((pl.col("subject") == subject) & ITEM).select("value").collect()["value"]
             )
     about = entity_rows(snapshot, ids, ["id", "classes"])
     write_table(barred, barred_among(about, snapshot, settings.barred_words))

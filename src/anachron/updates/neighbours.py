@@ -7,14 +7,14 @@ file in the work folder, and the parts are joined at the end.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from anachron.cluster import Spread, cores, map_in_order, worker_count
-from anachron.io import write_table
+from anachron.io import read_parquet, scan_parquet, write_table
+from anachron.stores import Place
 from anachron.updates.compare import Comparison, day_of
 from anachron.updates.nearest import (
     Weights,
@@ -51,16 +51,16 @@ class Search:
     threads: int
 
     @property
-    def work(self) -> Path:
+    def work(self) -> Place:
         return self.comparison.work
 
     def features(self, bucket: int) -> pl.DataFrame:
-        return pl.read_parquet(self.comparison.file("features", bucket))
+        return read_parquet(self.comparison.file("features", bucket))
 
     def words(self, facts: pl.DataFrame) -> pl.DataFrame:
         """What `anachron.updates.words.with_words` needs to put these facts into words."""
         wanted = pl.LazyFrame({"id": sorted(mentioned(facts))}, schema={"id": pl.String})
-        entities = pl.scan_parquet(self.work / "words.parquet")
+        entities = scan_parquet(self.work / "words.parquet")
         return entities.join(wanted, on="id", how="semi").sort("id").collect(engine="streaming")
 
 
@@ -83,7 +83,7 @@ def find_neighbours(comparison: Comparison, kept: pl.DataFrame, count: int, styl
     runs = runs_of(comparison.buckets)
     files = [comparison.file("near", number) for number in range(len(runs))]
     _each(search_run, [(search, run, file) for run, file in zip(runs, files, strict=True)], spread, spread.progress)
-    return _in_words(search, pl.read_parquet(_joined(search, files, spread)), spread)
+    return _in_words(search, read_parquet(_joined(search, files, spread)), spread)
 
 
 def _each(
@@ -100,7 +100,7 @@ def runs_of(buckets: int) -> list[range]:
     return [range(first, min(first + length, buckets)) for first in range(0, buckets, length)]
 
 
-def _joined(search: Search, files: list[Path], spread: Spread) -> Path:
+def _joined(search: Search, files: list[Place], spread: Spread) -> Place:
     """One file of several: the nearest of the nearest are the nearest, in whatever order they are joined."""
     level = 0
     while len(files) > 1:
@@ -113,16 +113,16 @@ def _joined(search: Search, files: list[Path], spread: Spread) -> Path:
     return files[0]
 
 
-def join_files(task: tuple[Search, list[Path], Path]) -> None:
+def join_files(task: tuple[Search, list[Place], Place]) -> None:
     """Write the nearest of several files."""
     search, files, target = task
     if not target.is_file():
-        write_table(target, merge_nearest(map(pl.read_parquet, files), search.count))
+        write_table(target, merge_nearest(map(read_parquet, files), search.count))
 
 
 def _in_words(search: Search, near: pl.DataFrame, spread: Spread) -> pl.DataFrame:
     """Chosen neighbours (``query, number, similarity``) with the words of their facts, which their buckets tell."""
-    relations = pl.read_parquet(search.work / "groups.parquet").select(query="group", property="property")
+    relations = read_parquet(search.work / "groups.parquet").select(query="group", property="property")
     subject = "Q" + pl.col("number").cast(pl.String)  # all subjects are items, whose numbers are the bare ones
     chosen = near.join(relations, on="query", how="left", maintain_order="left").with_columns(subject=subject)
     of_bucket: dict[int, list[str]] = {}
@@ -138,7 +138,7 @@ def _in_words(search: Search, near: pl.DataFrame, spread: Spread) -> pl.DataFram
 def put_facts_in_words(task: tuple[Search, int, list[str]]) -> pl.DataFrame:
     """`FACT` of the facts of these subjects of a bucket."""
     search, bucket, subjects = task
-    relations = pl.read_parquet(search.work / "groups.parquet", columns=["property"])["property"].unique()
+    relations = read_parquet(search.work / "groups.parquet", columns=["property"])["property"].unique()
     return _worded_facts(search, bucket, relations, subjects).select(FACT)
 
 
@@ -149,8 +149,8 @@ def write_features(task: tuple[Search, int]) -> None:
     target = comparison.file("features", bucket)
     if target.is_file():
         return
-    old = pl.read_parquet(comparison.file("old", bucket), columns=[*GROUP, "value_type", "value"])
-    fresh = pl.read_parquet(comparison.file("fresh", bucket))
+    old = read_parquet(comparison.file("old", bucket), columns=[*GROUP, "value_type", "value"])
+    fresh = read_parquet(comparison.file("fresh", bucket))
     items = pl.concat([old.filter(ITEM).select(*GROUP, "value"), fresh.drop_nulls()])
     subjects = {*old["subject"].unique(), *fresh["subject"].unique()}
     write_table(target, features_of(items.lazy(), subjects))
@@ -183,7 +183,7 @@ def _facts(search: Search, bucket: int, relations: pl.Series, subjects: list[str
     """Old triples of these relations (and subjects) that held at the old date, in the order of the dump."""
     day = day_of(search.comparison.old.snapshot)
     held = ~((pl.col("end_day") < day).fill_null(False) | (pl.col("start_day") > day).fill_null(False))
-    rows = pl.scan_parquet(search.comparison.file("old", bucket))
+    rows = scan_parquet(search.comparison.file("old", bucket))
     rows = rows.filter(pl.col("property").is_in(relations.implode()) & held)
     if subjects is not None:
         rows = rows.filter(pl.col("subject").is_in(subjects))
@@ -197,7 +197,7 @@ def _worded_facts(search: Search, bucket: int, relations: pl.Series, subjects: l
     return told.drop_nulls(["subject_label", "object_label"]).unique(GROUP, keep="first", maintain_order=True)
 
 
-def search_run(task: tuple[Search, range, Path]) -> None:
+def search_run(task: tuple[Search, range, Place]) -> None:
     """Write the nearest facts of each group among the subjects of some buckets: ``query, number, similarity``."""
     search, buckets, target = task
     if not target.is_file():
@@ -205,10 +205,10 @@ def search_run(task: tuple[Search, range, Path]) -> None:
 
 
 def _search(search: Search, buckets: range) -> pl.DataFrame:
-    groups = pl.read_parquet(search.work / "groups.parquet")
-    documents = pl.read_parquet(search.work / "documents.parquet")
-    total = pl.read_parquet(search.work / "total.parquet")["documents"][0]
-    weights = Weights(pl.read_parquet(search.work / "weights.parquet"), total)
+    groups = read_parquet(search.work / "groups.parquet")
+    documents = read_parquet(search.work / "documents.parquet")
+    total = read_parquet(search.work / "total.parquet")["documents"][0]
+    weights = Weights(read_parquet(search.work / "weights.parquet"), total)
     columns = columns_of(documents, groups["subject"], weights)
     asked = _Vectors.of(documents, groups["subject"].unique(), weights, columns)
     relations = groups["property"].unique()

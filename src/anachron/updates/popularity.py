@@ -6,12 +6,12 @@ Source: paper 003, section A.1, and its published code: the logarithm of one mor
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from anachron.io import read_json, write_json, write_table
+from anachron.io import read_json, read_parquet, scan_parquet, write_json, write_table
+from anachron.stores import Place
 from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable
 from anachron.wikidata.selection.lookups import REPEAT, entity_rows, read_popularity, scan_popularity
 
@@ -24,11 +24,11 @@ class Levels:
     median: float
 
 
-def kept_levels(snapshot: Snapshot, work: Path) -> Levels:
+def kept_levels(snapshot: Snapshot, work: Place) -> Levels:
     """`find_levels`, kept in a work folder for a call that goes on."""
     table, record = work / "levels.parquet", work / "levels.json"  # the second is written last
     if record.is_file():
-        return Levels(pl.read_parquet(table), read_json(record)["median"])
+        return Levels(read_parquet(table), read_json(record)["median"])
     levels = find_levels(snapshot)
     write_table(table, levels.classes)
     write_json(record, {"median": levels.median})
@@ -47,7 +47,7 @@ def find_levels(snapshot: Snapshot) -> Levels:
     sums = []
     for bucket in range(snapshot.buckets):
         part = snapshot.part("entities", bucket)
-        members = pl.scan_parquet(part).select("id", pl.col("classes").alias("class"))
+        members = scan_parquet(part).select("id", pl.col("classes").alias("class"))
         own = of_bucket(bucket).lazy()
         with_views = members.join(own, on="id", how="inner").explode("class").drop_nulls("class")
         with readable(part):

@@ -2,19 +2,19 @@
 
 import csv
 import re
-from pathlib import Path
 
 import polars as pl
 
 from anachron.errors import DataError
-from anachron.io import write_table
+from anachron.io import scan_parquet, write_table
+from anachron.stores import Place
 from anachron.updates.diff import value_key
 from anachron.updates.triples import GROUP, ITEM
 
 _WORD = re.compile(r"[A-Za-z_ ]+")
 
 
-def read_redirects(path: Path) -> dict[str, str]:
+def read_redirects(path: Place) -> dict[str, str]:
     """Item -> the item it was merged into, from a .csv or .tsv of two columns.
 
     A first line of two words is a header. Raises `DataError` with the line for anything but two item ids, for an item
@@ -40,7 +40,7 @@ def read_redirects(path: Path) -> dict[str, str]:
     return direct
 
 
-def _check_circle(item: str, direct: dict[str, str], path: Path) -> None:
+def _check_circle(item: str, direct: dict[str, str], path: Place) -> None:
     seen = [item]
     while (into := direct.get(seen[-1])) is not None:
         if into in seen:
@@ -62,16 +62,16 @@ def merged_by(direct: dict[str, str], gone: set[str]) -> dict[str, str]:
     return dict(sorted(targets.items()))
 
 
-def write_redirects(path: Path, redirects: dict[str, str]) -> None:
+def write_redirects(path: Place, redirects: dict[str, str]) -> None:
     """Write ``id, into`` for `occurring`: no worker holds all of several million."""
     schema = {"id": pl.String, "into": pl.String}
     write_table(path, pl.DataFrame({"id": list(redirects), "into": list(redirects.values())}, schema=schema))
 
 
-def occurring(path: Path, triples: pl.DataFrame) -> dict[str, str]:
+def occurring(path: Place, triples: pl.DataFrame) -> dict[str, str]:
     """Those redirects of a file that subjects or items of these triples are."""
     ids = pl.concat([triples["subject"], triples.filter(ITEM)["value"]]).unique()
-    found = pl.scan_parquet(path).join(pl.LazyFrame({"id": ids}), on="id", how="semi").sort("id")
+    found = scan_parquet(path).join(pl.LazyFrame({"id": ids}), on="id", how="semi").sort("id")
     return dict(found.collect(engine="streaming").iter_rows())
 
 

@@ -1,13 +1,14 @@
 """In how many buckets two snapshots are compared: as many as both can be split into, and as memory asks for."""
 
 import math
-from pathlib import Path
 
 import polars as pl
 
 from anachron.cluster import Spread, cores, worker_count
 from anachron.cluster import memory as machine_memory
 from anachron.errors import ConfigError
+from anachron.io import scan_parquet
+from anachron.stores import Place
 from anachron.wikidata.reading.rebucket import rebucket
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS, Snapshot, readable
 
@@ -48,11 +49,11 @@ def _largest(snapshot: Snapshot) -> int:
     most = 0
     for part in (snapshot.part("statements", bucket) for bucket in range(snapshot.buckets)):
         with readable(part):
-            most = max(most, pl.scan_parquet(part).select(pl.len()).collect().item())
+            most = max(most, scan_parquet(part).select(pl.len()).collect().item())
     return most
 
 
-def split(old: Snapshot, new: Snapshot, buckets: int, work: Path, spread: Spread) -> tuple[Snapshot, Snapshot]:
+def split(old: Snapshot, new: Snapshot, buckets: int, work: Place, spread: Spread) -> tuple[Snapshot, Snapshot]:
     """Both snapshots in this many buckets, split into folders under ``work`` where they have fewer."""
     quiet = Spread(spread.workers, spread.ray)
     first, second = (

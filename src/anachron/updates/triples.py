@@ -6,11 +6,11 @@ last one, which looks at all values of one subject and relation.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
 from anachron.io import write_table
+from anachron.stores import Place
 from anachron.wikidata.reading.snapshot import Snapshot
 from anachron.wikidata.selection.lookups import Lookups, all_barred, find_lookups
 from anachron.wikidata.selection.rows import alive_rows, scan_statements
@@ -35,10 +35,10 @@ class Side:
 
     snapshot: Snapshot
     lookups: Lookups
-    barred: Path
+    barred: Place
 
 
-def open_side(snapshot: Snapshot, barred: Path, words: Sequence[str], depth: int) -> Side:
+def open_side(snapshot: Snapshot, barred: Place, words: Sequence[str], depth: int) -> Side:
     """A snapshot to be judged; its pages and templates are written to ``barred`` where that is not there yet.
 
     words, depth: ``barred_words`` and ``class_depth`` of `anachron.wikidata.selection.rules.Selection`.

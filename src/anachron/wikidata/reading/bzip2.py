@@ -9,15 +9,14 @@ A file may hold several streams one after another (pbzip2, lbzip2, plain concate
 """
 
 import bz2
-import os
 import re
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from anachron.errors import DataError
+from anachron.stores import Blocks, Place, place
 
 BLOCK, END = 0x314159265359, 0x177245385090
 MAX_BLOCK = 8 * 1_100_000  # bits; 900,000 bytes that cannot be compressed grow by about a hundredth
@@ -53,10 +52,10 @@ def _needles() -> list[tuple[bytes, int, int, bool]]:
 class Bzip2File:
     """Random access to the units of a bz2 file; nothing is kept between calls but the open file."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-        self._file = self.path.open("rb")
-        self.size = os.fstat(self._file.fileno()).st_size
+    def __init__(self, path: Place | str) -> None:
+        self.path = place(path)
+        self._file = Blocks(self.path)
+        self.size = self._file.size
         self._searched = _needles()
 
     def __enter__(self) -> "Bzip2File":
@@ -66,7 +65,7 @@ class Bzip2File:
         self._file.close()
 
     def _read(self, start: int, end: int) -> bytes:
-        return os.pread(self._file.fileno(), max(end, start) - start, start)
+        return self._file.read(start, end)
 
     def bits(self, start: int, end: int) -> int:
         """The bits from ``start`` to ``end`` as a number."""
@@ -251,7 +250,7 @@ class Chain:
     reach over its borders; streams that lie within are checked at once.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         self.first: int | None = None  # bit of the first unit
         self.after: int | None = None  # bit where the unit after the last one must begin
@@ -275,7 +274,7 @@ class Chain:
         return {"first": self.first, "after": self.after, "head": self.head, "open": self.open}
 
 
-def check_chains(path: Path, size: int, chains: list[dict[str, Any]]) -> None:
+def check_chains(path: Place, size: int, chains: list[dict[str, Any]]) -> None:
     """Refuse a file whose ranges (in order) do not join without a gap from its first byte to its last."""
     expected, checksum = 32, 0
     for chain in chains:
@@ -300,19 +299,19 @@ def _rotate(value: int, places: int) -> int:
     return (value << places | value >> (32 - places)) & 0xFFFFFFFF
 
 
-def _truncated(path: Path, position: int) -> DataError:
+def _truncated(path: Place, position: int) -> DataError:
     return DataError(
         f"{path}: the bz2 file is cut off at byte {position:,}; fetch the rest of it, then repeat the command"
     )
 
 
-def _damaged(path: Path, position: int) -> DataError:
+def _damaged(path: Place, position: int) -> DataError:
     return DataError(
         f"{path}: the bz2 file is damaged at byte {position:,}; compare it with its published checksum, fetch it again"
     )
 
 
-def _wrong_sum(path: Path, position: int) -> DataError:
+def _wrong_sum(path: Place, position: int) -> DataError:
     return DataError(
         f"{path}: the checksum of the bz2 stream that ends after byte {position:,} does not fit its blocks: a block is "
         "missing or was exchanged; fetch the file again"

@@ -10,13 +10,12 @@ range can be read without knowing how the one before it ended.
 """
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from anachron.errors import ConfigError, DataError
+from anachron.stores import Place, place
 from anachron.wikidata.reading.bzip2 import Bzip2File, Chain
 from anachron.wikidata.reading.streams import CHUNK, MIB, Compression, Stream, text_of
 
@@ -37,7 +36,7 @@ class Dump:
     ``sample`` is a hash of the file's first and last MiB, by which a file is known again.
     """
 
-    path: Path
+    path: Place
     compression: Compression
     layout: Literal["lines", "document"]
     size: int
@@ -73,19 +72,19 @@ class Range:
     lines: Iterator[tuple[int, list[bytes | memoryview]]] = field(default_factory=lambda: iter(()), repr=False)
 
 
-def open_dump(path: Path | str, range_bytes: int | None = None) -> Dump:
+def open_dump(path: Place | str, range_bytes: int | None = None) -> Dump:
     """Look at a dump: its compression by its first bytes, its layout by the begin of its text.
 
     Raises `DataError` for a file that is missing, empty, or no dump, and `ConfigError` for ranges below one byte.
     """
-    path = Path(path)
+    path = place(path)
     if range_bytes is not None and range_bytes < 1:
         raise ConfigError(f"range_bytes {range_bytes}: a range has at least one byte")
     try:
         if not path.is_file():
             raise DataError(f"{path}: no such file; give the path of a dump (.json, .json.gz, .json.bz2, .json.zst)")
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            size = path.stat().st_size
             begin = file.read(MIB)
             sample = _sample(file, size)
     except OSError as error:
@@ -117,7 +116,7 @@ def continues(dump: Dump, size: int, sample: str) -> bool:
         return _sample(file, size) == sample
 
 
-def _compression(path: Path, begin: bytes) -> Compression:
+def _compression(path: Place, begin: bytes) -> Compression:
     if begin.startswith(b"\x1f\x8b"):
         return "gz"
     if begin.startswith(b"BZh"):

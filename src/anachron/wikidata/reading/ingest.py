@@ -5,7 +5,6 @@ and are joined in its order.
 """
 
 import hashlib
-import os
 import threading
 import time
 from collections import defaultdict
@@ -16,15 +15,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import polars as pl
 
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, read_json, versions, write_bytes, write_json
+from anachron.io import Json, parse_json, read_json, scan_parquet, versions, write_bytes, write_json
 from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
+from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
 from anachron.wikidata.reading.parse import Parser
@@ -100,13 +98,13 @@ def buckets_of(settings: IngestSettings) -> int:
     return settings.buckets
 
 
-def read_entity_list(path: Path | str) -> frozenset[str]:
+def read_entity_list(path: Place | str) -> frozenset[str]:
     """Item ids of a file, one a line; blank lines and lines that begin with # are passed over.
 
     Raises `DataError` for a file that cannot be read, is empty or holds anything else.
     """
     try:
-        lines = Path(path).read_text("utf-8-sig").splitlines()
+        lines = place(path).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     ids = set()
@@ -123,8 +121,8 @@ def read_entity_list(path: Path | str) -> frozenset[str]:
 
 
 def ingest(
-    path: Path | str,
-    out: Path | str,
+    path: Place | str,
+    out: Place | str,
     settings: IngestSettings,
     *,
     workers: int | None = None,
@@ -137,7 +135,8 @@ def ingest(
     With ``entities`` the manifest's ``absent`` counts the listed items that the dump lacks, and names the first.
 
     ``callbacks`` are told the bytes of the file done, all of them, and words. Repeating an interrupted call goes on
-    with the ranges that are not finished. With Ray, dump and snapshot must be on a file system that all nodes share.
+    with the ranges that are not finished. With Ray, dump and snapshot must be on a store, or on a file system that all
+    nodes share.
 
     Raises `DataError`, with the position, for a dump that is cut off or damaged or no dump; `ConfigError` where ``out``
     holds something else; `BackendError` where a worker died or the disk is full.
@@ -145,8 +144,8 @@ def ingest(
     clock, callbacks = time.monotonic(), callbacks or Callbacks()
     if workers is not None:
         worker_count(workers)  # a wrong number shows before anything is written
-    dump = open_dump(Path(path).absolute(), range_bytes)  # workers may have other working directories
-    out = Path(out).absolute()
+    dump = open_dump(place(path).absolute(), range_bytes)  # workers may have other working directories
+    out = place(out).absolute()
     settings = replace(settings, buckets=settings.buckets or _buckets_there(out) or buckets_for(dump))
     about = {
         "format": FORMAT,
@@ -174,7 +173,7 @@ def ingest(
     return manifest
 
 
-def _buckets_there(out: Path) -> int | None:
+def _buckets_there(out: Place) -> int | None:
     """The buckets of a snapshot in ``out``, or of the work on one."""
     if (out / "manifest.json").is_file():
         manifest: Json = read_json(out / "manifest.json")
@@ -188,7 +187,7 @@ def _identity(about: Json) -> Json:
     return {name: about.get(name) for name in ("format", "dump", "date")} | about.get("options", {})
 
 
-def _finished(out: Path, identity: Json) -> Json | None:
+def _finished(out: Place, identity: Json) -> Json | None:
     """The manifest of a complete snapshot in ``out``; `ConfigError` for one of another dump or other options."""
     if not (out / "manifest.json").is_file():
         return None
@@ -198,7 +197,7 @@ def _finished(out: Path, identity: Json) -> Json | None:
     return manifest
 
 
-def _discard_shorter(dump: Dump, work: Path, identity: Json) -> None:
+def _discard_shorter(dump: Dump, work: Place, identity: Json) -> None:
     """Remove the work on a begin of this dump, which was cut off then: its last lines and ranges were other ones."""
     if (record := begun(work)) is None:
         return
@@ -210,7 +209,7 @@ def _discard_shorter(dump: Dump, work: Path, identity: Json) -> None:
 
 
 @contextmanager
-def _without_useless_work(work: Path) -> Iterator[None]:
+def _without_useless_work(work: Place) -> Iterator[None]:
     """Remove the work on a file that turned out to be no dump, so that it does not stand in the way of another try."""
     try:
         yield
@@ -219,21 +218,34 @@ def _without_useless_work(work: Path) -> Iterator[None]:
         raise
 
 
-def _refuse_strangers(out: Path) -> None:
+def _refuse_strangers(out: Place) -> None:
     """Raise `ConfigError` where the folder of a snapshot to begin holds other files."""
     strangers = sorted(path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith("."))
     if strangers and begun(out / "work") is None:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
 
 
-def _done(work: Path) -> dict[int, dict[str, Any]]:
-    """Finished ranges by number."""
-    numbers = (int(p.name) for p in work.iterdir() if p.name.isdigit() and (p / "done.json").is_file())
-    return {number: read_json(range_folder(work, number) / "done.json") for number in sorted(numbers)}
+def _done(work: Place, known: dict[int, dict[str, Any]] | None = None) -> dict[int, dict[str, Any]]:
+    """Finished ranges by number. known: those that need not be read again.
+
+    A listing says which may be finished, their ``done.json`` which are: one that a listing does not show yet is found
+    where it leaves a gap, and behind the last.
+    """
+    found = dict(known or {})
+    listed = {int(path.name) for path in work.iterdir() if path.name.isdigit()} - found.keys()
+    while listed:
+        numbers = sorted(listed)
+        files = [range_folder(work, number) / "done.json" for number in numbers]
+        contents = zip(numbers, files, read_all(files), strict=True)
+        new = {number: parse_json(content, file) for number, file, content in contents if content is not None}
+        found |= new
+        after = max(found, default=-1) + 2 if new else 0
+        listed = set(range(after)) - found.keys() - listed if isinstance(work, StorePath) else set()
+    return dict(sorted(found.items()))
 
 
 def _read_ranges(
-    dump: Dump, work: Path, settings: IngestSettings, workers: int | None, ray: str | None, progress: Progress
+    dump: Dump, work: Place, settings: IngestSettings, workers: int | None, ray: str | None, progress: Progress
 ) -> list[dict[str, Any]]:
     """Do what is not done, check that the dump is whole, and return the ranges in order."""
     if settings.entities is not None:
@@ -247,7 +259,8 @@ def _read_ranges(
                 pass
             done = _done(work)
     check_layout(dump, work, done)
-    ranges = in_order(dump, done, settings.limit)
+    apart = ray not in (None, "local") and isinstance(work, Path)
+    ranges = in_order(dump, done, settings.limit, work if apart else None)
     lines, bad = (sum(range_[key] for range_ in ranges) for key in ("lines", "bad"))
     if 2 * bad > lines and (settings.limit is None or lines >= ENOUGH):
         raise mostly_bad(dump, work, ranges)
@@ -255,13 +268,13 @@ def _read_ranges(
     return ranges
 
 
-def _job(dump: Dump, work: Path, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
+def _job(dump: Dump, work: Place, settings: IngestSettings, numbers: tuple[int, ...], **more: Any) -> Job:
     listed = None if settings.entities is None else work / LISTED
     return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
 
 
 def _jobs(
-    dump: Dump, work: Path, settings: IngestSettings, done: dict[int, Any], workers: int, ray: str | None
+    dump: Dump, work: Place, settings: IngestSettings, done: dict[int, Any], workers: int, ray: str | None
 ) -> list[Job]:
     if dump.ranges is not None:
         threads = 1 if ray else max(1, cores() // workers)  # of bz2, beside the one that parses
@@ -273,7 +286,7 @@ def _jobs(
     return [_job(dump, work, settings, (first,), step=workers, skip=skip) for first in range(workers)]
 
 
-def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:
+def _read_first(dump: Dump, work: Place, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:
     """The first entities, range after range in this process: how many a range has to give depends on those before."""
     done = _done(work)
     left = limit - sum(range_["lines"] for range_ in done.values())
@@ -286,7 +299,7 @@ def _read_first(dump: Dump, work: Path, settings: IngestSettings, limit: int) ->
 
 
 def _join(
-    work: Path, out: Path, settings: IngestSettings, ranges: list[dict[str, Any]], workers: int, ray: str | None
+    work: Place, out: Place, settings: IngestSettings, ranges: list[dict[str, Any]], workers: int, ray: str | None
 ) -> dict[str, Any]:
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
     numbers = tuple(range_["range"] for range_ in ranges)
@@ -322,7 +335,7 @@ def _join(
     return totals
 
 
-def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
+def _absent(out: Place, settings: IngestSettings) -> dict[str, Any] | None:
     """How many of the listed items are not in the tables, and the first of them; None without a list."""
     if settings.entities is None:
         return None
@@ -331,36 +344,32 @@ def _absent(out: Path, settings: IngestSettings) -> dict[str, Any] | None:
         of_bucket[bucket_of(id, buckets_of(settings))].add(id)
     absent: list[str] = []
     for bucket, ids in of_bucket.items():
-        column = pq.read_table(out / "entities" / part_name(bucket), columns=["id"])["id"]
-        present = column.filter(pc.is_in(column, pa.array(sorted(ids), pa.string())))
-        absent += ids.difference(present.to_pylist())
+        rows = scan_parquet(out / "entities" / part_name(bucket)).select("id")
+        absent += ids.difference(rows.filter(pl.col("id").is_in(sorted(ids))).collect()["id"])
     return {"ids": len(absent), "first": sorted(absent, key=lambda id: (len(id), id))[:NAMED]}
 
 
 @contextmanager
-def _told(dump: Dump, work: Path, progress: Progress) -> Iterator[None]:
+def _told(dump: Dump, work: Place, progress: Progress) -> Iterator[None]:
     """Tell ``progress`` what is finished, by looking into the work folder: so it does not matter who works where."""
-    stop, known = threading.Event(), dict[str, tuple[int, int]]()
+    stop, known = threading.Event(), dict[int, dict[str, Any]]()
+    every = 10.0 if isinstance(work, StorePath) else 0.5  # seconds
     begun = time.monotonic()
     before: list[int] = []
 
     def look() -> None:
-        for folder in os.scandir(work):
-            done = Path(folder.path) / "done.json"
-            if folder.name not in known and folder.name.isdigit() and done.is_file():
-                record = read_json(done)
-                known[folder.name] = record["text_bytes"], record["file_position"]
-        text = sum(size for size, _ in known.values())
+        known.update(_done(work, known))
+        text = sum(record["text_bytes"] for record in known.values())
         before.append(text) if not before else None
         speed = (text - before[0]) / 1e6 / max(time.monotonic() - begun, 1e-9)
         if dump.seekable:
             position = min(len(known) * dump.range_bytes, dump.size)
         else:
-            position = max((position for _, position in known.values()), default=0)
+            position = max((record["file_position"] for record in known.values()), default=0)
         progress(position, dump.size, f"{speed:,.0f} MB/s of JSON")
 
     def watch() -> None:
-        while not stop.wait(0.5):
+        while not stop.wait(every):
             look()
 
     look()

@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from anachron.errors import DataError
 from anachron.io import atomic, read_json, write_json
+from anachron.stores import Place
 from anachron.wikidata.reading.ranges import bad_row, range_file, range_folder, range_schema
 from anachron.wikidata.reading.snapshot import part_name, schemas
 from anachron.wikidata.reading.tables import read_bucket
@@ -33,8 +33,8 @@ class Bucket:
     """One bucket to be joined: from ``ranges`` under ``work`` to the part files of ``out``."""
 
     number: int
-    work: Path
-    out: Path
+    work: Place
+    out: Place
     ranges: tuple[int, ...]
     buckets: int
 
@@ -95,7 +95,7 @@ def _numbers(ids: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _batches(
-    work: Path, ranges: Iterable[int], table: str, leave_out: Repeated, bucket: int = 0, buckets: int = 1
+    work: Place, ranges: Iterable[int], table: str, leave_out: Repeated, bucket: int = 0, buckets: int = 1
 ) -> Iterator[pa.RecordBatch]:
     schema = range_schema(table)
     for number in ranges:
@@ -107,7 +107,7 @@ def _batches(
             yield batch
 
 
-def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+def write_parquet(path: Place, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     """Write batches of this schema (and more columns) as one file, in groups of `ROW_GROUP` rows. Returns the rows."""
     with atomic(path) as temporary, PartWriter(temporary, schema) as writer:
         for batch in batches:
@@ -118,7 +118,7 @@ def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatc
 class PartWriter:
     """A Parquet file in groups of `ROW_GROUP` rows, however many come at once. The same rows give the same bytes."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Place, schema: pa.Schema) -> None:
         self.rows = 0
         self._schema = schema
         self._writer = _writer(path, schema)
@@ -143,12 +143,12 @@ class PartWriter:
         self._writer.close()
 
 
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(path: Place, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(str(path), schema, compression="zstd", use_dictionary=_DICTIONARY)
 
 
 def merge_rest(
-    work: Path, out: Path, ranges: list[dict[str, Any]], repeated: list[list[Any]]
+    work: Place, out: Place, ranges: list[dict[str, Any]], repeated: list[list[Any]]
 ) -> tuple[list[list[Any]], int]:
     """Write properties, class edges and bad.jsonl.
 
@@ -176,7 +176,7 @@ def merge_rest(
     return properties, counts["classes"]
 
 
-def _write_bad(work: Path, out: Path, ranges: list[dict[str, Any]], repeated: list[list[Any]]) -> None:
+def _write_bad(work: Place, out: Place, ranges: list[dict[str, Any]], repeated: list[list[Any]]) -> None:
     """Broken and repeated entities in the order of the dump; positions become those in its whole text."""
     of_range: dict[int, list[bytes]] = defaultdict(list)
     for number, _, offset, id, _ in repeated:
@@ -191,7 +191,7 @@ def _write_bad(work: Path, out: Path, ranges: list[dict[str, Any]], repeated: li
             base += range_["text_bytes"]
 
 
-def _rows_of(work: Path, range_: dict[str, Any]) -> list[bytes]:
+def _rows_of(work: Place, range_: dict[str, Any]) -> list[bytes]:
     if not range_["bad"] and not range_["values_left_out"]:
         return []
     return (range_folder(work, range_["range"]) / "bad.jsonl").read_bytes().splitlines()

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from anachron.errors import DataError
 from anachron.io import write_bytes, write_json
+from anachron.stores import Place
 from anachron.wikidata.reading.dump import BOM, Dump, Range, read_range, read_stream
 from anachron.wikidata.reading.parse import BadEntity, Entity, Parser
 from anachron.wikidata.reading.snapshot import bucket_of, schemas
@@ -35,10 +35,10 @@ class Job:
     """Ranges for one worker: some numbers (plain, bz2), or every ``step``-th from the first (gz, zst)."""
 
     dump: Dump
-    work: Path
+    work: Place
     wiki: str
     language: str
-    listed: Path | None  # file of the ids of --entities, one a line: the list itself would travel with every job
+    listed: Place | None  # file of the ids of --entities, one a line: the list itself would travel with every job
     buckets: int
     numbers: tuple[int, ...]
     step: int | None = None
@@ -47,7 +47,7 @@ class Job:
     limit: int | None = None  # entities to be read in all the ranges of this job
 
 
-def range_folder(work: Path, number: int) -> Path:
+def range_folder(work: Place, number: int) -> Place:
     return work / f"{number:06d}"
 
 
@@ -66,7 +66,7 @@ def do_ranges(job: Job) -> int:
 
 
 @lru_cache(maxsize=1)
-def _listed(path: Path, written: int) -> frozenset[str]:
+def _listed(path: Place, written: int) -> frozenset[str]:
     """The ids of a list, read once by each worker and once more when it was ``written`` anew."""
     return frozenset(path.read_text("ascii").split())
 
@@ -88,7 +88,7 @@ def range_schema(name: str) -> pa.Schema:
     return schemas()[name].append(pa.field("row", pa.int32())).append(pa.field("offset", pa.int64()))
 
 
-def range_file(work: Path, number: int, name: str) -> Path:
+def range_file(work: Place, number: int, name: str) -> Place:
     return range_folder(work, number) / f"{name}.rows"
 
 
@@ -203,7 +203,7 @@ class _Lines:
             where = row, offset
             self.statements.add([statement + where for statement in entity.statements], bucket)
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Place) -> None:
         for name in TABLES:
             collector: Collector = getattr(self, name)
             collector.write(folder / f"{name}.rows")

@@ -2,7 +2,6 @@
 
 import zlib
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 from anachron.cluster import Spread, map_in_order
 from anachron.errors import ConfigError, DataError, first_line
 from anachron.io import atomic, read_bytes, write_bytes, write_json
+from anachron.stores import Place, place
 from anachron.wikidata.reading.merge import ROW_GROUP, PartWriter
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS, TABLES, Snapshot, open_snapshot, part_name, schemas
 
@@ -19,13 +19,15 @@ KEYS = {"entities": "id", "statements": "subject"}
 WHOLE = ("properties.parquet", "classes.parquet", "popularity.parquet", "bad.jsonl")  # in one piece, where they are
 
 
-def rebucket(snapshot: Snapshot | Path | str, buckets: int, out: Path | str, spread: Spread | None = None) -> Snapshot:
+def rebucket(
+    snapshot: Snapshot | Place | str, buckets: int, out: Place | str, spread: Spread | None = None
+) -> Snapshot:
     """Write the snapshot to the folder ``out`` with ``buckets``, a multiple of its own; page views come along.
 
     A bucket is split apart from all others, row group by row group. An interrupted call goes on with the buckets that
     are not complete. Raises `ConfigError` for another number and where ``out`` is a snapshot of other buckets.
     """
-    snapshot, out, spread = open_snapshot(snapshot), Path(out).absolute(), spread or Spread()
+    snapshot, out, spread = open_snapshot(snapshot), place(out).absolute(), spread or Spread()
     if not 1 <= buckets <= MOST_BUCKETS or buckets % snapshot.buckets:
         raise ConfigError(
             f"{buckets} buckets: {snapshot.folder} has {snapshot.buckets}, which can be split into a multiple of that, "
@@ -47,7 +49,7 @@ def rebucket(snapshot: Snapshot | Path | str, buckets: int, out: Path | str, spr
     return open_snapshot(out)
 
 
-def split_bucket(task: tuple[Snapshot, int, int, Path]) -> None:
+def split_bucket(task: tuple[Snapshot, int, int, Place]) -> None:
     """Write those of the new buckets that one bucket holds."""
     snapshot, bucket, buckets, out = task
     targets = range(bucket, buckets, snapshot.buckets)
@@ -57,10 +59,10 @@ def split_bucket(task: tuple[Snapshot, int, int, Path]) -> None:
             _split(snapshot.part(table, bucket), table, buckets, dict(zip(targets, paths, strict=True)))
 
 
-def _split(part: Path, table: str, buckets: int, paths: dict[int, Path]) -> None:
+def _split(part: Place, table: str, buckets: int, paths: dict[int, Place]) -> None:
     schema = schemas()[table]
     try:
-        with ExitStack() as stack, pq.ParquetFile(part) as file:
+        with ExitStack() as stack, part.open("rb") as data, pq.ParquetFile(data) as file:
             writers = {
                 bucket: stack.enter_context(PartWriter(stack.enter_context(atomic(path)), schema))
                 for bucket, path in paths.items()

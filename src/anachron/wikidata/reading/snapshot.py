@@ -17,13 +17,15 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from anachron.errors import DataError, first_line
-from anachron.io import read_json
+from anachron.io import read_json, read_parquet, scan_parquet
+from anachron.store_requests import StoreError
+from anachron.store_requests import reason as store_reason
+from anachron.stores import Place, StorePath, place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,19 +88,21 @@ def schemas() -> "dict[str, pa.Schema]":
 
 
 @contextmanager
-def readable(what: Path | str, remedy: str = "ingest the dump again into another folder") -> Iterator[None]:
+def readable(what: Place | str, remedy: str = "ingest the dump again into another folder") -> Iterator[None]:
     """Raise `DataError` where a table turns out to be damaged while it is read in the block."""
     try:
         yield
     except (pl.exceptions.ComputeError, OSError) as error:
-        reason = first_line(error)
+        if isinstance(what, StorePath) and not isinstance(error, FileNotFoundError):
+            raise StoreError(f"cannot read {what}: {store_reason(error, what.scheme)}") from None
+        reason = "no such object" if isinstance(what, StorePath) else first_line(error)
         raise DataError(f"{what} cannot be read ({reason}); {remedy}") from error
 
 
-def check_table(path: Path, columns: Sequence[str], remedy: str = "ingest the dump again into another folder") -> None:
+def check_table(path: Place, columns: Sequence[str], remedy: str = "ingest the dump again into another folder") -> None:
     """Raise `DataError` for a Parquet file that is missing, cut off or lacks a column. Only its end is read."""
     with readable(path, remedy):
-        missing = set(columns) - set(pl.read_parquet_schema(path))
+        missing = set(columns) - set(scan_parquet(path).collect_schema())
     if missing:
         raise DataError(f"{path} lacks the column {min(missing)}; {remedy}")
 
@@ -107,7 +111,7 @@ def check_table(path: Path, columns: Sequence[str], remedy: str = "ingest the du
 class Snapshot:
     """A complete snapshot folder."""
 
-    folder: Path
+    folder: Place
     manifest: dict[str, Any]
 
     @property
@@ -129,7 +133,7 @@ class Snapshot:
             buckets.setdefault(self.bucket_of(id), []).append(id)
         return dict(sorted(buckets.items()))
 
-    def part(self, table: str, bucket: int) -> Path:
+    def part(self, table: str, bucket: int) -> Place:
         """File of one bucket of ``entities`` or ``statements``."""
         return self.folder / table / part_name(bucket)
 
@@ -137,7 +141,7 @@ class Snapshot:
         """One bucket of ``entities`` or ``statements``, in the order of the dump."""
         path = self.part(table, bucket)
         with readable(path):
-            return pl.read_parquet(path, columns=columns)
+            return read_parquet(path, columns=columns)
 
     def properties(self) -> pl.DataFrame:
         return self._whole("properties")
@@ -148,17 +152,17 @@ class Snapshot:
     def _whole(self, table: str) -> pl.DataFrame:
         path = self.folder / f"{table}.parquet"
         with readable(path):
-            return pl.read_parquet(path)
+            return read_parquet(path)
 
 
-def open_snapshot(folder: Snapshot | Path | str) -> Snapshot:
+def open_snapshot(folder: Snapshot | Place | str) -> Snapshot:
     """Open a snapshot folder; one that is open already is given back.
 
     Raises `DataError` for a folder that is missing, unfinished, of another format or has gaps.
     """
     if isinstance(folder, Snapshot):
         return folder
-    folder = Path(folder)
+    folder = place(folder)
     if not folder.is_dir():
         raise DataError(
             f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"

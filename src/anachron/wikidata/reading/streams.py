@@ -2,10 +2,10 @@
 
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 from anachron.errors import BackendError, DataError
+from anachron.stores import Place
 from anachron.wikidata.reading.bzip2 import Bzip2File, Chain, check_chains
 
 Compression = Literal["none", "gz", "bz2", "zst"]
@@ -15,7 +15,7 @@ CHUNK = MIB  # bytes read or decompressed at once
 
 
 def text_of(
-    path: Path, compression: Compression, threads: int = 1, file_position: list[int] | None = None
+    path: Place, compression: Compression, threads: int = 1, file_position: list[int] | None = None
 ) -> Iterator[bytes]:
     """The whole text, in pieces that are never empty; ``file_position`` is told how far the file is.
 
@@ -29,14 +29,14 @@ def text_of(
     return _gzip_text(path, position) if compression == "gz" else _zstd_text(path, position)
 
 
-def _plain_text(path: Path, position: list[int]) -> Iterator[bytes]:
+def _plain_text(path: Place, position: list[int]) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             position[0] = file.tell()
             yield chunk
 
 
-def _bzip2_text(path: Path, threads: int, position: list[int]) -> Iterator[bytes]:
+def _bzip2_text(path: Place, threads: int, position: list[int]) -> Iterator[bytes]:
     chain = Chain(path)
     with Bzip2File(path) as file:
         for unit in file.units(0, file.size, threads):
@@ -47,7 +47,7 @@ def _bzip2_text(path: Path, threads: int, position: list[int]) -> Iterator[bytes
         check_chains(path, file.size, [chain.as_dict()])
 
 
-def _gzip_text(path: Path, position: list[int]) -> Iterator[bytes]:
+def _gzip_text(path: Place, position: list[int]) -> Iterator[bytes]:
     from isal import igzip, isal_zlib
 
     broken: Any = (OSError, zlib.error, isal_zlib.IsalError)
@@ -65,7 +65,7 @@ def _gzip_text(path: Path, position: list[int]) -> Iterator[bytes]:
             raise _broken(path, "gz", done, error) from error
 
 
-def _zstd_text(path: Path, position: list[int]) -> Iterator[bytes]:
+def _zstd_text(path: Place, position: list[int]) -> Iterator[bytes]:
     import zstandard
 
     done = 0
@@ -93,14 +93,14 @@ def _zstd_text(path: Path, position: list[int]) -> Iterator[bytes]:
         raise _cut_off(path, "zst", done)
 
 
-def _cut_off(path: Path, kind: str, done: int) -> DataError:
+def _cut_off(path: Place, kind: str, done: int) -> DataError:
     return DataError(
         f"{path}: the {kind} file is cut off at byte {path.stat().st_size:,}, after {done:,} bytes of text; "
         "fetch the rest of it, then repeat the command"
     )
 
 
-def _broken(path: Path, kind: str, done: int, error: Exception) -> DataError:
+def _broken(path: Place, kind: str, done: int, error: Exception) -> DataError:
     return DataError(
         f"{path}: the {kind} file is damaged after {done:,} bytes of text ({error}); compare it with "
         "its published checksum and fetch it again"

@@ -5,7 +5,6 @@ they begin (eight bytes each). Joining a bucket over thousands of ranges so cost
 """
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import zstandard
 
 from anachron.errors import DataError
 from anachron.io import atomic
+from anachron.stores import Place, parts_of
 
 with suppress(ImportError):  # pyarrow would load it at the first array: rather once, before workers are forked
     import pandas  # noqa: F401
@@ -43,7 +43,7 @@ class Collector:
         self._parts.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._rows.clear()
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Place) -> None:
         """One record batch a bucket, rows in the order they came."""
         if self._rows:
             self._flush()
@@ -63,16 +63,14 @@ class Collector:
             file.write(begins.tobytes())
 
 
-def read_bucket(path: Path, bucket: int, buckets: int, schema: pa.Schema) -> pa.RecordBatch:
+def read_bucket(path: Place, bucket: int, buckets: int, schema: pa.Schema) -> pa.RecordBatch:
     """The batch of one of the ``buckets`` of a file written by `Collector.write`."""
     try:
-        with path.open("rb") as file:
-            file.seek(-8 * (buckets + 1 - bucket), 2)
-            begin, end = np.frombuffer(file.read(16), "<i8").tolist()
+        with parts_of(path) as read:
+            begin, end = np.frombuffer(read(-8 * (buckets + 1 - bucket), 16), "<i8").tolist()
             if begin == end:
                 return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-            file.seek(begin)
-            data = zstandard.ZstdDecompressor().decompress(file.read(end - begin))
+            data = zstandard.ZstdDecompressor().decompress(read(begin, end - begin))
             return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
     except (OSError, ValueError, zstandard.ZstdError) as error:
         raise DataError(f"cannot read {path}: {error}; remove its folder and repeat the command") from error

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from anachron.errors import DataError
 from anachron.io import remove_file
+from anachron.stores import Place
 from anachron.wikidata.reading.bzip2 import check_chains
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.ranges import PART, NoDump, range_folder, wrong_file
@@ -14,7 +14,7 @@ from anachron.wikidata.reading.ranges import PART, NoDump, range_folder, wrong_f
 FIRST = 5  # bad lines whose positions are told
 
 
-def check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> None:
+def check_layout(dump: Dump, work: Place, done: dict[int, dict[str, Any]]) -> None:
     """Raise `NoDump` where entities are not one a line, which would else look like a dump that is cut off."""
     odd = done.get(0, {}).get("odd")
     lines, bad = (sum(range_[key] for range_ in done.values()) for key in ("lines", "bad"))
@@ -23,7 +23,7 @@ def check_layout(dump: Dump, work: Path, done: dict[int, dict[str, Any]]) -> Non
         raise mostly_bad(dump, work, list(done.values()))
 
 
-def mostly_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]]) -> NoDump:
+def mostly_bad(dump: Dump, work: Place, ranges: list[dict[str, Any]]) -> NoDump:
     """What to say of ranges most of whose lines are bad."""
     lines, bad = (sum(range_[key] for range_ in ranges) for key in ("lines", "bad"))
     reason = next(_bad_rows(work, ranges))["reason"]
@@ -31,7 +31,7 @@ def mostly_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]]) -> NoDump:
     return wrong_file(dump, {"lines": lines, "bad": bad}, reason, odd)
 
 
-def check_bad(dump: Dump, work: Path, ranges: list[dict[str, Any]], most_bad: float) -> None:
+def check_bad(dump: Dump, work: Place, ranges: list[dict[str, Any]], most_bad: float) -> None:
     """Raise `DataError` where more than ``most_bad`` percent of the lines, or of their bytes, hold no entity.
 
     Bytes count too, for damage can make one line of many. The ranges of those lines are read again by the next call,
@@ -60,7 +60,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.3g} %"
 
 
-def _bad_rows(work: Path, ranges: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _bad_rows(work: Place, ranges: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows of lines that are bad in the order of the dump, ``position`` counted from the begin of its text."""
     base = 0
     for range_ in ranges:
@@ -78,14 +78,25 @@ def first_missing(done: dict[int, Any]) -> int | None:
     return next((number for number in range(last + 1) if number not in done), None)
 
 
-def in_order(dump: Dump, done: dict[int, dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
-    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap."""
+def in_order(
+    dump: Dump, done: dict[int, dict[str, Any]], limit: int | None, elsewhere: Place | None = None
+) -> list[dict[str, Any]]:
+    """The ranges of the dump, in order. Raises `DataError` for a dump that is cut off or has a gap.
+
+    elsewhere: the work folder, if other machines wrote what they finished to a folder of that name.
+    """
     ranges = list(done.values())
     if limit is not None and sum(range_["lines"] for range_ in ranges) >= limit:
         return ranges
     missing = first_missing(done)
     if missing is not None or not any(range_["last"] for range_ in ranges):
-        raise DataError(f"{dump.path}: range {missing} was not read; repeat the command")
+        what = "its end" if missing is None else f"range {missing}"
+        if elsewhere is not None:
+            raise DataError(
+                f"{dump.path}: {what} is not in {elsewhere}, though every worker is done: the machines of the cluster "
+                "do not share that folder; give --out s3://BUCKET/FOLDER, or a folder that all of them share"
+            )
+        raise DataError(f"{dump.path}: {what} was not read; repeat the command")
     last = min(number for number, range_ in done.items() if range_["last"])
     ranges = [range_ for number, range_ in done.items() if number <= last]
     if dump.compression == "bz2" and dump.layout == "lines":

@@ -14,7 +14,7 @@ import polars as pl
 
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json
+from anachron.io import Json, scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.facts import selection_of
 from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, read_popularity
@@ -122,7 +122,7 @@ def _judged(snapshot: Snapshot, id: str, cut: Cut, rules: Rules, lookups: Lookup
     """All statements of the entity in order, with the columns of every stage that they reached and ``dropped``."""
     settings = rules.settings
     bucket = snapshot.bucket_of(id)
-    statements = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="position")
+    statements = scan_parquet(snapshot.part("statements", bucket), row_index_name="position")
     with readable(snapshot.part("statements", bucket)):
         of_entity = statements.filter(pl.col("subject") == id).collect()
     ids = {id, *of_entity.filter(pl.col("value_type") == "entity")["value"]}

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.io import file_fingerprint, read_json, write_manifest, write_table
+from anachron.stores import Place, place
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.lookups import missing_rules
 from anachron.wikidata.selection.rules import Selection
@@ -19,8 +19,8 @@ COMMAND = "build facts"
 
 
 def build_facts(
-    snapshot: Snapshot | Path | str,
-    out: Path | str,
+    snapshot: Snapshot | Place | str,
+    out: Place | str,
     settings: Selection | None = None,
     *,
     preset: str | None = None,
@@ -34,7 +34,7 @@ def build_facts(
 
     Raises `DataError` when nothing is left, naming the step that dropped the last statements; then nothing is written.
     """
-    snapshot, out, settings = open_snapshot(snapshot), Path(out), settings or Selection()
+    snapshot, out, settings = open_snapshot(snapshot), place(out), settings or Selection()
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"{out}: facts may hold lists; write .parquet or .jsonl")
     if snapshot.folder.resolve() in out.resolve().parents:
@@ -74,7 +74,7 @@ def selection_named(name: str, **thresholds: Any) -> Selection:
     return with_thresholds(preset_named(name), **thresholds)
 
 
-def selection_of(facts: Path, snapshot: Snapshot) -> tuple[Selection, Cut]:
+def selection_of(facts: Place, snapshot: Snapshot) -> tuple[Selection, Cut]:
     """Settings and cut of a finished ``build facts`` of this snapshot, from the manifest of its file.
 
     Raises `DataError` where there is no such manifest, and `ConfigError` where it is of another snapshot or other page

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from anachron.errors import DataError
+from anachron.io import scan_parquet
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 
 META = "Q51118821"  # a Wikidata property about Wikidata itself
@@ -60,7 +61,7 @@ def find_lookups(snapshot: Snapshot, depth: int) -> Lookups:
     table = snapshot.properties()
     edges = snapshot.folder / "classes.parquet"
     with readable(edges):
-        classes = property_classes(table, pl.scan_parquet(edges), depth)
+        classes = property_classes(table, scan_parquet(edges), depth)
     properties = table.select(
         property="id", property_label="label", property_description="description", property_datatype="datatype"
     ).with_columns(pl.Series("meta", [META in classes[id] for id in table["id"]], pl.Boolean))
@@ -91,20 +92,18 @@ def _relations(snapshot: Snapshot) -> set[str]:
     for bucket in range(snapshot.buckets):
         part = snapshot.part("statements", bucket)
         with readable(part):
-            found.update(
-                pl.scan_parquet(part).select(pl.col("property").unique()).collect(engine="streaming")["property"]
-            )
+            found.update(scan_parquet(part).select(pl.col("property").unique()).collect(engine="streaming")["property"])
     return found
 
 
 def entity_rows(snapshot: Snapshot, ids: Iterable[str], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of these entities, those that exist, sorted by id. Reads only the buckets that the ids hash to."""
-    rows = [pl.scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
+    rows = [scan_parquet(snapshot.part("entities", 0)).select(columns).head(0).collect()]
     for bucket, wanted in snapshot.by_bucket(set(ids)).items():
         part = snapshot.part("entities", bucket)
         chosen = pl.LazyFrame({"id": wanted}, schema={"id": pl.String})
         with readable(part):
-            entities = pl.scan_parquet(part).select(columns)
+            entities = scan_parquet(part).select(columns)
             rows.append(entities.join(chosen, on="id", how="semi").collect(engine="streaming"))
     return pl.concat(rows).sort("id")
 
@@ -134,12 +133,12 @@ def all_barred(snapshot: Snapshot, words: Sequence[str]) -> pl.DataFrame:
     classes, barred_ids = set[str](), []
     for part in parts:
         with readable(part):
-            in_part = pl.scan_parquet(part).select(pl.col("classes").explode()).unique().collect(engine="streaming")
+            in_part = scan_parquet(part).select(pl.col("classes").explode()).unique().collect(engine="streaming")
         classes.update(in_part["classes"].drop_nulls())
     barred = barred_classes(entity_rows(snapshot, classes, ["id", "label"]), words)
     for part in parts:
         with readable(part):
-            pages = pl.scan_parquet(part).filter(_has_class(barred)).select("id")
+            pages = scan_parquet(part).filter(_has_class(barred)).select("id")
             barred_ids.append(pages.collect(engine="streaming"))
     return pl.concat(barred_ids)
 
@@ -160,7 +159,7 @@ def scan_popularity(snapshot: Snapshot) -> pl.LazyFrame:
             "--no-popularity"
         )
     check_table(path, ("id", "popularity"), REPEAT)
-    return pl.scan_parquet(path).select("id", "popularity")
+    return scan_parquet(path).select("id", "popularity")
 
 
 def read_popularity(snapshot: Snapshot, ids: Iterable[str]) -> pl.DataFrame:

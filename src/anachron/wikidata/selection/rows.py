@@ -1,10 +1,11 @@
 """The first stage over one bucket, slice by slice: what a row, its property and its two entities decide."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import polars as pl
 
+from anachron.io import scan_parquet
+from anachron.stores import Place
 from anachron.wikidata.reading.snapshot import Snapshot
 from anachron.wikidata.selection.lookups import Lookups
 from anachron.wikidata.selection.rules import Steps
@@ -16,13 +17,13 @@ SLICE = 1_000_000  # statements judged at once: about half a gigabyte
 
 def scan_statements(snapshot: Snapshot, bucket: int, columns: Sequence[str]) -> pl.LazyFrame:
     """Columns of the statements of a bucket, with ``position``: the order of the dump, over all buckets."""
-    table = pl.scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *columns)
+    table = scan_parquet(snapshot.part("statements", bucket), row_index_name="row").select("row", *columns)
     place = pl.col("row").cast(pl.Int64) + (bucket << 40)
     return table.with_columns(place.alias("position")).drop("row")
 
 
 def alive_rows(
-    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Path, lookups: Lookups, steps: Steps,
+    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Place, lookups: Lookups, steps: Steps,
     leave_out: Sequence[str] = (),
 ) -> tuple[Tally, pl.DataFrame]:  # fmt: skip
     """Counts of the first stage, and the rows that it leaves, in any order, without the columns to leave out."""
@@ -39,15 +40,15 @@ def alive_rows(
 
 
 def judge_rows(
-    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Path, lookups: Lookups, steps: Steps
+    snapshot: Snapshot, bucket: int, statements: pl.LazyFrame, barred: Place, lookups: Lookups, steps: Steps
 ) -> pl.LazyFrame:
     """`row_stage` with what the tables say of the subjects and objects of these statements."""
     subjects = statements.select(id="subject")
     objects = statements.filter(pl.col("value_type") == "entity").select(id="value")
     ids = pl.concat([subjects, objects]).unique()
-    titles = pl.scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
+    titles = scan_parquet(snapshot.part("entities", bucket)).select("id", "title")
     known, pages = pl.collect_all(
-        [titles.join(subjects.unique(), on="id", how="semi"), pl.scan_parquet(barred).join(ids, on="id", how="semi")],
+        [titles.join(subjects.unique(), on="id", how="semi"), scan_parquet(barred).join(ids, on="id", how="semi")],
         engine="streaming",
     )
     return row_stage(statements, known, pages, lookups, steps)

@@ -1,5 +1,6 @@
 """From a snapshot to dated facts, bucket by bucket, with what every step dropped and why (``build facts``)."""
 
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from anachron.cluster import Spread, map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
+from anachron.stores import Place, StorePath, remove_tree
 from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
@@ -46,7 +48,7 @@ class Selected:
 
 
 def select_facts(
-    snapshot: Snapshot, settings: Selection, *, spread: Spread | None = None, work: Path | None = None
+    snapshot: Snapshot, settings: Selection, *, spread: Spread | None = None, work: Place | None = None
 ) -> Selected:
     """The dated facts of a snapshot under the given settings.
 
@@ -75,7 +77,14 @@ def check_tables(snapshot: Snapshot) -> None:
 
 
 @contextmanager
-def _work_folder(parent: Path | None) -> Iterator[Path]:
+def _work_folder(parent: Place | None) -> Iterator[Place]:
+    if isinstance(parent, StorePath):
+        folder_there = parent / f".selecting-{secrets.token_hex(4)}"
+        try:
+            yield folder_there
+        finally:
+            remove_tree(folder_there)
+        return
     try:
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +98,7 @@ def _work_folder(parent: Path | None) -> Iterator[Path]:
 class _Selecting:
     """One selection while it goes on."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules, spread: Spread, barred: Path) -> None:
+    def __init__(self, snapshot: Snapshot, rules: Rules, spread: Spread, barred: Place) -> None:
         self.snapshot, self.rules, self.spread, self.barred = snapshot, rules, spread, barred
         self.tally = Tally()
 
@@ -147,7 +156,7 @@ class _Selecting:
         return steps
 
 
-def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Path, int]) -> tuple[Tally, pl.DataFrame]:
+def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Place, int]) -> tuple[Tally, pl.DataFrame]:
     """Rows of a bucket that its own tables cannot drop, with ``other_objects``, and the counts of the others.
 
     task: with a file of all barred entities (``id``), and the number of the bucket. The statements are judged in
@@ -159,7 +168,7 @@ def judge_bucket(task: tuple[Snapshot, Rules, Lookups, Path, int]) -> tuple[Tall
 
 
 def _judge_bucket(
-    snapshot: Snapshot, rules: Rules, lookups: Lookups, barred: Path, bucket: int
+    snapshot: Snapshot, rules: Rules, lookups: Lookups, barred: Place, bucket: int
 ) -> tuple[Tally, pl.DataFrame]:
     table = scan_statements(snapshot, bucket, COLUMNS)
     tally, rows = alive_rows(snapshot, bucket, table, barred, lookups, rules, leave_out=("qualifiers", "title"))

@@ -6,6 +6,7 @@ reading. Joins run in DuckDB, which goes to disk where memory ends.
 """
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,9 +18,10 @@ import polars as pl
 
 from anachron.cluster import cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError, first_line
-from anachron.io import Json, atomic, file_fingerprint, read_json, versions, write_json, write_manifest
+from anachron.io import Json, atomic, file_fingerprint, read_json, scan_parquet, versions, write_json, write_manifest
 from anachron.jobs import Callbacks, locked
-from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot
+from anachron.stores import Place, StorePath
+from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot, readable
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
 if TYPE_CHECKING:
@@ -35,13 +37,13 @@ Progress = Callable[[str, int, int], None]
 class Result:
     """``path`` of the table, ``counts`` as in its manifest, ``warnings`` about months and days that are missing."""
 
-    path: Path
+    path: Place
     counts: Json
     warnings: list[str]
 
 
 def compute_popularity(
-    snapshot: Path | str,
+    snapshot: Place | str,
     files: Iterable[Path | str],
     *,
     project: str | None = None,
@@ -66,11 +68,16 @@ def compute_popularity(
     """
     opened = open_snapshot(snapshot)
     folder = opened.folder
+    if isinstance(folder, StorePath) and ray is not None:
+        raise ConfigError(
+            f"--ray {ray}: page views of a snapshot on a store are read by this machine alone; leave out --ray"
+        )
     months = months_of(parse_name(file) for file in files)
     project, warnings = choose_project(opened.manifest, project)
-    with locked(folder / "pageviews" / ".lock", folder, elsewhere="give another snapshot"):
+    lock = folder / "pageviews" / ".lock"
+    with locked(lock, folder, elsewhere="give another snapshot"), _folder_here(folder) as here:
         given = [file for month in months.values() for file in month]
-        sums = _sum_files(folder, given, project, workers, ray, callbacks or Callbacks())
+        sums = _sum_files(here, given, project, workers, ray, callbacks or Callbacks())
         read = list(zip(given, sums, strict=True))
         counts: Json = {"files": len(read)}
         for name, key in (("lines", "read"), ("lines_of_project", "project"), ("bad_lines", "bad")):
@@ -78,13 +85,13 @@ def compute_popularity(
         warnings += gaps(months)
         inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
         target = folder / OUTPUT
-        with _work(folder / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
-            counts |= _load_entities(database, opened)
+        with _work(here / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
+            counts |= _load_entities(database, opened, work)
             if redirects is not None:
                 counts |= _load_redirects(database, Path(redirects), project, work)
                 inputs[Path(redirects).name] = file_fingerprint(redirects)
             tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
-            with atomic(target) as temporary, _reading(folder / "pageviews", "remove that folder, which is made anew"):
+            with atomic(target) as temporary, _reading(here / "pageviews", "remove that folder, which is made anew"):
                 counts |= _join(database, tables, redirects is not None, temporary)
         if not counts["with_views"]:
             warnings.append(
@@ -221,11 +228,31 @@ def sum_file(
     return target, manifest
 
 
-def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot) -> Json:
+@contextmanager
+def _folder_here(folder: Place) -> Iterator[Path]:
+    """Where the sums are kept: in the snapshot; of one on a store on this machine, and only meanwhile."""
+    if isinstance(folder, Path):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="anachron-") as name:
+        yield Path(name)
+
+
+def _titles(part: Place, work: Path) -> Path:
+    """A file of this machine with the ids and titles of a part: of a store's only these are fetched."""
+    if isinstance(part, Path):
+        return part
+    target = work / part.name
+    with readable(part):
+        scan_parquet(part).select("id", "title").collect().write_parquet(target)
+    return target
+
+
+def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot, work: Path) -> Json:
     parts = [snapshot.part("entities", bucket) for bucket in range(snapshot.buckets)]
     for part in parts:
         check_table(part, ("id", "title"))
-    files = [str(part) for part in parts]
+    files = [str(_titles(part, work)) for part in parts]
     with _reading(snapshot.folder / "entities", "ingest the dump again into another folder"):
         database.execute(
             "CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files]
@@ -350,7 +377,7 @@ def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"
 
 
 @contextmanager
-def _reading(what: Path, remedy: str) -> Iterator[None]:
+def _reading(what: Place, remedy: str) -> Iterator[None]:
     """Tell tables that are damaged, which are read in the block, from a lack of memory or of disk."""
     duckdb = import_duckdb()
     try:

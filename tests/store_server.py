@@ -1,0 +1,160 @@
+"""An S3 server for tests: moto's, in a process of its own, behind a proxy that fails as real stores and networks do."""
+
+import http.client
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERVE = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+# The Python that has moto, which cannot live beside the other packages (make .venv-stores/installed).
+PYTHON = Path(os.environ.get("ANACHRON_STORE_PYTHON", Path(__file__).parents[1] / ".venv-stores" / "bin" / "python"))
+KEY, SECRET = "AKIATHISISNOREALKEY0", "this-is-no-real-secret-and-must-never-be-shown"
+HOP = {"connection", "transfer-encoding", "date", "server"}
+
+
+@dataclass
+class Faults:
+    """Of every ``each`` requests one is answered by the next of ``kinds``: 503, slow, cut, drop or 403.
+
+    Only requests whose path holds ``within``. 0: none is.
+    """
+
+    each: int = 0
+    kinds: tuple[str, ...] = ("503", "slow", "cut", "drop")
+    within: str = ""
+    done: dict[str, int] = field(default_factory=dict)
+    requests: dict[str, int] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+    _lock: Any = field(default_factory=threading.Lock)
+
+    def next(self, method: str, path: str) -> str | None:
+        with self._lock:
+            self.requests[method] = self.requests.get(method, 0) + 1
+            if not self.each or self.within not in path:
+                return None
+            number = next(self._numbers)
+            if number % self.each:
+                return None
+            kind = self.kinds[number // self.each % len(self.kinds)]
+            self.done[kind] = self.done.get(kind, 0) + 1
+            return kind
+
+
+@dataclass(frozen=True)
+class Server:
+    endpoint: str
+    faults: Faults
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which the store is found; they take the place of any real ones."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+        }  # fmt: skip
+
+    def make_bucket(self, name: str) -> None:
+        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=120)
+        connection.request("PUT", f"/{name}")
+        assert connection.getresponse().status == 200
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """A server that is empty, with no faults yet."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    if not PYTHON.is_file():
+        pytest.skip(f"no S3 server, for there is no {PYTHON}; make .venv-stores/installed")
+    with subprocess.Popen(
+        [PYTHON, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, env=environment,
+    ) as moto:  # fmt: skip
+        assert moto.stdout is not None and moto.stdin is not None
+        port = int(moto.stdout.readline())
+        faults = Faults()
+        proxy = ThreadingHTTPServer(("127.0.0.1", 0), _handler(port, faults))
+        proxy.daemon_threads = True
+        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield Server(f"http://127.0.0.1:{proxy.server_address[1]}", faults)
+        finally:
+            proxy.shutdown()
+            proxy.server_close()
+            moto.stdin.close()
+            moto.wait(60)
+
+
+def _handler(port: int, faults: Faults) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            fault = faults.next(self.command, self.path)
+            if fault == "503":
+                words = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+                self.send_response(503)
+                self.send_header("Content-Length", str(len(words)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else words)
+                return
+            if fault == "403":
+                words = (
+                    b"<Error><Code>InvalidAccessKeyId</Code><AWSAccessKeyId>%s</AWSAccessKeyId></Error>" % KEY.encode()
+                )
+                self.send_response(403)
+                self.send_header("Content-Length", str(len(words)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else words)
+                return
+            if fault == "drop":
+                self._end()
+                return
+            if fault == "slow":
+                time.sleep(0.2)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request(self.command, self.path, body, dict(self.headers))
+            answer = connection.getresponse()
+            content = answer.read()
+            connection.close()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in HOP:
+                    self.send_header(name, value)
+            if answer.getheader("Content-Length") is None:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if fault == "cut":
+                self.wfile.write(content[: len(content) // 2])
+                self._end()
+            else:
+                self.wfile.write(content)
+
+        def _end(self) -> None:
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.close()
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_any
+
+    return Handler

@@ -1,0 +1,201 @@
+"""Snapshots, facts and updates on a store: the bytes of a local disk, whatever fails; its locks."""
+
+import json
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("obstore", reason="files on stores need the extra s3")
+
+from anachron.cli.entry import run
+from anachron.cluster import Spread
+from anachron.errors import ConfigError, DataError
+from anachron.jobs import locked
+from anachron.store_requests import StoreError
+from anachron.stores import Blocks, StorePath, parts_of, place, remove_tree
+from anachron.updates.build import Settings, build_updates, companions
+from anachron.wikidata.reading.dump import open_dump
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.selection.facts import build_facts
+from anachron.wikidata.selection.rules import Selection
+from store_server import KEY, SECRET, Server, serving
+from updates.world import write_world
+from wikidata.dumps import write_dump
+from wikidata.test_ingest import SETTINGS, some_entities
+
+
+@pytest.fixture(scope="module")
+def served():
+    with serving() as server:
+        server.make_bucket("bucket")
+        yield server
+
+
+@pytest.fixture
+def store(served: Server, monkeypatch, request):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in served.environment().items():
+        monkeypatch.setenv(name, value)
+    served.faults.each, served.faults.within = 0, ""
+    folder = place(f"s3://bucket/{abs(hash(request.node.name))}")
+    assert isinstance(folder, StorePath)
+    yield folder
+    served.faults.each = 0
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> tuple[Path, Path]:
+    return write_world(tmp_path_factory.mktemp("world"), buckets=3)
+
+
+def content(folder):
+    """Bytes of all files but the manifest."""
+    begin = len(str(folder)) + 1
+    files = {str(path)[begin:]: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    del files["manifest.json"]
+    return files
+
+
+def test_paths():
+    path = place("s3://bucket/a/b.json.gz")
+    assert (str(path), path.name, path.suffix, str(path.parent)) == (
+        "s3://bucket/a/b.json.gz", "b.json.gz", ".gz", "s3://bucket/a",
+    )  # fmt: skip
+    assert place(Path("s3://bucket/a/b.json.gz")) == path == place(path)
+    assert str(path.with_name("c") / "d") == "s3://bucket/a/c/d"
+    assert [str(above) for above in path.parents] == ["s3://bucket/a", "s3://bucket"]
+    assert place("a:b/c") == Path("a:b/c") and place("C:/x") == Path("C:/x")
+    for wrong in ("az://x/y", "s3://", "hdfs://host/x"):
+        with pytest.raises(ConfigError):
+            place(wrong)
+
+
+def test_objects_and_folders(store):
+    (store / "a/b").put(b"0123456789")
+    assert (store / "a/b").is_file() and not (store / "a").is_file() and (store / "a").is_dir()
+    assert [str(path) for path in store.iterdir()] == [str(store / "a")]
+    with parts_of(store / "a/b") as read:
+        assert read(2, 3) == b"234" and read(-4, 2) == b"67"
+    assert Blocks(store / "a/b").read(3, 99) == b"3456789"
+    with (store / "a/b").open("rb") as file:
+        assert file.read(4) == b"0123" and file.seek(-1, 2) == 9 and file.read() == b"9"
+    with pytest.raises(FileNotFoundError):
+        (store / "none").read_bytes()
+    with pytest.raises(StoreError, match="no such bucket"):
+        place("s3://nowhere/x").put(b"")
+    remove_tree(store)
+    assert not store.is_dir()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["503", "cut", "drop"])
+def test_what_fails_for_a_moment_is_repeated(store, served, kind):
+    served.faults.each, served.faults.kinds = 2, (kind,)
+    data = os.urandom(100_000)
+    (store / "x").put(data)
+    assert (store / "x").read_bytes() == data
+    assert (store / "y").create(b"mine") and not (store / "y").create(b"other")
+    found = (store / "y").version()
+    assert found is not None and (store / "y").replace(b"newer", found[1])
+    assert not (store / "y").replace(b"stale", found[1]) and (store / "y").read_bytes() == b"newer"
+    (store / "y").unlink()
+    for number in range(4):
+        (store / "many" / str(number)).put(b"1")
+        assert len(list((store / "many").iterdir())) == len(list((store / "many").rglob("*"))) == number + 1
+    assert served.faults.done[kind]
+
+
+def test_a_lock_is_held_released_and_taken_over_from_the_dead(store):
+    lock = store / ".lock"
+    with locked(lock, store):
+        held = json.loads(lock.read_bytes())
+        assert held["process"] == os.getpid() and held["host"] == socket.gethostname()
+        with (
+            pytest.raises(ConfigError, match=rf"in use by process {os.getpid()} .* aws s3 rm {lock}"),
+            locked(lock, store),
+        ):
+            pass
+    assert not lock.is_file()
+    lock.put(json.dumps(held | {"process": 2**30, "machine": "another"}).encode())
+    with pytest.raises(ConfigError, match="in use by process"), locked(lock, store):
+        pass
+    lock.put(json.dumps(held | {"process": 2**30}).encode())
+    with locked(lock, store):
+        assert json.loads(lock.read_bytes())["process"] == os.getpid()
+    assert not lock.is_file()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ending", ["json", "json.gz", "json.bz2", "json.zst"])
+def test_the_same_snapshot_with_faults(store, served, tmp_path, ending):
+    dump = write_dump(tmp_path / f"dump.{ending}", some_entities())
+    ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)
+    (store / dump.name).put(dump)
+    served.faults.each, served.faults.kinds = 9, ("503", "cut", "drop", "slow")
+    ingest(str(store / dump.name), store / "there", SETTINGS, range_bytes=12_000, workers=2)
+    served.faults.each = 0
+    assert content(store / "there") == content(tmp_path / "here")
+    with pytest.raises(ConfigError, match="with other settings"):
+        ingest(str(store / dump.name), store / "there", replace(SETTINGS, date="2022-01-01"))
+
+
+@pytest.mark.full
+def test_an_interrupted_ingest_goes_on(store, tmp_path):
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)
+    whole = dump.read_bytes()
+    dump.write_bytes(whole[: len(whole) * 2 // 3])
+    with pytest.raises(DataError, match="cut off"):
+        ingest(dump, store, SETTINGS, range_bytes=12_000)
+    assert not (store / "manifest.json").is_file() and not (store / ".lock").is_file()
+    dump.write_bytes(whole)
+    ingest(dump, store, SETTINGS, range_bytes=12_000)
+    assert content(store) == content(tmp_path / "here")
+    assert not (store / "work").is_dir()
+
+
+def test_keys_are_never_shown(store, served):
+    served.faults.each, served.faults.kinds = 1, ("403",)
+    for request in ((store / "x").read_bytes, lambda: (store / "x").put(b"1"), lambda: open_dump(store / "x")):
+        with pytest.raises(StoreError, match=r"access denied .403 Forbidden.*AWS_ACCESS_KEY_ID") as refused:
+            request()
+        assert KEY not in str(refused.value) and SECRET not in str(refused.value)
+        assert refused.value.__suppress_context__
+
+
+@pytest.mark.full
+def test_the_same_facts_and_updates(store, tmp_path, world):
+    sides = []
+    for name, folder in zip(("old", "new"), world, strict=True):
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            (store / name / str(path.relative_to(folder))).put(path)
+        sides.append(store / name)
+    here, there = tmp_path / "u.parquet", store / "u.parquet"
+    build_updates(*world, here, Settings(popularity=False))
+    build_updates(*sides, there, Settings(popularity=False), spread=Spread(2))
+    for one, other in zip((here, *companions(here).values()), (there, *companions(there).values()), strict=True):
+        assert other.read_bytes() == one.read_bytes()
+    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
+    facts = replace(Selection(), popularity=False, top_per_relation=None, ended_before=3000)
+    build_facts(world[1], tmp_path / "facts.parquet", facts)
+    build_facts(sides[1], store / "facts.parquet", facts)
+    assert (store / "facts.parquet").read_bytes() == (tmp_path / "facts.parquet").read_bytes()
+
+
+def test_a_kind_of_store_that_is_not_known_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(["wikidata", "ingest", "dump.json", "--date", "2021-01-04", "--out", "az://box/snapshot"])
+    assert ended.value.code == 2 and "give s3:// or gs://" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(ConfigError, match=r"pip install 'anachron.s3.'"):
+        place("s3://bucket/x").read_bytes()
