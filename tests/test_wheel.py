@@ -26,7 +26,6 @@ NEEDS = {  # a command -> the extra that it needs, which it says before any work
     "probe model.gguf --dataset mini --limit 1 --out gguf": "gguf",
     "probe served --dataset mini --limit 1 --out chat --backend chat --base-url http://localhost:9/v1": "llm",
     "wikidata ingest dump.json.gz --date 2021-01-04 --out snapshot": "wikidata",
-    "wikidata download --date 2021-01-04 --out dumps --dry-run": "wikidata",
 }
 
 
