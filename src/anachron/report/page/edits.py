@@ -50,8 +50,8 @@ def moves(targets: pl.DataFrame, updates: pl.DataFrame, names: Mapping[str, str]
         .iter_rows(named=True)
     ):
         label = f"{row['label']} ({row['mode']})" if several else row["label"]
-        pairs = [(row[f"{side}_before"], row[f"{side}_after"]) for side, _ in SIDES]
-        moved = Moved(names.get(row["case_id"], f"update {row['case_id']}"), *pairs, row["reason"])
+        new, old = ((row[f"{side}_before"], row[f"{side}_after"]) for side, _ in SIDES)
+        moved = Moved(names.get(row["case_id"], f"update {row['case_id']}"), new, old, row["reason"])
         found.setdefault(label, []).append(moved)
     return found
 

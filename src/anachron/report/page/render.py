@@ -18,6 +18,7 @@ SCRIPTS = (
     "facts.js",
     "asked.js",
     "timeline.js",
+    "opening.js",
     "worst.js",
     "analyses.js",
     "main.js",
