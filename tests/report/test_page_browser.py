@@ -581,17 +581,17 @@ def test_dark_mode_changes_the_page_and_its_charts(page):
     def seen():
         return page.evaluate(
             "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color, "
-            "document.getElementById('headline-chart').layout.paper_bgcolor]"
+            "document.getElementById('opening-chart').layout.paper_bgcolor]"
         )
 
     def brightness(colour):
         return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
     page.emulate_media(color_scheme="light")
-    until(page, "document.getElementById('headline-chart').layout.paper_bgcolor === '#ffffff'")
+    until(page, "document.getElementById('opening-chart').layout.paper_bgcolor === '#ffffff'")
     light = seen()
     page.emulate_media(color_scheme="dark")
-    until(page, "document.getElementById('headline-chart').layout.paper_bgcolor !== '#ffffff'")
+    until(page, "document.getElementById('opening-chart').layout.paper_bgcolor !== '#ffffff'")
     dark = seen()
     page.emulate_media(color_scheme="light")
     assert brightness(light[0]) > 600 > brightness(dark[0])

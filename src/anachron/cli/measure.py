@@ -62,19 +62,20 @@ def report(
 ) -> None:
     """One page about one or more runs that works offline, with every table behind it and every figure for print.
 
-    Of runs of --backend chat or generate it shows the model's own words.
+    Of runs of --backend chat or generate it shows the model's own words; of a run of evaluate, which is reported
+    alone, the methods' table and each update before and after.
 
     The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
     to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG, PDF and PNG.
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """
-    from anachron.pipelines.studies import FIGURES, TABLES, write_report
+    from anachron.pipelines.studies import TABLES, write_report
 
     told = on_screen()
     with told.bars() as progress:
         made = write_report(scores, out, warn=told.warn, progress=progress, **asdict(study))
-    written, tables, figures = made.written, out / TABLES, out / FIGURES
+    written, tables, figures = made.written, out / TABLES, made.figures
     if json_:
         print_json({
             "page": str(made.page), "tables": str(tables), "figures": str(figures),

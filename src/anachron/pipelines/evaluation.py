@@ -82,19 +82,28 @@ def _evaluated(
 ) -> EvaluatedUpdates:  # fmt: skip
     if isinstance(settings, LifelongSettings):
         run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
-        summary, notes = write_lifelong(with_printed_names(run.tables, run.record), out / REPORT)
-        return EvaluatedUpdates(run.record, {"summary": (summary, LIFELONG)}, notes)
-    run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
-    tables = with_printed_names(run.tables, run.record)
-    summary, notes = write_evaluation(tables, out / REPORT)
-    summaries, tests = {"summary": (summary, EDITS)}, {"summary": read_table(out / REPORT / f"{TESTS}.parquet")}
+    else:
+        run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
+    return report_evaluation(run.record, run.tables, out / REPORT)
+
+
+def report_evaluation(record: Json, tables: Mapping[str, pl.DataFrame], out: Path) -> EvaluatedUpdates:
+    """Write what the tables of a finished run say into ``out``; tables: as of `anachron.evaluate.stages.Evaluation`,
+    of which those without rows may be missing."""
+    tables = with_printed_names(tables, record)
+    if "stages" in tables:
+        summary, notes = write_lifelong(tables, out)
+        return EvaluatedUpdates(record, {"summary": (summary, LIFELONG)}, notes)
+    summary, notes = write_evaluation(tables, out)
+    summaries, tests = {"summary": (summary, EDITS)}, {"summary": read_table(out / f"{TESTS}.parquet")}
     if "dated" in tables:
-        dated, more = write_dated(tables, out / REPORT)
+        dated, more = write_dated(tables, out)
         summaries, notes = summaries | {"dated": (dated, DATED)}, notes + more
-        summaries |= {"atoke": (write_atoke(tables, out / REPORT), ATOKE)}
-        tests["dated"] = read_table(out / REPORT / f"{DATED_TESTS}.parquet")
-    portability = write_portability(tables, out / REPORT) if tables["portability"].height else None
-    return EvaluatedUpdates(run.record, summaries, notes, tests, portability)
+        summaries |= {"atoke": (write_atoke(tables, out), ATOKE)}
+        tests["dated"] = read_table(out / f"{DATED_TESTS}.parquet")
+    asked = tables.get("portability")
+    portability = write_portability(tables, out) if asked is not None and asked.height else None
+    return EvaluatedUpdates(record, summaries, notes, tests, portability)
 
 
 def with_printed_names(tables: Mapping[str, pl.DataFrame], record: Json) -> dict[str, pl.DataFrame]:

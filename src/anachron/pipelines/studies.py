@@ -10,8 +10,10 @@ import polars as pl
 
 from anachron.ask.run import read_answers
 from anachron.checks.verdicts import VERDICTS_FILE
+from anachron.errors import ConfigError
 from anachron.io import Json, write_bytes, write_manifest
 from anachron.pipelines.asked_runs import AskedSource, answers_of_sources, asked_fingerprints, read_source, split_runs
+from anachron.pipelines.edits_report import is_evaluation, write_edits_report
 from anachron.probe import catalogue
 from anachron.probe.models import merge_models, read_models, recorded_models
 from anachron.probe.runs import Source, find_sources, fingerprints, read_sources
@@ -47,10 +49,12 @@ class OpenedStudy:
 
 @dataclass(frozen=True)
 class Report:
-    """A report that was written: its page, its tables, and figures that were not drawn, by name, with the reason."""
+    """A report that was written: its page, its tables, the folder of its figures, and figures that were not drawn, by
+    name, with the reason."""
 
     page: Path
     written: Written
+    figures: Path
     not_drawn: dict[str, str]
 
 
@@ -131,11 +135,19 @@ def write_report(
 ) -> Report:
     """A page about some runs that works offline, with the tables behind it and the figures for print.
 
-    scores, progress, options: as of `write_metrics`. Raises `ConfigError` without the extra ``report``, and as
-    `open_study`.
+    scores, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has the
+    methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the extra
+    ``report``, for such a folder beside others, and as `open_study`.
     """
     plotly_source()  # a missing extra is said before any work
-    out, opened = Path(out), open_study(scores, progress=progress, **options)
+    out, paths = Path(out), list(map(Path, scores))
+    if edits := [path for path in paths if is_evaluation(path)]:
+        if len(paths) > 1:
+            raise ConfigError(f"{edits[0]} holds edits, which have a page of their own; report it alone")
+        evaluated, inputs = write_edits_report(edits[0], out / PAGE, out / TABLES)
+        tables = {name: summary for name, (summary, _) in evaluated.summaries.items()}
+        return Report(out / PAGE, Written(tables, evaluated.notes, {}, {}, inputs), out / TABLES, {})
+    opened = open_study(paths, progress=progress, **options)
     written = write_tables(
         opened.study, out / TABLES, parameters=opened.parameters, inputs=opened.inputs, command="report",
         progress=partial(progress, "tables"),
@@ -144,7 +156,7 @@ def write_report(
     write_page(opened.study, written, opened.sources, out / PAGE, opened.asked)
     progress("page", 1, 1)
     not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures"))
-    return Report(out / PAGE, written, not_drawn)
+    return Report(out / PAGE, written, out / FIGURES, not_drawn)
 
 
 def date_style_of(sources: Iterable[Source]) -> str | None:

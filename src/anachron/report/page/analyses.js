@@ -53,8 +53,8 @@ function section(analysis) {
     if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
   } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
   return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
-    element("h3", {}, analysis.title),
-    element("p", { class: "hint" }, `${analysis.note} Source: ${analysis.source}.`.trim()),
+    element("h3", { dir: "auto" }, analysis.finding ?? analysis.title),
+    element("p", { class: "hint" }, `${analysis.finding ? `${analysis.title}. ` : ""}${analysis.note} Source: ${analysis.source}.`.trim()),
     analysis.views.length > 1 ? element("label", { class: "view" }, "Show ", choose) : "",
     chart ?? "", details, download(analysis));
 }
@@ -83,30 +83,17 @@ function drawInTurn(charts) {
   idle(() => next().catch(trouble));
 }
 
-function headlineChart() {
-  const { rows, granularity } = data.headline;
-  const made = ["win_rate", "robustness"].map((score, n) => ({
-    type: "scatter", mode: "markers", name: n ? "R" : "W", y: rows.map((row) => plain(row.name)), x: rows.map((row) => row[score]),
-    error_x: { type: "data", symmetric: false, thickness: 1.5, width: 4,
-      array: rows.map((row) => row[`${score}_high`] - row[score]), arrayminus: rows.map((row) => row[score] - row[`${score}_low`]) },
-    marker: { color: `@${n}`, symbol: n ? "diamond" : "circle", size: 11 },
-    hovertemplate: `%{y}: ${n ? "R" : "W"} %{x:.1%}<extra></extra>`,
-  }));
-  made.push({ type: "scatter", mode: "lines", name: "W of a random scorer", x: [null], y: [null], line: { color: "@ink", width: 1, dash: "dot" } });
-  const half = { type: "line", x0: 0.5, x1: 0.5, y0: 0, y1: 1, yref: "paper", line: { color: "@ink", width: 1, dash: "dot" } };
-  const layout = {
-    rows: rows.length, shapes: [half],
-    xaxis: { range: [-0.02, 1.02], tickformat: ".0%", title: { text: granularity === "global" ? "over all granularities" : `by ${granularity}` } },
-    yaxis: { type: "category" },
-  };
-  return draw(byId("headline-chart"), made, layout);
-}
-
+/** Groups in their order with what is drawn or found in them; the rest is folded. */
 function startAnalyses() {
   const shownHere = data.analyses.filter(({ apart }) => !apart);
-  byId("analyses-links").append(...shownHere.map(({ name, title }) => element("a", { href: `#analysis-${name}` }, title)));
-  byId("analyses-list").append(...shownHere.map(section));
+  const groups = data.groups.map((group, n) => {
+    const own = shownHere.filter((analysis) => analysis.group === group);
+    return own.length ? element("section", { class: "group", id: `group-${n}` }, element("h2", {}, group), ...own.map(section)) : null;
+  });
+  const rest = shownHere.filter(({ group }) => !known(group));
+  const folded = rest.length ? element("details", { id: "more-tables" }, element("summary", {}, `More tables: ${rest.length}`), ...rest.map(section)) : null;
+  byId("analyses-list").append(...[...groups, folded].filter(known));
   byId("downloads-list").append(...data.analyses.map((analysis) => element("li", {}, `${analysis.title}, ${rowCount(analysis)} `, download(analysis))));
   const charts = [...byId("analyses-list").querySelectorAll(".chart")];
-  (data.headline.rows.length ? headlineChart() : Promise.resolve()).then(() => drawInTurn(charts)).catch(trouble);
+  startOpening().then(() => drawInTurn(charts)).catch(trouble);
 }

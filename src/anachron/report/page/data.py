@@ -15,6 +15,7 @@ from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
 from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
+from anachron.report.page.groups import GROUPS, OTHERS, finding
 from anachron.report.page.pack import deflate
 from anachron.report.page.prompts import openings
 from anachron.report.page.scores import pack_scores
@@ -37,8 +38,8 @@ def page_data(
     table is not part of a run). style: how all runs word their dates, where known; then ``openings`` makes each prompt.
     verdicts: tables of checks by model, format and prefix. asked: runs that asked for answers, which come last. Returns
     plain JSON values: ``title, edits, sentence, headline, runs, facts, metrics, contexts, openings, verdicts, asked,
-    worst, analyses, left_out, notes, manifests, version``. ``edits`` says that the facts are the past ones of
-    updates, before and after them: one run is that of the unedited model, as
+    worst, telling, analyses, groups, left_out, notes, manifests, version``. ``edits`` says that the facts are the past
+    ones of updates, before and after them: one run is that of the unedited model, as
     `anachron.evaluate.dated_metrics.past_scores` has it. Facts are columns of equal length in the order of
     ``study.about``; ``metrics`` has for each run and granularity the columns ``win_rate`` and ``robust`` over the same
     facts, null where a fact has no matches; of runs that asked by year alone. ``asked`` has null for every run of
@@ -52,6 +53,8 @@ def page_data(
     headline = headline_rows(written.tables.get("summary"), looks)
     models = list(dict.fromkeys(run[0] for run in runs))
     edits = UNEDITED in models and len(models) > 1
+    leading = leading_run(headline, runs, edits=edits)
+    worst = worst_errors(written.tables.get("timelines"), runs, ids)
     return {
         "title": "Past facts before and after edits" if edits else title_of(models),
         "edits": edits,
@@ -67,8 +70,10 @@ def page_data(
         "openings": None if style is None or not scored else openings(times_of(study), style),
         "verdicts": verdict_columns(verdicts or {}, runs, ids),
         "asked": [None] * len(scored) + [asked_part(one, ids) for one in asked],
-        "worst": worst_errors(written.tables.get("timelines"), runs, ids),
-        "analyses": analyses(written, looks),
+        "worst": worst,
+        "telling": telling(study, worst, leading, runs, ids, looks) if scored else None,
+        "analyses": analyses(written, looks, leading),
+        "groups": list(GROUPS),
         "left_out": left_out(written),
         "notes": list(written.notes),
         "manifests": list(manifests),
@@ -173,8 +178,49 @@ def worst_errors(timelines: pl.DataFrame | None, runs: Sequence[tuple[str, ...]]
     return rows
 
 
-def analyses(written: Written, looks: Looks) -> list[Json]:
-    """Each table of the catalogue that was made: what it is, what is drawn of it, and its CSV, compressed."""
+def leading_run(headline: Json, runs: Sequence[tuple[str, ...]], *, edits: bool) -> tuple[str, ...]:
+    """The run that findings are about: the unedited model's, else the most robust, else the first."""
+    if edits:
+        return next(run for run in runs if run[0] == UNEDITED)
+    return tuple(headline["rows"][0][name] for name in RUN_KEYS) if headline["rows"] else runs[0]
+
+
+def telling(
+    study: Study, worst: Sequence[Json], leading: tuple[str, ...], runs: Sequence[tuple[str, ...]], ids: Sequence[str],
+    looks: Looks,
+) -> Json | None:  # fmt: skip
+    """The fact that the page opens with: ``run`` and ``fact`` as indices, ``time`` (a year, or null) and ``why``.
+
+    That of the worst far error, if there is one: a model seems to know it, and yet prefers a year far away. Else the
+    fact of which the leading run wins the most by year; of several that of most matches, then the most popular, then
+    the first. None without a fact that has matches by year.
+    """
+    if worst:
+        first = worst[0]
+        why = (
+            f"{looks.name(runs[first['run']])} wins {100 * first['win_rate']:.0f} % of this fact's matches by year, "
+            f"and yet finds it likelier in a year that lies {abs(first['alpha']):.1f} lengths of its period away than "
+            "in one when it held."
+        )
+        return {"run": first["run"], "fact": first["fact"], "time": first["time"], "why": why}
+    places = {fact: i for i, fact in enumerate(ids)}
+    rows = study.facts.filter(is_run(leading), pl.col("granularity") == "year").join(
+        study.about.select("fact_id", "popularity"), on="fact_id", how="left", maintain_order="left"
+    )
+    if not rows.height:
+        return None
+    order = ["win_rate", "matches", "popularity"]
+    best = rows.sort(order, descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
+    matches = "its one match" if best["matches"] == 1 else f"its {best['matches']:,} matches"
+    why = f"{looks.name(leading)} wins {100 * best['win_rate']:.0f} % of {matches} by year, and of no fact more."
+    return {"run": runs.index(leading), "fact": places[best["fact_id"]], "time": None, "why": why}
+
+
+def analyses(written: Written, looks: Looks, leading: Sequence[str]) -> list[Json]:
+    """Each table of the catalogue that was made: what it is, its group, what it finds about the leading run, what is
+    drawn of it, and its CSV, compressed. What is neither drawn nor found has no group, and is folded."""
+    groups = {name: group for group, names in GROUPS.items() for name in names}
+    several = len(looks.runs) > 1
     entries = []
     for analysis in catalogue.every_analysis():
         if analysis.name in written.tables:
@@ -183,7 +229,10 @@ def analyses(written: Written, looks: Looks) -> list[Json]:
             entry |= {"rows": table.height, "columns": table.columns, "apart": analysis.shown_apart}
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
             entry |= {"note": "" if analysis.chart is None else analysis.chart.note}
-            entry |= {"views": analysis.views(table, looks), "csv": deflate(harmless(table).write_csv().encode())}
+            found, views = finding(analysis.name, table, leading), analysis.views(table, looks)
+            entry |= {"finding": f"{looks.name(leading)}: {found}" if found and several else found}
+            entry |= {"group": groups.get(analysis.name, OTHERS) if found or views else None}
+            entry |= {"views": views, "csv": deflate(harmless(table).write_csv().encode())}
             entries.append(entry)
     return entries
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib.resources import files
+from typing import Any
 
 from anachron.errors import ConfigError
 from anachron.io import Json
@@ -17,6 +18,7 @@ SCRIPTS = (
     "facts.js",
     "asked.js",
     "timeline.js",
+    "opening.js",
     "worst.js",
     "analyses.js",
     "main.js",
@@ -25,22 +27,29 @@ SCRIPTS = (
 
 def render(data: Json) -> str:
     """The page of `anachron.report.page.data.page_data`. Raises `ConfigError` where Plotly is not installed."""
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     plotly = plotly_source()
     script = page_script()
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template.filters["percent"] = percent
-    return template.from_string(_file("template.html")).render(
-        data=data,
-        style=Markup(_file("style.css")),
+    return in_page(
+        "template.html",
+        data,
         script=Markup(script),
         json=Markup(json_for_html(data)),
         plotly=Markup(deflate(plotly.encode())),
         policy=content_policy([script, plotly]),
         run_lines=[(item["name"], *manifest_parts(item["record"])) for item in data["manifests"]],
     )
+
+
+def in_page(name: str, data: Json, **more: Any) -> str:
+    """A template of this folder with its data, the style of all pages and what else it names; texts are escaped."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template.filters["percent"] = percent
+    return template.from_string(_file(name)).render(data=data, style=Markup(_file("style.css")), **more)
 
 
 def percent(share: float | None, digits: int = 1) -> str:

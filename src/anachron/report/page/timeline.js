@@ -85,7 +85,8 @@ async function timelineChart(fact, runs, levels) {
     if (asked) Object.assign(axes[`yaxis${axis}`], askedAxis());
     else if (data.edits) axes[`yaxis${axis}`].range = common; // so that what an edit takes is seen
     const empty = asked || timelines[n].rows.length ? "" : " – no score";
-    const told = asked ? `: ${plain(askedWords(askedOf(fact, run)))}` : ` by ${level}${empty}`;
+    const verdict = verdictOf("verdict", fact, run);
+    const told = (asked ? `: ${plain(askedWords(askedOf(fact, run)))}` : ` by ${level}${empty}`) + (known(verdict) ? ` – ${plain(verdict)}` : "");
     annotations.push({
       text: `<b>${plain(data.runs[run].name)}</b>${told}`, xref: "paper", yref: "paper", x: 0, y: top,
       xanchor: "left", yanchor: "bottom", showarrow: false,
@@ -110,6 +111,7 @@ async function drawTimeline() {
   delete target.dataset.fact; // until it is drawn
   const { traces, layout } = await timelineChart(fact, runs, levels);
   if (shown.fact !== fact || shown.runs !== runs || shown.levels !== levels) return; // the reader went on meanwhile
+  byId("timeline-scores").replaceChildren(...(await scoresOf(fact, runs, levels)));
   const isNew = !drawn.has(target);
   await draw(target, traces, layout);
   if (isNew) {
@@ -151,6 +153,25 @@ function legend() {
   });
 }
 
+/** The scores of a timeline that decide, in words. */
+function scoreWords({ rows, prior }) {
+  const first = (status, sign) => rows.filter((row) => row.status === status).sort((a, b) => sign * (a.logp - b.logp))[0];
+  const said = (name, row) => (row ? `${name} ${row.words}: ${row.logp.toFixed(2)}` : null);
+  const told = [
+    said("likeliest while it held", first("correct", -1)), said("least likely while it held", first("correct", 1)),
+    said("likeliest while it did not", first("incorrect", -1)), known(prior) ? `without a date: ${prior.toFixed(2)}` : null,
+  ].filter(known);
+  return told.length ? `${told.join("; ")} (nats).` : null;
+}
+
+/** The same of each run of scores and granularity, as items of a list. */
+async function scoresOf(fact, runs, levels) {
+  const panels = runs.filter((run) => !data.asked[run]).flatMap((run) => levels.map((level) => [run, level]));
+  const told = await Promise.all(panels.map(async ([run, level]) => [run, level, scoreWords(await timelineOf(fact, level, run))]));
+  const who = (run) => (data.runs.length > 1 ? `of ${data.runs[run].name}, ` : "");
+  return told.filter(([, , words]) => words).map(([run, level, words]) => element("li", {}, `Scores ${who(run)}by ${level}: ${words}`));
+}
+
 /** What is known of a fact under each chosen run, in words. */
 function aboutFact(fact) {
   const held = `Held ${periodInWords(facts.start[fact], facts.end[fact])}.`;
@@ -167,8 +188,8 @@ function aboutFact(fact) {
 }
 
 /** The verdict of each run that is a check. */
-function verdictsOf(fact) {
-  const words = shown.runs.map((run) => {
+function verdictsOf(fact, runs = shown.runs) {
+  const words = runs.map((run) => {
     const own = [verdictOf("words", fact, run), verdictOf("today", fact, run)].filter(known).join("; ");
     return own && (data.runs.length > 1 ? `${data.runs[run].name}: ${own}` : own);
   });

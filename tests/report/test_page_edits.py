@@ -1,0 +1,115 @@
+"""The page of an evaluation of edits: from a real run of a tiny model, and its rules against plain sums."""
+
+import math
+import re
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anachron.data.case_records import EditCase
+from anachron.data.cases import CaseSet, load_cases
+from anachron.errors import ConfigError, DataError
+from anachron.evaluate.measure import Measures
+from anachron.evaluate.run import EvaluateSettings, run_evaluation
+from anachron.jobs import RunFolder
+from anachron.pipelines.edits_report import names_of_updates
+from anachron.pipelines.studies import write_report
+from anachron.report.page.edits import EDGE, WIDTH, Moved, floor_of, moves, place, said
+from edit_models import make_edit_lm, plan_fast
+
+FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}, "ROME": {"steps": 2, "contexts": [], "layer": 1}}
+EVIL = '<img src=x onerror="1">'
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """FT on two updates; the second cannot be made, for its prompt does not name its subject under ROME."""
+    lm = make_edit_lm("llama")
+    made = EditCase("1", "France", "The president of France is", "Angela Merkel", "Jacques Chirac", relation="P35")
+    cases = CaseSet("gone.jsonl", "wikifactdiff", (made, replace(made, case_id=EVIL, prompt="He is called")), {})
+    folder = tmp_path_factory.mktemp("run") / "edits"
+    settings = EvaluateSettings(measures=Measures(fluency_tokens=0))
+    run_evaluation(lm, cases, plan_fast(lm, FAST, "FT", "ROME"), folder, settings)
+    return folder
+
+
+def test_a_run_of_evaluate_has_a_page(run, tmp_path):
+    made = write_report([run], tmp_path)
+    text = made.page.read_text("utf-8")
+    assert EVIL not in text and "<script" not in text
+    scores = pl.read_parquet(run / "targets.parquet").filter(pl.col("kind") == "update")
+    for row in scores.filter(pl.col("new_after").is_not_null()).iter_rows(named=True):
+        for side in ("new", "old"):
+            told = [f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" for p in (row[f"{side}_before"], row[f"{side}_after"])]
+            assert " → ".join(told) in text
+    assert "update 1" in text and "gone.jsonl is not there" in text
+    assert "not made: " in text and "1 could not be made" in text
+    assert set(made.written.tables) == {"summary"} and (tmp_path / "tables" / "edits.csv").is_file()
+
+
+def test_what_cannot_be_reported_is_said(run, tmp_path):
+    with pytest.raises(ConfigError, match="holds edits, which have a page of their own; report it alone"):
+        write_report([run, run], tmp_path)
+    unfinished = RunFolder.read(run)
+    unfinished.record["status"] = "running"
+    unfinished.save()
+    try:
+        with pytest.raises(DataError, match="not finished; repeat its evaluate command"):
+            write_report([run], tmp_path)
+    finally:
+        unfinished.finish()
+
+
+def test_updates_are_named_from_the_file_that_the_run_read():
+    cases = load_cases("mini-updates", limit=3)
+    settings = {"updates": "mini-updates", "number_of_updates": 3, "updates_fingerprint": cases.fingerprint()}
+    names, why_not = names_of_updates(settings)
+    first = cases.cases[0]
+    assert why_not is None and list(names) == [case.case_id for case in cases.cases]
+    assert first.subject in names[first.case_id] and names[first.case_id].endswith(f"{first.old} → {first.new}")
+    names, why_not = names_of_updates(settings | {"updates_fingerprint": "another"})
+    assert names == {} and "is not what the run read" in why_not
+
+
+P = st.none() | st.floats(1e-30, 1)
+
+
+@given(st.lists(st.tuples(P, P, P, P), min_size=1))
+def test_the_line_of_a_method_counts_its_updates(values):
+    made = [Moved("u", (a, b), (c, d), None) for a, b, c, d in values]
+    whole = [v for v in values if None not in v]
+    line = said("FT", made)
+    if not whole:
+        assert line == ("FT: 1 updates" if len(made) == 1 else f"FT: {len(made)} updates")
+    else:
+        after, of, before = map(int, re.findall(r"\d+", line))
+        assert (before, after, of) == (
+            sum(a > c for a, _, c, _ in whole), sum(b > d for _, b, _, d in whole), len(whole)
+        )  # fmt: skip
+
+
+@given(st.lists(st.floats(1e-11, 1), min_size=1))
+def test_all_sketches_share_a_scale_that_holds_every_probability(values):
+    lowest = floor_of({"FT": [Moved("u", (p, None), (None, p), None) for p in values]})
+    for p in values:
+        expected = EDGE + (WIDTH - 2 * EDGE) * (math.log10(p) - lowest) / -lowest
+        assert place(p, lowest) == pytest.approx(expected, abs=0.051)
+        assert EDGE <= place(p, lowest) <= WIDTH - EDGE
+
+
+def test_modes_are_told_apart_and_scores_find_their_updates():
+    keys = {"method": "FT", "variant": "plain", "case_id": "1"}
+    updates = pl.DataFrame([keys | {"mode": mode, "reason": None} for mode in ("independent", "batch")])
+    numbers = {"new_before": 0.1, "old_before": 0.2, "old_after": 0.3, "kind": "update", "prompt_number": 0}
+    targets = pl.DataFrame(
+        [keys | numbers | {"mode": mode, "new_after": p} for mode, p in (("batch", 0.5), ("independent", 0.9))]
+    )
+    found = moves(targets, updates, {"1": "a name"})
+    assert {label: some[0].new for label, some in found.items()} == {
+        "FT (independent)": (0.1, 0.9),
+        "FT (batch)": (0.1, 0.5),
+    }
+    assert found["FT (batch)"][0].update == "a name" and found["FT (batch)"][0].preferred == (False, True)
