@@ -32,7 +32,7 @@ COLUMNS = ("subject", "relation", "kind", "old", "new", "date", "predictable", "
 def bundled(folder: Path) -> tuple[list[Row], Counter[str]]:
     """All rows, by date, and how many were left out and why."""
     changes = sources.read_csv(folder / "changes.csv")
-    facts = {name: sources.read_csv(folder / name / "facts.csv") for name in ("openstates", "f1db")}
+    facts = {name: sources.read_csv(folder / name / "facts.csv") for name in ("openstates", "f1db", "endoflife")}
     holders = sources.Holders(
         fact
         for name in ("everypolitician-holders", "v-dyknow", "openstates", "congress-legislators")
@@ -49,7 +49,7 @@ def bundled(folder: Path) -> tuple[list[Row], Counter[str]]:
         list(sources.racing(changes, facts["f1db"])),
         list(sources.football(changes)),
         list(sources.deaths(changes, sources.event_grades(events))),
-        list(sources.endoflife(changes)),
+        list(sources.endoflife(changes, facts["endoflife"])),
     ]
     names = aliases()
     called = [[merge.called(row, names) for row in rows] for rows in [*given, mini_rows()]]

@@ -50,6 +50,8 @@ def row(tool, subject: str, old: str, new: str, date: str, source: str = "a", ki
         ("President of the Generalitat of Catalonia of Spain", "President of the Generalitat of Catalonia",
          "regional head"),
         ("president of Germany", "President of Germany", "head of state"),
+        ("Vice President of Argentina", "Vice President of Argentina", "deputy head"),
+        ("Tánaiste of Ireland", "Tánaiste of Ireland", "deputy head"),
         ("Prime Minister of Ireland", "Taoiseach of Ireland", "head of government"),
         ("Secretary of State for Defence of the United Kingdom", "Defence Secretary of the United Kingdom",
          "defence minister"),
@@ -121,6 +123,25 @@ def test_three_releases_a_month_of_the_best_known(tool) -> None:
     found = list(tool.sources.endoflife(given))
     assert [one.subject for one in found] == ["Python", "Firefox", "Scala"]
     assert {one.predictable for one in found} == {"high"}
+
+
+def test_releases_are_spelt_as_in_the_facts_and_of_right_dates(tool) -> None:
+    given = [
+        change("FreeBSD", "P348 newest release series", "9.2", "10", "2014-01-20", "endoflife.date"),
+        change("Debian", "P348 newest release series", "9", "10", "2019-07-06", "endoflife.date"),
+        change("Alpine Linux", "P348 newest release series", "2.1", "2.2", "2010-05-04", "endoflife.date"),
+    ]
+    facts = [fact("FreeBSD", "10.0", "2014-01-20", ""), fact("Debian", "10", "2019-07-06", "")]
+    found = list(tool.sources.endoflife(given, facts))
+    assert [(one.subject, one.new) for one in found] == [("FreeBSD", "10.0"), ("Debian", "10")]
+
+
+def test_tournaments_that_the_source_did_not_check_are_left_out(tool) -> None:
+    given = [
+        change(cup, "P1346 winner (latest edition)", "A", "B", "2012-01-01", "martj42/international_results")
+        for cup in ("Gold Cup", "Gulf Cup", "AFF Championship")
+    ]
+    assert [one.subject for one in tool.sources.football(given)] == ["Gold Cup"]
 
 
 def test_a_redenomination_is_no_change_of_currency(tool) -> None:

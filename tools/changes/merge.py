@@ -16,7 +16,7 @@ HELD = {
 # Kinds of offices that sources label differently. Offices of different kinds may well pass from one person to another
 # together (party leader and prime minister), and two players may well change places.
 ONE_LABEL = {
-    "head of state", "head of government", "foreign minister", "defence minister", "finance minister",
+    "head of state", "head of government", "deputy head", "foreign minister", "defence minister", "finance minister",
     "interior minister", "other minister", "regional head", "mayor", "central bank", "presiding officer",
     "public official", "international office", "judge", "chairperson",
 }  # fmt: skip

@@ -61,6 +61,7 @@ RENAMED = {
         "Speaker of the United States House of Representatives"
     ),
     "Chair of the Federal Reserve of the United States": "Chair of the Federal Reserve",
+    "Minister of Economy of Greece": "Minister of Finance of Greece",  # all whom the source lists held that ministry
 }
 OF_TWO_COUNTRIES = {"Punjab", "Georgia", "Amazonas", "Santa Cruz", "La Rioja", "San Juan", "Córdoba"}
 # A region's office that the source lists among its country's: the country behind it is one name too many.
@@ -127,12 +128,13 @@ _KINDS = [
     ("judge", r"(Supreme|Constitutional|International) Court"),
     ("mayor", r"^(Lord |Governing )?Mayor of|Head of Government of Buenos"),
     ("regional head", r"of (Azad Kashmir|the Cook Islands)$"),
+    ("deputy head", r"^(Tánaiste|Deputy Prime Minister|Vice President) of"),
     ("head of government", r"^(Prime Minister|Chancellor|Taoiseach) of (?!the Ex|the Duchy)|^Premier of (China|Taiwan)|"
-     r"^First Minister|^(Tánaiste|Deputy Prime Minister)"),
+     r"^First Minister"),
     ("regional head", r"^(Governor|Premier|Chief [Mm]inister|Administrator|Head) of|^President of (the )?(Generalitat|"
      r"Junta|Community of|Principality|Government of|Region|Basque|Navarre|Balearic|Castile|Cantabria|Sicily|Piedmont|"
      r"Molise|Lombardy|Aosta|Veneto|Tuscany|Liguria|Friuli|Campania|Basilicata|Abruzzo|South Tyrol|Azad|Bashkort)"),
-    ("head of state", r"^(President|King|Queen|Emperor|Monarch|Pope|Governor[- ]General|Grand Duke|Vice President|"
+    ("head of state", r"^(President|King|Queen|Emperor|Monarch|Pope|Governor[- ]General|Grand Duke|"
      r"Supreme Leader)( of |$)(?!the (Court|Treasury|Queen|Bank))"),
     ("foreign minister", r"(Foreign|External) (Affairs|Relations|Secretary|Minister)|United States Secretary of State"),
     ("defence minister", r"^(Federal )?Minister (of|for) (National )?Defen[cs]e( and Armed Forces Logistics)? of|"
