@@ -8,7 +8,10 @@ import pytest
 
 from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
+from anachron.horizon.measure import PREFERENCE_SCHEMA
+from anachron.io import write_json, write_table
 from anachron.pipelines.changes import read_changes
+from anachron.pipelines.horizon import CHANGES_FILE, SUMMARY_FILE
 
 CHANGES = 24
 
@@ -73,6 +76,44 @@ def test_the_demo_learned_until_2015_and_a_claim_before_is_a_leak(tmp_path: Path
     assert found["leak"]["gave_away"]
     assert (tmp_path / "run" / "horizon.svg").stat().st_size > 0
     assert execute([*line, "--claim", "2022-12"]) == 0
+
+
+def folder_of(path: Path, later: dict[str, bool]) -> Path:
+    """A horizon's folder of a model that knows all changes of 2018 and 2019, and of those of 2021 what is told here."""
+    known = {f"Early {i}": True for i in range(30)} | later
+    rows = [
+        {
+            "subject": name, "relation": "head coach", "kind": "head coach", "old": f"{name} Old", "new": f"{name} New",
+            "date": f"{2021 if name in later else 2018 + i % 2}-0{1 + i % 9}", "popularity": None, "predictable": "",
+            "control": "", "margin": (1 + i / 100) if new else -1.0, "margin_decoy": -2.0, "margin_known": 1.0,
+            "known": True, "wins": float(new), "decoy_wins": 0.0,
+        }
+        for i, (name, new) in enumerate(known.items())
+    ]  # fmt: skip
+    for row in rows:
+        row["month"] = 12 * int(row["date"][:4]) + int(row["date"][5:]) - 1
+    write_table(path / CHANGES_FILE, pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
+    write_json(path / SUMMARY_FILE, {"model": "somebody"})
+    return path
+
+
+def test_a_leak_ends_with_1_and_prints_what_gave_it_away(tmp_path: Path, capsys) -> None:
+    later = {f"Late {i}": i % 2 == 0 for i in range(16)}
+    folder = folder_of(tmp_path / "leaky", later)
+    assert execute(["horizon", str(folder), "--claim", "2020-01", "--no-figure"]) == 1
+    printed = capsys.readouterr().out
+    assert "claimed cut-off 2020-01: LEAK" in printed
+    shown = [line.split("  ")[2] for line in printed.splitlines() if line.startswith("  2021-")]
+    expected = [f"{name}, head coach: {name} Old -> {name} New" for name, new in later.items() if new]
+    assert shown == expected[::-1]  # the surest first
+
+
+def test_an_honest_claim_ends_with_0_and_nothing_is_held_against_it(tmp_path: Path, capsys) -> None:
+    folder = folder_of(tmp_path / "honest", {f"Late {i}": i == 3 for i in range(16)})
+    assert execute(["horizon", str(folder), "--claim", "2020-01", "--no-figure"]) == 0
+    printed = capsys.readouterr().out
+    assert "claimed cut-off 2020-01: no leak beyond chance" in printed
+    assert "Late 3" not in printed
 
 
 @pytest.mark.parametrize(
