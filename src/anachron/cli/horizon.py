@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anachron.cli.asking import AnswerOptions, say_cost
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
@@ -72,10 +73,13 @@ def horizon(
     replicas: ReplicaOptions,
     label: Annotated[str | None, typer.Option(help="Name of the model in tables (one model only).")] = None,
     loading: ModelOptions,
+    asking: AnswerOptions,
     figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Until when did a model learn? Dated changes of the world, a curve with intervals, and a test for leaks.
+
+    With --backend chat (and --base-url) or generate the model is asked, and its log-probabilities are not needed.
 
     A run folder that is there goes on, or is read again; another --claim asks nothing anew. Exit code 0: no leak (or no
     --claim); 1: something after the claimed cut-off is known beyond chance, or the work failed; 2: wrong use.
@@ -85,12 +89,22 @@ def horizon(
     from anachron.errors import ConfigError
     from anachron.jobs import Callbacks
     from anachron.lm.loading import check_dtype
-    from anachron.pipelines.horizon import draw_horizon, find_horizon, is_horizon, read_horizon, read_horizon_changes
+    from anachron.pipelines.horizon import (
+        ASKED,
+        draw_horizon,
+        estimate_horizon,
+        find_horizon,
+        find_horizon_by_answers,
+        is_horizon,
+        read_horizon,
+        read_horizon_changes,
+    )
     from anachron.probe.run import ProbeSettings
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
-    backend = scorer.place(**asdict(replicas))
+    answers = asking.needed(scorer.backend, texts, replicas)
+    backend = scorer.place(**asdict(replicas)) if answers is None else None
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
     limits = asked.limits()
@@ -100,12 +114,24 @@ def horizon(
         if all(map(is_horizon, model))
         else read_horizon_changes(asked.name(model), limit=asked.limit, callbacks=read)
     )
+    if answers is not None and told is not None:
+        cost = estimate_horizon(told)
+        say_cost(len(told), (cost, cost), answers, asking, scorer, "change")
+        if asking.dry_run:
+            return
     found: list[FoundHorizon] = []
     for name, folder in zip(model, run_folders(out, model), strict=True):
         if is_horizon(name):
             found.append(read_horizon(name, **limits))
-        else:
+        elif answers is not None:
             assert told is not None
+            answerer = asking.answerer(name, folder / ASKED, scorer, loading, label)
+            with on_screen().bar(name) as callbacks:
+                found.append(
+                    find_horizon_by_answers(answerer, told, folder, settings=answers, callbacks=callbacks, **limits)
+                )
+        else:
+            assert told is not None and backend is not None
             settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
             with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:
                 found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
