@@ -109,6 +109,8 @@ def test_a_leak_ends_with_1_and_prints_what_gave_it_away(tmp_path: Path, capsys)
     shown = [line.split("  ")[2] for line in printed.splitlines() if line.startswith("  2021-")]
     expected = [f"{name}, head coach: {name} Old -> {name} New" for name, new in later.items() if new]
     assert shown == expected[::-1]  # the surest first
+    page = (folder / "index.html").read_text("utf-8")
+    assert all(f"<td>{name} New</td>" in page for name, new in later.items() if new)
 
 
 def test_an_honest_claim_ends_with_0_and_nothing_is_held_against_it(tmp_path: Path, capsys) -> None:

@@ -75,6 +75,9 @@ def horizon(
     loading: ModelOptions,
     asking: AnswerOptions,
     figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True,
+    page: Annotated[
+        bool, typer.Option(help="Write index.html, into the run folder, with several models into --out.")
+    ] = True,
     json_: JsonFlag = False,
 ) -> None:
     """Until when did a model learn? Dated changes of the world, a curve with intervals, and a test for leaks.
@@ -91,6 +94,7 @@ def horizon(
     from anachron.lm.loading import check_dtype
     from anachron.pipelines.horizon import (
         ASKED,
+        PAGE,
         draw_horizon,
         estimate_horizon,
         find_horizon,
@@ -98,6 +102,7 @@ def horizon(
         is_horizon,
         read_horizon,
         read_horizon_changes,
+        write_horizon_page,
     )
     from anachron.probe.run import ProbeSettings
 
@@ -138,6 +143,9 @@ def horizon(
         if figure:
             draw_horizon(found[-1])
     _print(found, json_)
+    if page:
+        place = found[0].folder if len(found) == 1 else out
+        say(f"page: {write_horizon_page(found, place / PAGE, figures=figure)}")
     if any(one.leak is not None and one.leak.leaked for one in found):
         raise typer.Exit(LEAKED)
 

@@ -21,7 +21,7 @@ from anachron.horizon.leak import Leak, check_claim, leak_after
 from anachron.horizon.measure import preferences, read_preferences, scores_by_pair, statements
 from anachron.horizon.questions import AskedChange, asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
-from anachron.io import Json, read_json, read_table, write_json, write_table
+from anachron.io import Json, read_json, read_table, write_bytes, write_json, write_table
 from anachron.jobs import Callbacks, open_run
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
@@ -31,7 +31,7 @@ from anachron.probe.run import ProbeSettings, run_probe
 ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
     "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",
 )  # fmt: skip
-FIGURE = "horizon"
+FIGURE, PAGE = "horizon", "index.html"
 TWO_VALUED = ("alive or dead",)  # no third value can show whether a model knows the person at all
 
 
@@ -199,6 +199,21 @@ def draw_horizon(found: FoundHorizon) -> Path | None:
         claim=None if found.leak is None else (found.leak.claim + 1) / 12,
     )  # fmt: skip
     return write_figure(figure, found.folder, FIGURE)[0]
+
+
+def write_horizon_page(found: Sequence[FoundHorizon], page: Path, *, figures: bool) -> Path:
+    """Write the page of some horizons. figures: with their pictures, which `draw_horizon` has drawn."""
+    from anachron.report.horizon_page import HorizonPart, horizon_page
+
+    parts = [
+        HorizonPart(
+            one.summary, one.kinds,
+            (one.folder / f"{FIGURE}.svg").read_bytes() if figures and one.horizon is not None else None,
+        )
+        for one in found
+    ]  # fmt: skip
+    write_bytes(page, horizon_page(parts, comparisons_json(compare_horizons(found))).encode())
+    return page
 
 
 def compare_horizons(found: Sequence[FoundHorizon]) -> list[Apart]:
