@@ -1,5 +1,6 @@
 """Options of commands that put questions to a model which only answers (``--backend chat`` and ``generate``)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from anachron.cli.options import ModelOptions
     from anachron.cli.probe import ScorerOptions
     from anachron.data.loaders import Dataset
+    from anachron.horizon.changes import Change
     from anachron.pipelines.asking import AskedCheck
+    from anachron.pipelines.horizon import FoundHorizon
 
 ANSWERING = ("chat", "generate")
 CONCURRENCY = 8
@@ -184,6 +187,18 @@ def probe_asked(
     for line in asked_lines(asked.summary):
         stdout().print(line, markup=False)
     say(f"run folder: {asked.folder}")
+
+
+def horizon_asked(
+    model: str, changes: "Sequence[Change]", out: Path, settings: "AskSettings", asking: AnswerOptions,
+    scorer: "ScorerOptions", loading: "ModelOptions", label: str | None, **limits: int | None,
+) -> "FoundHorizon":  # fmt: skip
+    """Ask about changes. limits: ``claim`` and ``released``."""
+    from anachron.pipelines.horizon import ASKED, find_horizon_by_answers
+
+    answerer = asking.answerer(model, out / ASKED, scorer, loading, label)
+    with on_screen().bar(model) as told:
+        return find_horizon_by_answers(answerer, changes, out, settings=settings, callbacks=told, **limits)
 
 
 def say_cost(

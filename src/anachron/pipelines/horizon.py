@@ -135,9 +135,10 @@ def find_horizon_by_answers(
     return _written(folder, answerer.name, answered(asked, readings), claim, released)
 
 
-def estimate_horizon(changes: Sequence[Change]) -> Cost:
-    """What `find_horizon_by_answers` costs, the budget aside."""
-    return expected((one.kind, one.prompt) for one in change_questions(asked_changes(changes)).values())
+def estimate_horizon(changes: Sequence[Change]) -> tuple[Cost, Cost]:
+    """What `find_horizon_by_answers` costs at least and at most, the budget aside: the same."""
+    cost = expected((one.kind, one.prompt) for one in change_questions(asked_changes(changes)).values())
+    return cost, cost
 
 
 def _with_wordings(changes: Sequence[Change], callbacks: Callbacks) -> list[AskedChange]:
