@@ -1,6 +1,8 @@
 """``horizon``, as it is typed."""
 
 import json
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +10,11 @@ import pytest
 
 from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
+from anachron.horizon.measure import PREFERENCE_SCHEMA
+from anachron.io import write_json, write_table
 from anachron.pipelines.changes import read_changes
+from anachron.pipelines.horizon import CHANGES_FILE, SUMMARY_FILE
+from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 CHANGES = 24
 
@@ -75,6 +81,46 @@ def test_the_demo_learned_until_2015_and_a_claim_before_is_a_leak(tmp_path: Path
     assert execute([*line, "--claim", "2022-12"]) == 0
 
 
+def folder_of(path: Path, later: dict[str, bool]) -> Path:
+    """A horizon's folder of a model that knows all changes of 2018 and 2019, and of those of 2021 what is told here."""
+    known = {f"Early {i}": True for i in range(30)} | later
+    rows = [
+        {
+            "subject": name, "relation": "head coach", "kind": "head coach", "old": f"{name} Old", "new": f"{name} New",
+            "date": f"{2021 if name in later else 2018 + i % 2}-0{1 + i % 9}", "popularity": None, "predictable": "",
+            "control": "", "margin": (1 + i / 100) if new else -1.0, "margin_decoy": -2.0, "margin_known": 1.0,
+            "known": True, "wins": float(new), "decoy_wins": 0.0,
+        }
+        for i, (name, new) in enumerate(known.items())
+    ]  # fmt: skip
+    for row in rows:
+        row["month"] = 12 * int(row["date"][:4]) + int(row["date"][5:]) - 1
+    write_table(path / CHANGES_FILE, pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
+    write_json(path / SUMMARY_FILE, {"model": "somebody"})
+    return path
+
+
+def test_a_leak_ends_with_1_and_prints_what_gave_it_away(tmp_path: Path, capsys) -> None:
+    later = {f"Late {i}": i % 2 == 0 for i in range(16)}
+    folder = folder_of(tmp_path / "leaky", later)
+    assert execute(["horizon", str(folder), "--claim", "2020-01", "--no-figure"]) == 1
+    printed = capsys.readouterr().out
+    assert "claimed cut-off 2020-01: LEAK" in printed
+    shown = [line.split("  ")[2] for line in printed.splitlines() if line.startswith("  2021-")]
+    expected = [f"{name}, head coach: {name} Old -> {name} New" for name, new in later.items() if new]
+    assert shown == expected[::-1]  # the surest first
+    page = (folder / "index.html").read_text("utf-8")
+    assert all(f"<td>{name} New</td>" in page for name, new in later.items() if new)
+
+
+def test_an_honest_claim_ends_with_0_and_nothing_is_held_against_it(tmp_path: Path, capsys) -> None:
+    folder = folder_of(tmp_path / "honest", {f"Late {i}": i == 3 for i in range(16)})
+    assert execute(["horizon", str(folder), "--claim", "2020-01", "--no-figure"]) == 0
+    printed = capsys.readouterr().out
+    assert "claimed cut-off 2020-01: no leak beyond chance" in printed
+    assert "Late 3" not in printed
+
+
 @pytest.mark.parametrize(
     ("models", "name"), [(["demo"], "mini"), (["demo", "gpt2"], "mini-changes"), (["x"], "mini-changes")]
 )
@@ -93,3 +139,91 @@ def test_bundled_changes_are_asked_by_name(tmp_path: Path, capsys) -> None:
     assert counts["changes"] == 30
     asked = pl.read_csv(tmp_path / "run" / "changes.csv")
     assert set(asked["subject"]) <= set(read_changes()["subject"])
+
+
+needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")
+
+
+def by_chat(server: Server, few: Path, out: Path, *words: str) -> int:
+    line = ["horizon", "gpt-like", "--backend", "chat", "--base-url", server.url, "--changes", str(few), "--no-figure"]
+    return execute([*line, "--out", str(out), "--pause", "0.001", "--tries", "2", *words])
+
+
+def until_2015(request: dict, number: int) -> Reply:
+    """What somebody says who knows the changes to the end of 2015, says nothing of some subjects and errs in one."""
+    place = int(re.search(r"Subject(\d+)", prompt_of(request))[1])
+    if place in (3, 4):
+        return chat(["I do not know", "Somebody Else"][place - 3])
+    return chat(f"{'New' if place % 14 <= 5 else 'Old'}{place}")
+
+
+@needs_openai
+def test_a_chat_is_asked_once_a_subject_and_what_it_says_is_counted(
+    few: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(until_2015) as server:
+        assert by_chat(server, few, tmp_path / "run", "--json", "--claim", "2015-12") == 0
+        assert len(server.requests) == len(server.times_asked()) == CHANGES
+        found = json.loads(capsys.readouterr().out)["models"][0]
+        assert by_chat(server, few, tmp_path / "run", "--claim", "2011-12") == 1
+        assert len(server.requests) == CHANGES  # nothing is asked again
+    new = sum(i % 14 <= 5 for i in range(CHANGES) if i not in (3, 4))
+    assert found["counts"]["named"] == {"new": new, "old": CHANGES - 2 - new, "refused": 1, "somebody else": 1}
+    assert found["counts"]["known_subjects"] == CHANGES - 2
+    assert found["counts"]["new_preferred"] == pytest.approx(new / (CHANGES - 2))
+    printed = capsys.readouterr().out
+    assert f"its answers: old {CHANGES - 2 - new}, new {new}, refused 1, somebody else 1" in printed
+    assert "claimed cut-off 2011-12: LEAK" in printed
+    table = pl.read_csv(tmp_path / "run" / "changes.csv")
+    assert dict(table.select("subject", "named").rows())["Subject3"] == "refused"
+    said = pl.read_ndjson(tmp_path / "run" / "asked" / "answers.jsonl")
+    assert {*said["prompt"]} == {*map(prompt_of, server.requests)}
+    assert "I do not know" in {*said["text"]}
+
+
+@needs_openai
+@pytest.mark.full
+def test_a_chat_that_breaks_off_goes_on_and_pays_for_no_answer_twice(
+    few: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    def breaks_off(request: dict, number: int) -> Reply:
+        return error(401, "the key has run out") if number >= 10 else until_2015(request, number)
+
+    with serving(breaks_off) as server:
+        assert by_chat(server, few, tmp_path / "run", "--concurrency", "1") != 0
+        assert "HTTP 401" in capsys.readouterr().err
+        paid = [prompt_of(request) for request in server.requests[:10]]
+        assert not (tmp_path / "run" / "horizon.json").exists()
+        before, server.script = len(server.requests), until_2015
+        assert by_chat(server, few, tmp_path / "run", "--concurrency", "1") == 0
+        later = [prompt_of(request) for request in server.requests[before:]]
+        assert not {*paid} & {*later}
+        assert len(paid + later) == len({*paid, *later}) == CHANGES
+        assert by_chat(server, few, tmp_path / "whole") == 0
+    for name in ("changes.csv", "asked/answers.jsonl"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@needs_openai
+def test_the_cost_is_told_and_nothing_asked(few: Path, tmp_path: Path, capsys) -> None:
+    with serving(until_2015) as server:
+        assert by_chat(server, few, tmp_path / "run", "--dry-run") == 0
+        assert not server.requests
+    assert f"{CHANGES} changes: {CHANGES} calls" in capsys.readouterr().out
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--backend", "chat"], "--base-url"),
+        (["--backend", "chat", "--format", "chat", "--base-url", "http://127.0.0.1:9/v1"], "--format is not for"),
+        (["--budget", "5 calls"], "--budget is not for --backend transformers"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(words: list[str], told: str, few: Path, tmp_path: Path, capsys) -> None:
+    assert execute(["horizon", "gpt-like", "--changes", str(few), "--out", str(tmp_path / "run"), *words]) == 2
+    assert told in capsys.readouterr().err

@@ -34,7 +34,7 @@ def made(size: int, *, wins: float, decoys: float, month: int = 2020 * 12, subje
         "month": [month] * size, "popularity": [None] * size, "predictable": [""] * size, "control": [""] * size,
         "margin": [1.0] * size, "margin_decoy": [0.0] * size, "margin_known": [1.0] * size, "known": [True] * size,
         "wins": [float(i < wins * size) for i in range(size)],
-        "decoy_wins": [float(i >= (1 - decoys) * size) for i in range(size)],
+        "decoy_wins": [float(i >= (1 - decoys) * size) for i in range(size)], "named": [None] * size,
     }  # fmt: skip
     return pl.DataFrame(rows, schema=PREFERENCE_SCHEMA)
 

@@ -1,5 +1,6 @@
 """Options of commands that put questions to a model which only answers (``--backend chat`` and ``generate``)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,26 +18,18 @@ if TYPE_CHECKING:
     from anachron.cli.options import ModelOptions
     from anachron.cli.probe import ScorerOptions
     from anachron.data.loaders import Dataset
+    from anachron.horizon.changes import Change
     from anachron.pipelines.asking import AskedCheck
+    from anachron.pipelines.horizon import FoundHorizon
 
 ANSWERING = ("chat", "generate")
 CONCURRENCY = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskOptions:
-    """How a model is asked that gives answers and no log-probabilities."""
+class AnswerOptions:
+    """How a model is asked that gives answers and no log-probabilities (``--backend chat`` or ``generate``)."""
 
-    ways: Annotated[
-        str | None, typer.Option(help="With --backend chat or generate: which questions, of open, choice, period.")
-    ] = None
-    width: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Ask until the 95 % interval of W over facts is this wide; default: 0.1."),
-    ] = None
-    rounds: Annotated[
-        int | None, typer.Option(min=1, help="Most matches of a fact read at each distance; default: 5.")
-    ] = None
     budget: Annotated[
         str | None, typer.Option(help="What may be spent: '2000 calls', '500k tokens' or '2.5 money'.")
     ] = None
@@ -59,7 +52,7 @@ class AskOptions:
 
         of_scores: groups of options that are for scores alone. Raises `ConfigError` for options of the other kind.
         """
-        from anachron.ask.asking import WAYS, AskSettings
+        from anachron.ask.asking import AskSettings
         from anachron.ask.budget import parse_budget
         from anachron.errors import ConfigError
 
@@ -73,10 +66,12 @@ class AskOptions:
             if unused:
                 raise ConfigError(f"--{unused[0]} is for --backend chat; leave it out with generate")
         prices = self._prices()
-        chosen = {name: value for name in ("width", "rounds") if (value := getattr(self, name)) is not None}
-        ways = WAYS if self.ways is None else tuple(part.strip() for part in self.ways.split(","))
         budget = None if self.budget is None else parse_budget(self.budget, prices)
-        return AskSettings(ways=ways, budget=budget, prices=prices, **chosen)
+        return AskSettings(budget=budget, prices=prices, **self._chosen())
+
+    def _chosen(self) -> dict[str, Any]:
+        """What else is set of `AskSettings`."""
+        return {}
 
     def _prices(self) -> "Prices | None":
         from anachron.ask.budget import Prices
@@ -125,6 +120,26 @@ class AskOptions:
         return ChatAnswerer(settings, folder, label)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AskOptions(AnswerOptions):
+    """`AnswerOptions`, and which questions about dated facts are put, and how many."""
+
+    ways: Annotated[
+        str | None, typer.Option(help="With --backend chat or generate: which questions, of open, choice, period.")
+    ] = None
+    width: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Ask until the 95 % interval of W over facts is this wide; default: 0.1."),
+    ] = None
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Most matches of a fact read at each distance; default: 5.")
+    ] = None
+
+    def _chosen(self) -> dict[str, Any]:
+        found = {name: value for name in ("width", "rounds") if (value := getattr(self, name)) is not None}
+        return found if self.ways is None else found | {"ways": tuple(part.strip() for part in self.ways.split(","))}
+
+
 def refuse_unused(where: str, *groups: Any) -> None:
     """Raise `ConfigError` for an option of a group that is not at its default. where: what it is not for."""
     from anachron.errors import ConfigError
@@ -143,7 +158,7 @@ def check_asked(
     from anachron.pipelines.asking import check_by_answers, estimate_check
 
     label = named.pop("label")
-    _say_cost(facts.data.facts, estimate_check(facts, settings, named["language"]), settings, asking, scorer)
+    say_cost(facts.data.facts, estimate_check(facts, settings, named["language"]), settings, asking, scorer)
     if asking.dry_run:
         return None
     answerer = asking.answerer(model, out, scorer, loading, label)
@@ -159,7 +174,7 @@ def probe_asked(
     from anachron.pipelines.asking import estimate_probe, probe_by_answers
     from anachron.report.asked import asked_lines
 
-    _say_cost(data.facts, estimate_probe(data, settings, language), settings, asking, scorer)
+    say_cost(data.facts, estimate_probe(data, settings, language), settings, asking, scorer)
     if asking.dry_run:
         return
     answerer = asking.answerer(model, out, scorer, loading, label)
@@ -174,13 +189,28 @@ def probe_asked(
     say(f"run folder: {asked.folder}")
 
 
-def _say_cost(
-    facts: int, cost: "tuple[Cost, Cost]", settings: "AskSettings", asking: AskOptions, scorer: "ScorerOptions"
-) -> None:
+def horizon_asked(
+    model: str, changes: "Sequence[Change]", out: Path, settings: "AskSettings", asking: AnswerOptions,
+    scorer: "ScorerOptions", loading: "ModelOptions", label: str | None, **limits: int | None,
+) -> "FoundHorizon":  # fmt: skip
+    """Ask about changes. limits: ``claim`` and ``released``."""
+    from anachron.pipelines.horizon import ASKED, find_horizon_by_answers
+
+    answerer = asking.answerer(model, out / ASKED, scorer, loading, label)
+    with on_screen().bar(model) as told:
+        return find_horizon_by_answers(answerer, changes, out, settings=settings, callbacks=told, **limits)
+
+
+def say_cost(
+    number: int, cost: "tuple[Cost, Cost]", settings: "AskSettings", asking: AnswerOptions, scorer: "ScorerOptions",
+    noun: str = "fact",
+) -> None:  # fmt: skip
+    """What asking about so many facts (or what the noun names) will cost at least and at most: the result of
+    ``--dry-run``, else said on the way."""
     from anachron.pipelines.asking import cost_lines
 
     concurrency = (scorer.concurrency or CONCURRENCY) if scorer.backend == "chat" else 1
-    for line in cost_lines(facts, *cost, settings, concurrency):
+    for line in cost_lines(number, *cost, settings, concurrency, noun):
         if asking.dry_run:
             stdout().print(line, markup=False, soft_wrap=True)
         else:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions, run_folders
 
 if TYPE_CHECKING:
+    from anachron.horizon.changes import Change
+    from anachron.jobs import Callbacks
     from anachron.pipelines.horizon import FoundHorizon
 
 LEAKED = 1
@@ -48,6 +51,11 @@ class ChangeOptions:
 
         return self.changes or ("mini" if set(models) == {DEMO} else "mini-changes")
 
+    def read(self, models: list[str], callbacks: "Callbacks") -> "list[Change]":
+        from anachron.pipelines.horizon import read_horizon_changes
+
+        return read_horizon_changes(self.name(models), limit=self.limit, callbacks=callbacks)
+
     def limits(self) -> dict[str, int | None]:
         """``claim`` and ``released`` as months. Raises `ConfigError` where they are none, or do not fit."""
         from anachron.horizon.leak import check_claim
@@ -55,6 +63,25 @@ class ChangeOptions:
         found = {"claim": _month("--claim", self.claim), "released": _month("--released", self.released)}
         check_claim(**found)
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownOptions:
+    """What is drawn and written for a reader."""
+
+    figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True
+    page: Annotated[
+        bool, typer.Option(help="Write index.html, into the run folder, with several models into --out.")
+    ] = True
+
+    def write(self, found: "list[FoundHorizon]", folder: Path) -> None:
+        """The figures into the run folders, the page into this one."""
+        from anachron.pipelines.horizon import PAGE, draw_horizon, write_horizon_page
+
+        for one in found if self.figure else ():
+            draw_horizon(one)
+        if self.page:
+            say(f"page: {write_horizon_page(found, folder / PAGE, figures=self.figure)}")
 
 
 def horizon(
@@ -72,46 +99,54 @@ def horizon(
     replicas: ReplicaOptions,
     label: Annotated[str | None, typer.Option(help="Name of the model in tables (one model only).")] = None,
     loading: ModelOptions,
-    figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True,
+    asking: AnswerOptions,
+    shown: ShownOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Until when did a model learn? Dated changes of the world, a curve with intervals, and a test for leaks.
 
-    A run folder that is there goes on, or is read again; another --claim asks nothing anew. Exit code 0: no leak (or no
-    --claim); 1: something after the claimed cut-off is known beyond chance, or the work failed; 2: wrong use.
+    With --backend chat or generate it is asked, and log-probabilities are not needed. A run folder that is there goes
+    on, or is read again; another --claim asks nothing anew. Exit code 0: no leak (or no --claim); 1: something after
+    the claimed cut-off is known beyond chance, or the work failed; 2: wrong use.
 
     Example: anachron horizon demo --out runs/horizon
     """
     from anachron.errors import ConfigError
     from anachron.jobs import Callbacks
     from anachron.lm.loading import check_dtype
-    from anachron.pipelines.horizon import draw_horizon, find_horizon, is_horizon, read_horizon, read_horizon_changes
+    from anachron.pipelines.horizon import estimate_horizon, find_horizon, is_horizon, read_horizon
     from anachron.probe.run import ProbeSettings
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
-    backend = scorer.place(**asdict(replicas))
+    answers = asking.needed(scorer.backend, texts, replicas)
+    backend = scorer.place(**asdict(replicas)) if answers is None else None
     check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
     texts.style()
     limits = asked.limits()
-    read = Callbacks(warn=warn)
-    told = (
-        None
-        if all(map(is_horizon, model))
-        else read_horizon_changes(asked.name(model), limit=asked.limit, callbacks=read)
-    )
+    told = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
+    if answers is not None and told is not None:
+        say_cost(len(told), estimate_horizon(told), answers, asking, scorer, "change")
+        if asking.dry_run:
+            return
     found: list[FoundHorizon] = []
     for name, folder in zip(model, run_folders(out, model), strict=True):
-        if is_horizon(name):
+        if told is None or is_horizon(name):
             found.append(read_horizon(name, **limits))
+        elif answers is not None:
+            found.append(horizon_asked(name, told, folder, answers, asking, scorer, loading, label, **limits))
         else:
-            assert told is not None
+            assert backend is not None
             settings = ProbeSettings(label=label, deterministic=replicas.deterministic, **asdict(texts))
             with scorer.open(name, backend, loading) as lm, on_screen().bar(name) as callbacks:
                 found.append(find_horizon(lm, told, folder, settings=settings, callbacks=callbacks, **limits))
-        if figure:
-            draw_horizon(found[-1])
     _print(found, json_)
+    shown.write(found, found[0].folder if len(found) == 1 else out)
+    _end(found)
+
+
+def _end(found: "list[FoundHorizon]") -> None:
+    """A leak ends the command with its own code."""
     if any(one.leak is not None and one.leak.leaked for one in found):
         raise typer.Exit(LEAKED)
 

@@ -74,7 +74,8 @@ class ScorerOptions:
     backend: Annotated[
         str,
         typer.Option(
-            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check also: chat, generate."
+            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check, probe and horizon also: "
+            "chat, generate."
         ),
     ] = "transformers"
     base_url: Annotated[

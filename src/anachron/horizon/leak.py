@@ -15,7 +15,7 @@ import polars as pl
 
 from anachron.errors import ConfigError
 from anachron.horizon.changes import FORESEEN
-from anachron.horizon.measure import usable
+from anachron.horizon.measure import comparable
 from anachron.statistics import sign_flips
 
 CONFIDENCE = 0.95
@@ -66,9 +66,7 @@ def leak_after(table: pl.DataFrame, claim: int, released: int | None = None, *, 
     with it their subjects change sides between before and after that month. Subjects, never changes, are what is
     exchanged, for answers about one depend on each other.
     """
-    said = usable(table).filter(
-        pl.col("month") > claim, ~pl.col("predictable").is_in(FORESEEN), pl.col("decoy_wins").is_not_null()
-    )  # fmt: skip
+    said = comparable(table).filter(pl.col("month") > claim, ~pl.col("predictable").is_in(FORESEEN))
     unknowable = said.filter(pl.col("month") > released) if released is not None else said.clear()
     tested = said.filter(pl.col("month") <= released) if released is not None else said
     rows = tested.filter(pl.col("wins") == 1).sort("margin", descending=True)

@@ -14,7 +14,7 @@ from anachron.core.facts import fact_id
 from anachron.data.columns import STATEMENT_SCHEMA
 from anachron.data.loaders import Dataset
 from anachron.errors import DataError
-from anachron.horizon.changes import FORESEEN, HIGH, STILL
+from anachron.horizon.changes import FORESEEN, HIGH, STILL, Change
 from anachron.horizon.fit import Answers
 from anachron.horizon.questions import AskedChange
 
@@ -22,7 +22,7 @@ PREFERENCE_SCHEMA: dict[str, type[pl.DataType]] = {
     "subject": pl.String, "relation": pl.String, "kind": pl.String, "old": pl.String, "new": pl.String,
     "date": pl.String, "month": pl.Int64, "popularity": pl.Float64, "predictable": pl.String, "control": pl.String,
     "margin": pl.Float64, "margin_decoy": pl.Float64, "margin_known": pl.Float64, "known": pl.Boolean,
-    "wins": pl.Float64, "decoy_wins": pl.Float64,
+    "wins": pl.Float64, "decoy_wins": pl.Float64, "named": pl.String,
 }  # fmt: skip
 
 
@@ -59,7 +59,8 @@ def preferences(asked: Sequence[AskedChange], scores: Mapping[tuple[str, str], f
     ``margin``: score of the new value less that of the old one, nats a token; ``margin_decoy``: the same for a decoy;
     ``margin_known``: score of the old value less that of the likeliest other one. ``known``: whether it is above 0, for
     else the model knows nothing of the subject, and the change says nothing. ``wins``: 1 where the margin is above 0,
-    0.5 of a tie. Of a control that still holds the old value the new one is a decoy.
+    0.5 of a tie. Of a control that still holds the old value the new one is a decoy. ``named`` is of answers
+    (`anachron.horizon.asking.answered`).
     """
     rows = []
     for one in asked:
@@ -75,19 +76,28 @@ def preferences(asked: Sequence[AskedChange], scores: Mapping[tuple[str, str], f
         if change.control == STILL and margin is None:
             margin = decoy
         rows.append(
-            {
-                "subject": change.subject, "relation": change.relation, "kind": change.group, "old": change.old,
-                "new": change.new, "date": str(change.date), "month": change.month, "popularity": change.popularity,
-                "predictable": change.predictable, "control": change.control, "margin": margin, "margin_decoy": decoy,
-                "margin_known": known, "known": known is not None and known > 0, "wins": _win(margin),
-                "decoy_wins": _win(decoy),
+            change_cells(change) | {
+                "margin": margin, "margin_decoy": decoy, "margin_known": known,
+                "known": known is not None and known > 0, "wins": _win(margin), "decoy_wins": _win(decoy),
+                "named": None,
             }
         )  # fmt: skip
     return pl.DataFrame(rows, schema=PREFERENCE_SCHEMA)
 
 
+def change_cells(change: Change) -> dict[str, Any]:
+    """The columns of `PREFERENCE_SCHEMA` that say which change it is."""
+    return {
+        "subject": change.subject, "relation": change.relation, "kind": change.group, "old": change.old,
+        "new": change.new, "date": str(change.date), "month": change.month, "popularity": change.popularity,
+        "predictable": change.predictable, "control": change.control,
+    }  # fmt: skip
+
+
 def read_preferences(table: pl.DataFrame) -> pl.DataFrame:
     """A table of `preferences` out of a CSV file, whose cells are texts. Raises `DataError` for any other table."""
+    if "named" not in table.columns:  # a run from before models were asked
+        table = table.with_columns(pl.lit(None, pl.String).alias("named"))
     if missing := [name for name in PREFERENCE_SCHEMA if name not in table.columns]:
         raise DataError(f"{', '.join(missing)}: no such column; it is not a table that anachron horizon wrote")
     columns = [
@@ -111,6 +121,19 @@ def _win(margin: float | None) -> float | None:
 def usable(table: pl.DataFrame) -> pl.DataFrame:
     """The changes that say something: no controls, of subjects that the model knows at all."""
     return table.filter(pl.col("control") == "", pl.col("known"), pl.col("wins").is_not_null())
+
+
+def comparable(table: pl.DataFrame) -> pl.DataFrame:
+    """The changes whose new value can be held against a decoy: those that say something and have one.
+
+    Of answers also those that name the decoy: they say nothing of the change, but name at random, and had they named
+    the new value it would have counted. There ``wins`` is 0.
+    """
+    decoy_named = (pl.col("control") == "") & pl.col("named").is_not_null() & (pl.col("decoy_wins") == 1)
+    told = (
+        (pl.col("control") == "") & pl.col("known") & pl.col("wins").is_not_null() & pl.col("decoy_wins").is_not_null()
+    )
+    return table.filter(told | decoy_named).with_columns(pl.col("wins").fill_null(0.0))
 
 
 def answers_of(table: pl.DataFrame) -> Answers:

@@ -36,6 +36,11 @@ class AskedChange:
     decoy: str | None
 
     @property
+    def question(self) -> str:
+        """The prompt that is a question: the last, after the statements."""
+        return self.prompts[-1]
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All that is scored behind each prompt: the new value, where there is one, and the rest."""
         change = self.change

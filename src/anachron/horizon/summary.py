@@ -1,5 +1,6 @@
 """What a horizon says, in tables: dates with their intervals, or that the answers do not tell."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import isnan
 from typing import Any
@@ -12,7 +13,7 @@ from anachron.horizon.changes import CONTROLS, INVENTED, STILL, month_text
 from anachron.horizon.fit import BAND, Horizon, fit_horizon
 from anachron.horizon.kinds import kind_horizons
 from anachron.horizon.leak import CONFIDENCE, Leak
-from anachron.horizon.measure import answers_of, usable
+from anachron.horizon.measure import answers_of, comparable, usable
 from anachron.io import Json
 
 LEAST = 20  # changes, for a curve
@@ -35,9 +36,10 @@ def horizon_of(table: pl.DataFrame) -> Horizon | None:
 
 
 def counts_of(table: pl.DataFrame) -> Json:
-    """How many changes were asked, and of how many the subject is known; how often controls and decoys win."""
+    """How many changes were asked, and of how many the subject is known; how often controls and decoys win; of answers
+    how many there are of each sort (`anachron.horizon.asking.answered`)."""
     real, rows = table.filter(pl.col("control") == ""), usable(table)
-    decoys = rows["decoy_wins"].drop_nulls()
+    decoys, named = comparable(table)["decoy_wins"], real["named"].drop_nulls()
     found: Json = {
         "changes": real.height, "known_subjects": rows.height, "new_preferred": _share(rows["wins"]),
         "decoys_preferred": _share(decoys),
@@ -46,6 +48,8 @@ def counts_of(table: pl.DataFrame) -> Json:
         of_control = table.filter(pl.col("control") == control)["wins"].drop_nulls()
         found[name] = {"rows": len(of_control), "new_preferred": _share(of_control)}
     assert {STILL, INVENTED} == {*CONTROLS}
+    if len(named):
+        found["named"] = dict(sorted(Counter(named).items(), key=lambda item: (-item[1], item[0])))
     return found
 
 

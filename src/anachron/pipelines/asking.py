@@ -50,11 +50,14 @@ def questions_of(
     ), as_of  # fmt: skip
 
 
-def cost_lines(facts: int, least: Cost, most: Cost, settings: AskSettings, concurrency: int) -> list[str]:
-    """What asking will cost, in words."""
+def cost_lines(
+    number: int, least: Cost, most: Cost, settings: AskSettings, concurrency: int, noun: str = "fact"
+) -> list[str]:
+    """What asking will cost, in words. noun: of what there are so many."""
     minutes = [cost.calls * SECONDS / 60 / concurrency for cost in (least, most)]
+    calls = f"{least.calls:,} to {most.calls:,} calls, of which at most {most.calls / number:.0f} a {noun}"
     lines = [
-        f"{facts:,} facts: {least.calls:,} to {most.calls:,} calls, of which at most {most.calls / facts:.0f} a fact",
+        f"{number:,} {noun}s: {calls if least != most else f'{most.calls:,} calls'}",
         f"about {least.read:,.0f} to {most.read:,.0f} tokens read and {least.written:,.0f} to {most.written:,.0f} "
         "written (four letters a token, bare answers); a model that reasons writes many times as much",
         f"about {minutes[0]:,.1f} to {minutes[1]:,.1f} minutes at {SECONDS:g} s a call, {concurrency} at once",

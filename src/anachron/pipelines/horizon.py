@@ -7,17 +7,22 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.ask.asking import Answerer, Asking, AskSettings
+from anachron.ask.budget import Cost, expected
+from anachron.ask.run import ANSWERS, ANSWERS_FILE
+from anachron.ask.tables import answers_table
 from anachron.data.mini_changes import MINI_CHANGES
 from anachron.errors import ConfigError, DataError
+from anachron.horizon.asking import answered, change_questions, wordings_around
 from anachron.horizon.changes import Change, changes_of_table, sample
 from anachron.horizon.compare import Apart, compare
 from anachron.horizon.fit import Horizon
 from anachron.horizon.leak import Leak, check_claim, leak_after
 from anachron.horizon.measure import preferences, read_preferences, scores_by_pair, statements
-from anachron.horizon.questions import asked_changes
+from anachron.horizon.questions import AskedChange, asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
-from anachron.io import Json, read_json, read_table, write_json, write_table
-from anachron.jobs import Callbacks
+from anachron.io import Json, read_json, read_table, write_bytes, write_json, write_table
+from anachron.jobs import Callbacks, open_run
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
 from anachron.pipelines.changes import read_changes
@@ -26,7 +31,7 @@ from anachron.probe.run import ProbeSettings, run_probe
 ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
     "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",
 )  # fmt: skip
-FIGURE = "horizon"
+FIGURE, PAGE = "horizon", "index.html"
 TWO_VALUED = ("alive or dead",)  # no third value can show whether a model knows the person at all
 
 
@@ -85,14 +90,63 @@ def find_horizon(
     """
     callbacks, settings, folder = callbacks or Callbacks(), settings or ProbeSettings(), Path(out)
     check_claim(claim, released)
-    asked = asked_changes(changes)
-    if len(asked) < len(changes):
-        callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
+    asked = _with_wordings(changes, callbacks)
     data = statements(asked)
     lm = load_model(model) if isinstance(model, str) else model
     scored = run_probe(lm, data, folder / ASKED, settings, callbacks=callbacks)
     table = preferences(asked, scores_by_pair(scored.scores, data))
     return _written(folder, scored.record["settings"]["label"], table, claim, released)
+
+
+def find_horizon_by_answers(
+    answerer: Answerer,
+    changes: Sequence[Change],
+    out: Path | str,
+    *,
+    settings: AskSettings | None = None,
+    claim: int | None = None,
+    released: int | None = None,
+    callbacks: Callbacks | None = None,
+) -> FoundHorizon:
+    """`find_horizon` of a model that only answers: one question in the present tense for each subject and relation.
+
+    settings: of which the budget and the prices count. The answers are in ``asked/`` of the run folder; what was
+    answered is not asked again, and where a budget ended it the same command with a larger one goes on.
+    Raises as `find_horizon`, and what the answerer raises.
+    """
+    callbacks, folder = callbacks or Callbacks(), Path(out)
+    check_claim(claim, released)
+    asked = _with_wordings(changes, callbacks)
+    questions, around = change_questions(asked), wordings_around()
+    identity: Json = {
+        "what": "horizon", "label": answerer.name, **answerer.identity(),
+        "dataset_fingerprint": statements(asked).fingerprint(), "wordings": around.wordings.open,
+    }  # fmt: skip
+    with open_run(folder / ASKED, identity) as run:
+        run.remove_leftovers(ANSWERS)
+        run.record["status"] = "running"
+        run.save()
+        asking = Asking(answerer, settings or AskSettings(), callbacks)
+        readings = dict(zip(questions, asking.ask([*questions.values()]), strict=False))
+        run.write_table(ANSWERS_FILE, answers_table(asking, around))
+        run.finish()
+    if asking.ended:
+        callbacks.warn(f"the budget ended after {len(readings)} of {len(questions)} questions; a larger one goes on")
+    return _written(folder, answerer.name, answered(asked, readings), claim, released)
+
+
+def estimate_horizon(changes: Sequence[Change]) -> tuple[Cost, Cost]:
+    """What `find_horizon_by_answers` costs at least and at most, the budget aside: the same."""
+    cost = expected((one.kind, one.prompt) for one in change_questions(asked_changes(changes)).values())
+    return cost, cost
+
+
+def _with_wordings(changes: Sequence[Change], callbacks: Callbacks) -> list[AskedChange]:
+    """The changes that can be asked; a warning tells of others."""
+    asked = asked_changes(changes)
+    if len(asked) < len(changes):
+        callbacks.warn(f"{len(changes) - len(asked)} of {len(changes)} changes have a relation without wordings")
+    return asked
 
 
 def is_horizon(folder: Path | str) -> bool:
@@ -146,6 +200,21 @@ def draw_horizon(found: FoundHorizon) -> Path | None:
         claim=None if found.leak is None else (found.leak.claim + 1) / 12,
     )  # fmt: skip
     return write_figure(figure, found.folder, FIGURE)[0]
+
+
+def write_horizon_page(found: Sequence[FoundHorizon], page: Path, *, figures: bool) -> Path:
+    """Write the page of some horizons. figures: with their pictures, which `draw_horizon` has drawn."""
+    from anachron.report.horizon_page import HorizonPart, horizon_page
+
+    parts = [
+        HorizonPart(
+            one.summary, one.kinds,
+            (one.folder / f"{FIGURE}.svg").read_bytes() if figures and one.horizon is not None else None,
+        )
+        for one in found
+    ]  # fmt: skip
+    write_bytes(page, horizon_page(parts, comparisons_json(compare_horizons(found))).encode())
+    return page
 
 
 def compare_horizons(found: Sequence[FoundHorizon]) -> list[Apart]:

@@ -1,0 +1,84 @@
+"""Horizons as one page: a self-contained HTML file without code, which asks the network nothing."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import polars as pl
+
+from anachron.io import Json
+from anachron.report.horizon import horizon_lines, leak_lines
+
+KINDS = ("kind", "changes", "halving", "low", "high")
+GAVE_AWAY = ("date", "subject", "relation", "old", "new")
+APART = ("first", "second", "changes", "only_first", "only_second", "p", "later", "low", "high")
+
+
+@dataclass(frozen=True)
+class HorizonPart:
+    """One model on the page. summary: ``horizon.json``. kinds: the table of kinds, of a horizon that has one. figure:
+    its picture as SVG."""
+
+    summary: Json
+    kinds: pl.DataFrame | None = None
+    figure: bytes | None = None
+
+
+def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> str:
+    """The page of some models. apart: every two of them, `anachron.horizon.compare.Apart` as JSON."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["table"] = _table
+    template = environment.from_string(files("anachron.report").joinpath("horizon_page.html").read_text("utf-8"))
+    return template.render(
+        names=", ".join(part.summary["model"] for part in parts), models=[*map(_model, parts)],
+        apart=[_cells(one, APART) for one in apart],
+    )  # fmt: skip
+
+
+def _model(part: HorizonPart) -> dict[str, Any]:
+    summary = part.summary
+    leak = summary.get("leak")
+    without = {name: value for name, value in summary.items() if name != "leak"}
+    told = summary["told"] and part.kinds is not None and part.kinds.height > 1
+    half = f", halving date {summary['halving']['date']}" if summary["told"] else ""
+    return {
+        "summary": summary, "lines": [*horizon_lines(without)],
+        "claim": None if leak is None else next(leak_lines(leak)),
+        "gave_away": [] if leak is None else [_cells(row, GAVE_AWAY) for row in leak["gave_away"]],
+        "kinds": [_cells(row, KINDS) for row in part.kinds.iter_rows(named=True)] if told and part.kinds is not None
+        else [],
+        "figure": None if part.figure is None else base64.b64encode(part.figure).decode(),
+        "alt": f"share of new values preferred by the date of the change{half}",
+    }  # fmt: skip
+
+
+def _cells(row: Json, names: Iterable[str]) -> list[str | int | None]:
+    """Cells of a row, numbers with a fraction as they are printed."""
+    return [_cell(row[name], 3 if name == "p" else 0) for name in names]
+
+
+def _cell(value: str | float | None, digits: int) -> str | int | None:
+    return f"{value:.{digits}f}" if isinstance(value, float) else value
+
+
+def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> Any:
+    """A table as markup; every cell is escaped."""
+    from markupsafe import Markup
+
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in names)
+    body = Markup("\n").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(_shown(cell)) for cell in row))
+        for row in rows
+    )
+    return Markup(
+        '<div class="wide"><table>\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n'
+        "<tbody>\n{}\n</tbody>\n</table></div>"
+    ).format(caption, head, body)
+
+
+def _shown(cell: str | int | None) -> str:
+    return "–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
