@@ -1,4 +1,4 @@
-"""The commands ``export lm-eval``, ``export hub`` and ``export counterfact``."""
+"""The commands ``export lm-eval``, ``export inspect``, ``export hub`` and ``export counterfact``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag
+from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
 from anachron.cli.output import print_json, say
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -14,12 +14,13 @@ exports = typer.Typer(no_args_is_help=True, add_completion=False)
 
 def register(app: typer.Typer) -> None:
     exports.command("lm-eval")(grouped(lm_eval))
+    exports.command("inspect")(grouped(inspect))
     exports.command("hub")(grouped(hub))
     exports.command("counterfact")(grouped(counterfact))
     app.add_typer(
         exports,
         name="export",
-        help="Write a data set for other tools: lm-evaluation-harness, the Hugging Face hub, CounterFact.\n\n"
+        help="Write a data set for other tools: lm-evaluation-harness, Inspect, the Hugging Face hub, CounterFact.\n\n"
         "Example: anachron export lm-eval mini --out task",
     )
 
@@ -46,6 +47,30 @@ def lm_eval(
     else:
         say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}; run them with")
         say(f"lm_eval --model hf --model_args pretrained=MODEL --include_path {out} --tasks {name}")
+
+
+def inspect(
+    *,
+    dataset: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the package.")],
+    name: Annotated[str | None, typer.Option(help="Of the package; by default anachron_ and the data set's.")] = None,
+    language: Language = None,
+    selected: DatasetOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """A Python package with an Inspect task: choices of two years in both orders, and open questions with a year.
+
+    Example: anachron export inspect mini --limit 100 --out mini-task
+    """
+    from anachron.pipelines.asking import export_questions
+
+    manifest = export_questions(selected.load(dataset, language=language), out, name=name, language=language)
+    package, task, counts = manifest["parameters"]["package"], manifest["parameters"]["task"], manifest["counts"]
+    if json_:
+        print_json({"out": str(out), "package": package, "task": task, **counts})
+    else:
+        say(f"questions about {counts['facts']:,} facts written to {out}; run them with")
+        say(f"cd {out} && inspect eval {package}/task.py --model MODEL")  # Inspect takes no absolute path
 
 
 def hub(
