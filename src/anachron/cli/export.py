@@ -1,7 +1,7 @@
 """The commands ``export lm-eval``, ``export inspect``, ``export hub`` and ``export counterfact``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,24 +84,41 @@ def hub(
         ),
     ] = None,
     language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
+    push: Annotated[
+        str | None, typer.Option(help="Send it to this data set of the hub, OWNER/NAME; a new one is private.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what --push would send, and send nothing.")] = False,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
     """A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
 
-    Example: anachron export hub mini --out mini-hub
+    Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
+    from anachron.errors import ConfigError
     from anachron.export.hub import export_hub
+    from anachron.export.push import files_to_push
+    from anachron.export.push import push as send
 
+    if dry_run and push is None:
+        raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
     data = selected.load(dataset)
     manifest = export_hub(data, out, licence=licence, language=language)
     counts = manifest["counts"]
+    sent: dict[str, Any] = {}
+    if push is not None:
+        sent = {"push": push, "files": files_to_push(out, manifest, push)}
+        sent["commit"] = None if dry_run else send(out, manifest, push)
     if json_:
-        print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts})
+        print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts, **sent})
         return
     say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
         say("the card states no licence; name the data's with --licence before passing it on")
+    for file, size in sent.get("files", {}).items():
+        say(f"{size:>12,} bytes  {file}")
+    if sent:
+        say(f"nothing was sent to {push}" if dry_run else f"sent to {push}: {sent['commit']}")
 
 
 def counterfact(
