@@ -1,7 +1,7 @@
 """Tables of what was said: every answer, a row a fact, and what all facts come to."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -81,13 +81,16 @@ def _read(reading: Reading) -> str | None:
 
 def open_outcome(fact: AskedFact, year: str, reading: Reading, questions: Questions) -> str:
     """Whether the named object held in the year, at another time, or is none of the subject's and relation's."""
+    return named_outcome(reading, {fact.object, *questions.holders(fact.group, year)})
+
+
+def named_outcome(reading: Reading, right: Collection[str]) -> str:
+    """One of `NAMED`, or why nothing was read. right: the objects that hold in the year."""
     if reading.outcome != READ:
         return reading.outcome
     if reading.value is None:
         return SOMEBODY_ELSE
-    return (
-        RIGHT if reading.value == fact.object or reading.value in questions.holders(fact.group, year) else OTHER_PERIOD
-    )
+    return RIGHT if reading.value in right else OTHER_PERIOD
 
 
 def facts_table(asking: Asking, questions: Questions, as_of: Date) -> pl.DataFrame:

@@ -1,12 +1,12 @@
-"""The commands ``export lm-eval``, ``export hub`` and ``export counterfact``."""
+"""The commands ``export lm-eval``, ``export inspect``, ``export hub`` and ``export counterfact``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from anachron.cli.groups import grouped
-from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag
+from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
 from anachron.cli.output import print_json, say
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -14,12 +14,13 @@ exports = typer.Typer(no_args_is_help=True, add_completion=False)
 
 def register(app: typer.Typer) -> None:
     exports.command("lm-eval")(grouped(lm_eval))
+    exports.command("inspect")(grouped(inspect))
     exports.command("hub")(grouped(hub))
     exports.command("counterfact")(grouped(counterfact))
     app.add_typer(
         exports,
         name="export",
-        help="Write a data set for other tools: lm-evaluation-harness, the Hugging Face hub, CounterFact.\n\n"
+        help="Write a data set for other tools: lm-evaluation-harness, Inspect, the Hugging Face hub, CounterFact.\n\n"
         "Example: anachron export lm-eval mini --out task",
     )
 
@@ -48,6 +49,30 @@ def lm_eval(
         say(f"lm_eval --model hf --model_args pretrained=MODEL --include_path {out} --tasks {name}")
 
 
+def inspect(
+    *,
+    dataset: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the package.")],
+    name: Annotated[str | None, typer.Option(help="Of the package; by default anachron_ and the data set's.")] = None,
+    language: Language = None,
+    selected: DatasetOptions,
+    json_: JsonFlag = False,
+) -> None:
+    """A Python package with an Inspect task: choices of two years in both orders, and open questions with a year.
+
+    Example: anachron export inspect mini --limit 100 --out mini-task
+    """
+    from anachron.pipelines.asking import export_questions
+
+    manifest = export_questions(selected.load(dataset, language=language), out, name=name, language=language)
+    package, task, counts = manifest["parameters"]["package"], manifest["parameters"]["task"], manifest["counts"]
+    if json_:
+        print_json({"out": str(out), "package": package, "task": task, **counts})
+    else:
+        say(f"questions about {counts['facts']:,} facts written to {out}; run them with")
+        say(f"cd {out} && inspect eval {package}/task.py --model MODEL")  # Inspect takes no absolute path
+
+
 def hub(
     *,
     dataset: DatasetArgument,
@@ -59,24 +84,41 @@ def hub(
         ),
     ] = None,
     language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
+    push: Annotated[
+        str | None, typer.Option(help="Send it to this data set of the hub, OWNER/NAME; a new one is private.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what --push would send, and send nothing.")] = False,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
     """A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
 
-    Example: anachron export hub mini --out mini-hub
+    Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
+    from anachron.errors import ConfigError
     from anachron.export.hub import export_hub
+    from anachron.export.push import files_to_push
+    from anachron.export.push import push as send
 
+    if dry_run and push is None:
+        raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
     data = selected.load(dataset)
     manifest = export_hub(data, out, licence=licence, language=language)
     counts = manifest["counts"]
+    sent: dict[str, Any] = {}
+    if push is not None:
+        sent = {"push": push, "files": files_to_push(out, manifest, push)}
+        sent["commit"] = None if dry_run else send(out, manifest, push)
     if json_:
-        print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts})
+        print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts, **sent})
         return
     say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
         say("the card states no licence; name the data's with --licence before passing it on")
+    for file, size in sent.get("files", {}).items():
+        say(f"{size:>12,} bytes  {file}")
+    if sent:
+        say(f"nothing was sent to {push}" if dry_run else f"sent to {push}: {sent['commit']}")
 
 
 def counterfact(

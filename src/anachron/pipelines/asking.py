@@ -17,6 +17,7 @@ from anachron.core.dates import Date
 from anachron.core.several_periods import periods_text
 from anachron.data.loaders import Dataset
 from anachron.data.own_facts import as_of_date
+from anachron.export.inspect_package import export_inspect
 from anachron.facts.own import read_given_facts
 from anachron.facts.rows import GivenFact
 from anachron.io import Json, write_json, write_table
@@ -118,6 +119,15 @@ def probe_by_answers(
 def estimate_probe(data: Dataset, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:
     """What `probe_by_answers` costs at least and at most."""
     return estimate(questions_of(data, _given(data), language)[0], (), settings)
+
+
+def export_questions(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
+    """Write the questions that `probe_by_answers` asks as a package for Inspect (`export_inspect`).
+
+    Returns its manifest. Raises as `export_inspect`, and `DataError` where no fact can be asked.
+    """
+    questions, as_of = questions_of(data, _given(data), language)
+    return export_inspect(data, questions, as_of, out, name=name)
 
 
 def _given(data: Dataset) -> tuple[GivenFact, ...]:
