@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from anachron.lm.model import LanguageModel
     from anachron.lm.saving import save_model
     from anachron.metrics import fact_metrics, summarise
+    from anachron.pipelines.asking import export_questions as export_inspect
     from anachron.pipelines.changes import read_changes
     from anachron.pipelines.check import check_facts as check
     from anachron.pipelines.check import write_junit
@@ -97,6 +98,7 @@ _NAMES = {  # module -> what is public of it, some under another name
     "lm.model": "LanguageModel",
     "lm.saving": "save_model",
     "metrics": "fact_metrics, summarise",
+    "pipelines.asking": "export_questions as export_inspect",
     "pipelines.check": "check_facts as check, write_junit",
     "pipelines.covariance": "prepare_covariance",
     "pipelines.demo": "run_demo",
@@ -140,7 +142,8 @@ __all__ = [
     "TimestressSettings", "UpdateSettings", "audit", "build_facts", "build_statements", "build_timestress",
     "build_updates", "check", "choose_methods", "cloze_templates", "collect_covariance", "compute_popularity",
     "download", "edit_from_updates", "edited", "evaluate_updates", "explain_changes", "explain_entity",
-    "export_counterfact", "export_hub", "export_lm_eval", "fact_metrics", "find_horizon", "ingest", "judged_questions",
+    "export_counterfact", "export_hub", "export_inspect", "export_lm_eval", "fact_metrics", "find_horizon", "ingest",
+    "judged_questions",
     "label_file", "lacking_updates", "load_cases", "load_dataset", "load_edit", "load_model", "load_tokenizer",
     "log_to", "make_edit", "make_edits", "mend_lessons", "open_scorer", "open_study", "plan_edits",
     "prepare_covariance", "prepare_methods", "read_changes", "read_horizon_changes", "read_pairs", "rename_run",

@@ -84,6 +84,9 @@ def hub(
         ),
     ] = None,
     language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
+    benchmark: Annotated[
+        bool, typer.Option("--benchmark", help="Add choices of two years, and eval.yaml, by which the hub scores them.")
+    ] = False,
     push: Annotated[
         str | None, typer.Option(help="Send it to this data set of the hub, OWNER/NAME; a new one is private.")
     ] = None,
@@ -103,7 +106,12 @@ def hub(
     if dry_run and push is None:
         raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
     data = selected.load(dataset)
-    manifest = export_hub(data, out, licence=licence, language=language)
+    questions = None
+    if benchmark:
+        from anachron.pipelines.asking import questions_of_data
+
+        questions = questions_of_data(data, language)
+    manifest = export_hub(data, out, licence=licence, language=language, questions=questions)
     counts = manifest["counts"]
     sent: dict[str, Any] = {}
     if push is not None:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.ask.questions import Questions
 from anachron.core.periods import STATUSES
 from anachron.data.card import BOUNDARIES, counts, manifest_of, relations_table
 from anachron.data.columns import MORE, to_published
 from anachron.data.loaders import BUNDLED, Dataset
 from anachron.data.mini import LAST_DAY, LEAST_DAYS, MINI_SEED
 from anachron.errors import ConfigError
+from anachron.export.benchmark import CHOICES, CONFIG, EVAL, choices_table, eval_yaml
 from anachron.export.croissant import croissant
 from anachron.export.folder import close_folder, open_folder, short_name
 from anachron.io import Json, file_fingerprint, write_bytes, write_json, write_table
@@ -67,8 +69,8 @@ def size_category(rows: int) -> str:
     return next((name for limit, name in SIZES if rows < limit), "n>10M")
 
 
-def front_matter(name: str, rows: int, licence: str | None, language: str) -> str:
-    """The YAML that the hub reads. Texts are quoted as JSON, which is YAML too."""
+def front_matter(name: str, rows: int, licence: str | None, language: str, *, choices: bool = False) -> str:
+    """The YAML that the hub reads. Texts are quoted as JSON, which is YAML too. choices: whether there are some."""
     lines = ["---", f"pretty_name: {json.dumps(name, ensure_ascii=False)}"]
     if licence is not None:
         known = licence.lower() in HUB_LICENCES
@@ -89,8 +91,10 @@ def front_matter(name: str, rows: int, licence: str | None, language: str) -> st
         "  data_files:",
         "  - split: test",
         "    path: data/test-*.parquet",
-        "---",
     ]
+    if choices:
+        lines += [f"- config_name: {CONFIG}", "  data_files:", "  - split: test", f"    path: {CHOICES}"]
+    lines.append("---")
     return "\n".join(lines) + "\n"
 
 
@@ -103,7 +107,9 @@ def how_made(dataset: Dataset) -> Json:
     return {"command": manifest.get("command"), **manifest.get("parameters", {})}
 
 
-def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, language: str = "en") -> Json:
+def export_hub(
+    dataset: Dataset, out: Path, *, licence: str | None = None, language: str = "en", questions: Questions | None = None
+) -> Json:
     """Write a folder that ``datasets.load_dataset`` and `anachron.load_dataset` read, ready to be uploaded.
 
     It holds ``data/test-00000-of-00001.parquet`` (split ``test``) in the published columns, ``README.md`` (the card),
@@ -112,6 +118,8 @@ def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, langu
     licence: the hub's identifier (``cc-by-4.0``) or a name; of a bundled data set MIT, of others none is stated
         unless given.
     language: of the statements, as the hub writes it (``en``).
+    questions: about the data set's facts, to make a benchmark of it (`anachron.export.benchmark`): the configuration
+        ``choices`` and ``eval.yaml``.
 
     Returns the manifest. Raises `ConfigError` for a language that is no code, another licence for a bundled data set,
     and a folder that holds something else.
@@ -128,23 +136,36 @@ def export_hub(dataset: Dataset, out: Path, *, licence: str | None = None, langu
     made, sizes = how_made(dataset), counts(dataset.table)
     published = to_published(dataset.table, dataset.boundaries)
     write_table(out / DATA, published)
-    write_bytes(out / "README.md", card(dataset, sizes, made, licence, language).encode())
+    text = card(dataset, sizes, made, licence, language, benchmark=questions is not None)
+    write_bytes(out / "README.md", text.encode())
     about = croissant(
         _title(dataset), published, COLUMNS | MORE_COLUMNS, about=_what(sizes), file=DATA,
         sha256=file_fingerprint(out / DATA), licence=licence, language=language,
     )  # fmt: skip
     write_json(out / CROISSANT, about)
+    more = [CHOICES, EVAL]
+    if questions is None:
+        for stale in more:  # of an earlier export with them
+            (out / stale).unlink(missing_ok=True)
+        more = []
+    else:
+        table = choices_table(questions)
+        sizes = sizes | {"choices": table.height}
+        write_table(out / CHOICES, table)
+        write_bytes(out / EVAL, eval_yaml(_title(dataset), _what(sizes)).encode())
     return close_folder(
-        out, COMMAND, dataset, files=[DATA, "README.md", CROISSANT],
+        out, COMMAND, dataset, files=[DATA, "README.md", CROISSANT, *more],
         parameters={"licence": licence, "language": language, "made": made}, counts=sizes,
     )  # fmt: skip
 
 
-def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, language: str) -> str:
+def card(
+    dataset: Dataset, sizes: Json, made: Json, licence: str | None, language: str, *, benchmark: bool = False
+) -> str:
     """The data set card: front matter and text."""
     name = short_name(dataset)
     sections = [
-        front_matter(_title(dataset), sizes["statements"], licence, language),
+        front_matter(_title(dataset), sizes["statements"], licence, language, choices=benchmark),
         f"# {_title(dataset)}\n",
         _what(sizes),
         _columns(dataset.table),
@@ -153,6 +174,8 @@ def card(dataset: Dataset, sizes: Json, made: Json, licence: str | None, languag
         _licence(licence),
         _use(),
     ]
+    if benchmark:
+        sections.append(_benchmark())
     return "\n".join(sections)
 
 
@@ -235,4 +258,13 @@ import datasets
 
 statements = datasets.load_dataset("THIS_FOLDER_OR_HUB_NAME", split="test")
 ```
+"""
+
+
+def _benchmark() -> str:
+    return f"""## Benchmark
+
+The configuration `{CONFIG}` asks in which of two years an answer was right, each pair in both orders: `prompt`, the
+correct `year`, the `other_year`, and `fact_id`. `{EVAL}` tells the hub and Inspect to score it by exact answers, each
+counted once: `inspect eval hf/OWNER/NAME --model MODEL`. That share is not W, which weights near and far years.
 """

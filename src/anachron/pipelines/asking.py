@@ -130,6 +130,11 @@ def export_questions(data: Dataset, out: Path, *, name: str | None = None, langu
     return export_inspect(data, questions, as_of, out, name=name)
 
 
+def questions_of_data(data: Dataset, language: str | Path | None = None) -> Questions:
+    """The questions that `probe_by_answers` asks about a data set."""
+    return questions_of(data, _given(data), language)[0]
+
+
 def _given(data: Dataset) -> tuple[GivenFact, ...]:
     """The facts of the file that a data set was made of, if it was made of one."""
     return () if data.about is None else read_given_facts(data.name).facts
