@@ -37,7 +37,7 @@ def eval_yaml(title: str, about: str) -> str:
     """Content of ``eval.yaml``. Texts are quoted as JSON, which is YAML too."""
     return f"""\
 name: {json.dumps(title)}
-description: {json.dumps(" ".join(about.split()))}
+description: {json.dumps(about)}
 evaluation_framework: inspect-ai
 
 tasks:

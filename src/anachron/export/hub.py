@@ -152,7 +152,8 @@ def export_hub(
         table = choices_table(questions)
         sizes = sizes | {"choices": table.height}
         write_table(out / CHOICES, table)
-        write_bytes(out / EVAL, eval_yaml(_title(dataset), _what(sizes)).encode())
+        asked = f"In which of two years was an answer right? {table.height:,} questions."
+        write_bytes(out / EVAL, eval_yaml(_title(dataset), asked).encode())
     return close_folder(
         out, COMMAND, dataset, files=[DATA, "README.md", CROISSANT, *more],
         parameters={"licence": licence, "language": language, "made": made}, counts=sizes,
