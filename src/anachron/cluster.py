@@ -87,7 +87,7 @@ def map_in_order(
 
 def _in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, _context(function.__module__), initializer=_begin_worker)
+    pool = ProcessPoolExecutor(workers, _context(function.__module__), _begin_worker, (dict(os.environ),))
     waiting: deque[Future[Result]] = deque()
     done = False
     try:
@@ -119,8 +119,12 @@ def _context(module: str) -> Any:
     return context
 
 
-def _begin_worker() -> None:
-    """In a worker: leave Ctrl-C to the parent, and end when it is gone, even by kill -9."""
+def _begin_worker(environment: dict[str, str]) -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when it is gone, even by kill -9.
+
+    environment: the parent's now, such as the keys of a store; what workers are forked from has that of its own start.
+    """
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -56,6 +56,7 @@ def test_a_local_ray_writes_the_same_bytes(world, tmp_path):
 
 KILLED = """
 import sys, time
+from pathlib import Path
 import anachron.updates.compare as compare
 import anachron.updates.build as build
 from anachron.wikidata.reading.snapshot import open_snapshot
@@ -65,7 +66,7 @@ def slow(task):
     time.sleep(1)
     return found
 build.compare_bucket = slow
-build.build_updates(open_snapshot(sys.argv[1]), open_snapshot(sys.argv[2]), build.Path(sys.argv[3]), build.Settings())
+build.build_updates(open_snapshot(sys.argv[1]), open_snapshot(sys.argv[2]), Path(sys.argv[3]), build.Settings())
 """
 
 
