@@ -54,6 +54,8 @@ class Watched:
             self.lm.edit_of,
             self.lm.edit_beside,
             sorted(vars(model)),
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
         )
 
     def assert_same(self) -> None:
@@ -252,6 +254,20 @@ def test_lora_leaves_every_part_of_the_model_as_it_was(family: str, monkeypatch:
             with pytest.raises(error):
                 make_edit(lm, "LoRA", [REQUEST], replace(chosen, steps=5, rate=1e-6))
         watched.assert_same()
+
+
+def test_gradients_are_computed_again_where_an_interrupt_kept_torch_from_it(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(*_: object) -> None:  # an interrupt before the first line of torch's __exit__
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.no_grad, "__exit__", interrupted)
+        chosen = replace(settings_for("ROME", watched.lm)[0], contexts=(), steps=2)
+        with pytest.raises(KeyboardInterrupt):
+            make_edit(watched.lm, "ROME", [REQUEST], chosen, Resources(None))
+    watched.assert_same()
 
 
 def failing_at_the_fourth(error: type[BaseException], real: Any) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from anachron.edit.base import MADE_ON, Edit, identified, is_finite
 from anachron.edit.failures import Failure, each_or_failure
 from anachron.edit.method import Method, Resources
 from anachron.edit.methods import method_named, why_unsupported
+from anachron.edit.passes.frozen import gradient_mode_kept
 from anachron.edit.passes.keys import no_covariance
 from anachron.edit.passes.value import ValueSettings, contexts_of
 from anachron.edit.presets import preset
@@ -60,7 +61,7 @@ def make_edit(
     """
     if not requests:
         raise DataError(f"{method_named(method).name}: no update was given; an edit needs one request at least")
-    with identified(lm):  # not part of the seconds: it takes the same time for any method
+    with identified(lm), gradient_mode_kept():  # not part of the seconds: it takes the same time for any method
         (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
     return edit
 
@@ -81,7 +82,7 @@ def make_edits(
 
     Raises `ConfigError` and `ModelError` as `make_edit` does.
     """
-    with identified(lm):
+    with identified(lm), gradient_mode_kept():
         making = _Making.of(lm, method, settings, resources, sites)
         size = edits_at_once(lm, making.method.name, making.settings, making.sites, len(requests))
         edits: list[Edit | Failure] = []

@@ -1,7 +1,10 @@
 """A model whose weights are constants: no gradients for them, no dropout."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import torch
 
 from anachron.lm.temporary import Temporary
 
@@ -26,3 +29,12 @@ def frozen(model: Any) -> Temporary[None]:
         return undo
 
     return Temporary(freeze)
+
+
+def gradient_mode_kept() -> Temporary[None]:
+    """Whether torch computes gradients is after the block what it was before.
+
+    An interrupt between two lines of ``torch.no_grad`` (of a step of Adam, of the model's own code) would leave them
+    off for whatever the process does next.
+    """
+    return Temporary(lambda: partial(torch.set_grad_enabled, torch.is_grad_enabled()))
