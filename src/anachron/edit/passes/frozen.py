@@ -1,7 +1,6 @@
 """A model whose weights are constants: no gradients for them, no dropout."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -37,4 +36,13 @@ def gradient_mode_kept() -> Temporary[None]:
     An interrupt between two lines of ``torch.no_grad`` (of a step of Adam, of the model's own code) would leave them
     off for whatever the process does next.
     """
-    return Temporary(lambda: partial(torch.set_grad_enabled, torch.is_grad_enabled()))
+
+    def change() -> Callable[[], None]:
+        before = torch.is_grad_enabled()
+
+        def undo() -> None:
+            torch.set_grad_enabled(before)
+
+        return undo
+
+    return Temporary(change)
