@@ -124,7 +124,7 @@ def leaks(tests: int, seed: int) -> dict[str, Any]:
                     {
                         "subject": subject.astype(str), "month": np.full(size, LAST), "wins": wins, "margin": wins,
                         "decoy_wins": (random.random(size) < guess) * 1.0, "control": [""] * size,
-                        "known": [True] * size, "predictable": [""] * size,
+                        "known": [True] * size, "predictable": [""] * size, "named": [None] * size,
                     }
                 )  # fmt: skip
                 seen += leak_after(table, LAST - 1).leaked
