@@ -146,6 +146,7 @@ def test_a_muon_step_is_nearly_orthogonal(training):
         assert found.min() > 0.5 and found.max() < 1.5
 
 
+@pytest.mark.full
 def test_whole_successions_are_taught_or_not():
     groups: dict[tuple[str, str | None], set[bool]] = {}
     for m in mini_facts():

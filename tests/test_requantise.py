@@ -19,6 +19,7 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, TOOL, *map(str, words)], capture_output=True, text=True)
 
 
+@pytest.mark.full
 def test_weights_and_metadata_of_every_kind(tmp_path: Path):
     source = Path(write_gguf(make_gguf_lm("llama"), tmp_path / "source.gguf"))
     before = GGUFReader(source)

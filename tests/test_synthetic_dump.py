@@ -47,6 +47,7 @@ def items_of(made):
     return [entity for entity in made if entity["type"] == "item"]
 
 
+@pytest.mark.full
 def test_counts_are_those_of_the_shape(made):
     items = items_of(made)
     assert len(items) == len({item["id"] for item in items}) == PLAN.entities
@@ -64,6 +65,7 @@ def test_counts_are_those_of_the_shape(made):
         assert count == pytest.approx(sum(shape["statements"]) / 40, rel=0.15)
 
 
+@pytest.mark.full
 def test_shares_are_those_of_the_shape(made):
     rows = statements(items_of(made))
     dated = [s for _, _, s in rows if DATES & s.get("qualifiers", {}).keys()]
@@ -83,6 +85,7 @@ def test_shares_are_those_of_the_shape(made):
     assert qualified == pytest.approx(PLAN.shape["qualified"], abs=0.02)
 
 
+@pytest.mark.full
 def test_what_is_named_is_there(made):
     known = {entity["id"]: entity for entity in made}
     for _, name, statement in statements(items_of(made)):
@@ -93,6 +96,7 @@ def test_what_is_named_is_there(made):
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.full
 def test_the_same_arguments_give_the_same_bytes(tmp_path):
     small = Plan(entities=1500, seed=3)
     plain = b"".join(lines(small, Made()))
@@ -106,6 +110,7 @@ def test_the_same_arguments_give_the_same_bytes(tmp_path):
     assert b"".join(lines(Plan(entities=1500, seed=4), Made())) != plain
 
 
+@pytest.mark.full
 def test_every_line_is_read_as_it_was_written(tmp_path, made):
     path = tmp_path / "dump.json.gz"
     main([str(path), "--entities", str(PLAN.entities)])
@@ -120,6 +125,7 @@ def test_every_line_is_read_as_it_was_written(tmp_path, made):
         assert [row[2] for row in rows[item["id"]]] == [s["id"] for _, _, s in statements([item])]
 
 
+@pytest.mark.full
 def test_a_later_edition_differs_by_a_small_share(made):
     plan = Plan(entities=PLAN.entities, edition=1)
     merged, views = io.StringIO(), io.StringIO()

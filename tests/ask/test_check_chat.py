@@ -157,7 +157,7 @@ ODD = [
 ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", range(len(ODD)))
 def test_odd_answers_are_counted_as_what_they_are(facts: Path, tmp_path: Path, place: int):
     reply, outcome = ODD[place]
@@ -198,6 +198,7 @@ def test_another_model_is_told_of(facts: Path, tmp_path: Path, capsys: pytest.Ca
     assert told.replace("\n", " ").count("answers as 'another'") == 1
 
 
+@pytest.mark.full
 def test_trouble_passes_and_the_tables_are_the_same(facts: Path, tmp_path: Path):
     """429 with Retry-After, 500, silence, a connection that breaks, a page of a proxy: each is asked again."""
     troubles = [
@@ -300,6 +301,7 @@ def test_a_budget_ends_the_asking_over_all_runs(facts: Path, tmp_path: Path, bud
         assert len(prompts) == len(set(prompts)) > before[1]
 
 
+@pytest.mark.full
 def test_a_dry_run_says_the_cost_and_asks_nothing(facts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with serving(knowing) as server:
         assert check(server, facts, tmp_path / "run", "--dry-run", "--price-in", 1, "--price-out", 2) == 0

@@ -46,6 +46,7 @@ def test_methods_with_spaces_are_methods_with_commas(given, read):
     assert with_commas(["evaluate", "--methods", "ROME dated", "ROME METO"])[2] == "ROME dated,ROME METO"
 
 
+@pytest.mark.full
 def test_models_with_commas_are_several_models(tmp_path, capsys):
     assert run("probe", "demo,demo-untrained", "--dataset", "mini", "--limit", "1", "-o", tmp_path / "runs") == 0
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"demo", "demo-untrained", "metrics"}

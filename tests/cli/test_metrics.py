@@ -25,6 +25,7 @@ def run(*words: object) -> int:
     return _code([*map(str, words), "--resamples", "100"], False)
 
 
+@pytest.mark.full
 def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     (tmp_path / "models.csv").write_text("model,family,parameters\nfir-1b,fir,1e9\nfir-7b,fir,7e9\n")
     out = tmp_path / "out"

@@ -34,6 +34,7 @@ def test_fingerprint_sees_a_few_elements():
     assert lm.fingerprint() != before
 
 
+@pytest.mark.full
 def test_several_models_into_a_run_folder_are_refused(small: Path, tmp_path: Path, capsys):
     run = str(tmp_path / "run")
     assert _code(["probe", "demo", "--dataset", str(small), "--out", run, "--label", "x[/b]"], False) == 0

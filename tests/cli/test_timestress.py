@@ -44,6 +44,7 @@ def run(*words: object) -> int:
     return _code(list(map(str, words)), debug=False)
 
 
+@pytest.mark.full
 def test_one_command_is_the_five(sources: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     one, five = tmp_path / "one", tmp_path / "five"
     dated = ("--date", "2021-01-04")

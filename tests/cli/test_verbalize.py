@@ -227,6 +227,7 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(facts: Path, tmp_pat
     assert pl.read_parquet(out).height == 10
 
 
+@pytest.mark.full
 def test_ctrl_c_waits_for_no_new_tries(facts: Path, tmp_path: Path):
     words = ["-m", "anachron.cli.entry", "verbalize", facts, "--out", tmp_path / "q.parquet"]
     with serving(lambda r, n: Reply(hang=True)) as server:

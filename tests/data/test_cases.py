@@ -436,6 +436,7 @@ def test_other_scenarios_give_no_random_facts(load):
     assert {fact.subject for case in load(update(), away).cases for fact in case.random} == {"Italy"}
 
 
+@pytest.mark.full
 def test_every_fact_is_drawn_with_the_same_chance(load):
     counts: dict[str | None, int] = {}
     record = update("none", near=[neighbour(f"land {n}", ("X", f"land {n} has")) for n in range(20)])

@@ -58,6 +58,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     sys.modules.pop("scaling_method", None)
 
 
+@pytest.mark.full
 def test_it_edits_and_is_judged_beside_the_others(install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     install("Scale")
     assert method_named("scale").name == "Scale"

@@ -133,6 +133,7 @@ def recounted(lm: LanguageModel, case: EditCase) -> dict[str, float]:
 MANY = ("FT", "FT METO", "MEMIT METO", "ROME METO")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "methods"),
     [

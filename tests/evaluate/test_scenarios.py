@@ -349,6 +349,7 @@ def p_of(lm: LanguageModel, prompt: str, answer: str) -> float:
     return math.exp(naive_log_prob(lm, lm.prefix + prompt, answer) / tokens)
 
 
+@pytest.mark.full
 def test_groups_of_every_scenario_against_a_plain_loop(lm: LanguageModel, groups: Path, tmp_path: Path):
     cases = load_cases(str(groups), scenario=SUPPORTED)
     assert cases.left_out == {"scenario Other": 1}

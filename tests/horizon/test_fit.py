@@ -97,6 +97,7 @@ def test_a_step_is_found_within_its_interval(halving: int) -> None:
     assert abs(middle - halving) < 4
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("halving", [0, 12 * 3000])
 def test_answers_that_do_not_depend_on_the_date_give_none(halving: float) -> None:
     assert not any(fit_horizon(simulated(600, halving, seed)).told for seed in range(5))

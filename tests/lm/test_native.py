@@ -73,6 +73,7 @@ def scored(model: ServedModel, texts: list[Encoded], plan: Plan) -> tuple[np.nda
     return scores, counters
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "mode, way",
     [
@@ -101,6 +102,7 @@ def test_scores_are_the_models_own_and_the_way_is_told(serve, lm: LanguageModel,
     assert ("v1/completions" in counts(serve(mode))) is (way == "echo")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["vllm", "sglang"])
 def test_texts_that_are_all_in_the_cache_get_the_same_scores_again(serve, lm: LanguageModel, mode: str):
     """vLLM gives no numbers for what its cache holds beyond the beginning of the answer: it is asked without it."""
@@ -112,7 +114,7 @@ def test_texts_that_are_all_in_the_cache_get_the_same_scores_again(serve, lm: La
     np.testing.assert_allclose(first, score_texts(lm, texts), atol=1e-4, rtol=0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["vllm", "sglang", "vllm-uncounted"])
 def test_what_texts_share_is_computed_once_by_the_servers_own_count(serve, lm: LanguageModel, mode: str):
     """Three beginnings of 60 tokens in turn, more than the cache holds, and texts in no order."""

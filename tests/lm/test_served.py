@@ -97,6 +97,7 @@ def test_requests_go_side_by_side_and_no_more_than_asked(serve):
     assert 1 < found["most"] <= 3
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     "mode, what",
     [

@@ -565,6 +565,7 @@ def test_popularity_alone_may_be_missing(scores):
     assert set(made["correlations"]["factor"]) == {"log_distance", "log_duration", "other_objects"}
 
 
+@pytest.mark.full
 def test_order_of_rows_changes_no_number(scores, tables):
     shuffled = scores.sample(fraction=1, shuffle=True, seed=1)
     order = {r: i for i, r in enumerate(scores.select("model", "format", "prefix").unique(maintain_order=True).rows())}

@@ -54,6 +54,7 @@ def few_analyses_and_a_new_one(monkeypatch):
     monkeypatch.setattr(catalogue, "ANALYSES", (*known, TIE_COUNTS))
 
 
+@pytest.mark.full
 def test_its_table_is_written_and_drawn_on_paper_and_on_the_page(tmp_path):
     study = synthetic_study(4, runs=RUNS[:2], resamples=20)
     written = write_tables(study, tmp_path, parameters={}, inputs={})

@@ -17,6 +17,8 @@ from anachron.report.asked import answer_lines
 from anachron.report.page.asked import LONGEST
 from asked_runs import AS_OF, ask, early, known, scores_of
 
+pytestmark = pytest.mark.full  # two runs are asked first, which takes seconds
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LONG = "Angela Merkel " + "and so on " * 60
 
@@ -131,7 +133,6 @@ def test_a_run_that_is_damaged_is_refused(runs: list[Path], tmp_path: Path):
         write_report([copy], tmp_path / "report")
 
 
-@pytest.mark.full
 @pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome on PATH")
 def test_the_words_are_seen_in_a_browser(page: tuple[dict, Path]):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

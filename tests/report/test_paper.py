@@ -103,6 +103,7 @@ def tables(study):
     return make_tables(study)[0]
 
 
+@pytest.mark.full
 def test_the_summary_of_a_study(tables):
     summary = tables["summary"]
     paper = summary_paper(summary)

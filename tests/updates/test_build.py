@@ -133,6 +133,7 @@ def test_snapshots_that_cannot_be_compared_are_refused(world, tmp_path):
     assert not out.exists() and not (tmp_path / ".u.parquet.work").exists()
 
 
+@pytest.mark.full
 def test_a_slice_without_properties_says_which_rules_find_nothing(world, tmp_path):
     told = []
     build(world, tmp_path / "u.parquet", warn=told.append)
@@ -191,6 +192,7 @@ def test_levels_are_means_of_the_members_with_views(tmp_path, buckets):
     assert levels.median == pytest.approx(math.log(statistics.median([*views.values(), 3.0]) + 1))
 
 
+@pytest.mark.full
 def test_snapshots_of_other_buckets_are_split_until_they_are_alike(world, tmp_path):
     whole = build(world, tmp_path / "whole" / "u.parquet")
     four = write_snapshot(tmp_path / "four", entities(False), NEW, PROPERTIES, date=NEW_DATE, popularity=VIEWS)
@@ -203,6 +205,7 @@ def test_snapshots_of_other_buckets_are_split_until_they_are_alike(world, tmp_pa
     assert [str(Path(path).parent) for path in inputs][:2] == [str(world[0]), str(four)]
 
 
+@pytest.mark.full
 def test_buckets_are_split_until_a_worker_has_room_for_one(world, tmp_path, monkeypatch):
     monkeypatch.setattr(slices, "WORKER", 0)
     old, new = map(open_snapshot, world)
@@ -261,6 +264,7 @@ def test_items_that_were_merged_after_the_new_snapshot_are_not_followed(world, t
     assert later.updates.select(names).equals(plain.updates.select(names))  # Q60 is Q61, which became Q70 only later
 
 
+@pytest.mark.full
 def test_a_bucket_takes_the_redirects_that_occur_in_it(world, tmp_path, monkeypatch):
     """A million redirects once cost 7.5 seconds in each bucket, whatever it held."""
     import pickle

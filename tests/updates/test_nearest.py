@@ -207,6 +207,7 @@ def as_matrix(rows):
     return np.array(rows, float).reshape(-1, 4) / 8
 
 
+@pytest.mark.full
 @given(eighths, eighths, st.integers(1, 12), st.data())
 def test_lists_with_many_ties_are_exact(queries, candidates, count, data):
     queries, candidates = as_matrix(queries[:8]), as_matrix(candidates)

@@ -261,6 +261,7 @@ def test_explain_names_the_old_id_of_an_object_that_was_merged(tmp_path, world):
     assert all(c.is_changed for c in [*found, *listed] if c.merged_from)
 
 
+@pytest.mark.full
 def test_a_merge_that_is_listed_moves_the_facts_of_the_merged_item(tmp_path):
     """Q60 and Q61 both had a head of state on record; the list says that they were one country all along."""
     with_head = [*OLD, fact("Q60$1", "Q60", "P35", "Q1", "2015"), fact("Q7$x", "Q7", "P27", "Q60")]
@@ -293,6 +294,7 @@ def test_an_object_that_ended_in_the_same_label_clashes(tmp_path):
     assert found.counts["judged"]["dropped"][clash] == [1, 3]
 
 
+@pytest.mark.full
 def test_a_unit_without_a_label_cannot_be_worded(tmp_path):
     def height(id, amount, unit, year):
         kind = {"value_type": "quantity", "datatype": "quantity", "value_extra": unit, "point": boundary(year)}

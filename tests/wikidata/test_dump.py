@@ -90,6 +90,7 @@ def test_bz2_of_many_blocks_equals_the_module(tmp_path_factory, seed, level, par
     assert read_all(open_dump(path, range_bytes=max(1, len(data) // parts)), threads=threads) == plain_lines(text)
 
 
+@pytest.mark.full
 def test_every_range_size_of_a_small_bz2_file(tmp_path):
     text = b"".join(b'{"a":%d}\n' % n for n in range(30_000))
     data = bz2.compress(text[:100_000], 1) + bz2.compress(b"") + bz2.compress(text[100_000:], 1)

@@ -35,7 +35,7 @@ def test_every_statement_of_the_story_is_explained(story: Path):
     assert {id: (v.fact_id, v.popularity) for id, v in verdicts.items() if v.kept} == kept
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [Selection(more_than=8), PRESETS["robustness-2025"], Selection(popularity=False, several_periods="keep")],

@@ -145,6 +145,7 @@ def test_same_bytes_whatever_the_ranges_and_layout(tmp_path, ending):
     check_invariants(tmp_path / "one")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("ending", "numbers"), [(".gz", (2, 4)), pytest.param(".bz2", (2, 4), marks=pytest.mark.slow), (".bz2", (2,))]
 )
@@ -291,6 +292,7 @@ def test_single_broken_entities_are_set_aside(tmp_path):
             assert text[row["position"] :].startswith(row["line"].encode())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ending", [".json", ".gz", ".bz2", ".zst"])
 def test_more_bad_lines_than_are_allowed_stop_the_ingest_with_the_first_positions(tmp_path, ending):
     """45 % garbage was once taken for success."""
@@ -316,6 +318,7 @@ def test_more_bad_lines_than_are_allowed_stop_the_ingest_with_the_first_position
     assert content(tmp_path / "s") == content(tmp_path / "other")
 
 
+@pytest.mark.full
 def test_a_dump_that_was_mended_is_read_again_where_it_was_bad(tmp_path):
     """The file is known again by its ends and size, which damage in the middle does not change."""
     text = dump_bytes(some_entities(2_000))

@@ -69,6 +69,7 @@ def test_only_a_multiple_is_possible_and_another_snapshot_stays(dump, tmp_path):
         rebucket(tmp_path / "s", 16, tmp_path / "t")
 
 
+@pytest.mark.full
 def test_the_size_of_a_dump_says_how_many_buckets(dump, tmp_path, monkeypatch):
     def of(gigabytes, compression):
         return buckets_for(Dump(dump, compression, "lines", int(gigabytes * 1e9), 1, ""))
