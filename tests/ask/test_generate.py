@@ -41,6 +41,7 @@ def test_answers_are_what_the_model_writes_behind_its_template(tmp_path: Path):
         assert isinstance(answer, Answer)
         assert answer.text == one.lm.tokenizer.decode(kept, skip_special_tokens=True).strip()
         assert answer.finish == ("stop" if end in new else "length")
+        assert (answer.prompt_tokens, answer.completion_tokens) == (ids.shape[1], len(kept) + (end in new))
 
 
 def test_nothing_is_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

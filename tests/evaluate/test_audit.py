@@ -23,7 +23,7 @@ from anachron.evaluate.measure import Measures, answers_to
 from anachron.evaluate.metrics import summarise, update_metrics
 from anachron.evaluate.results import AUDIT, NEIGHBOURS, TARGETS, UPDATES
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.lm.answers import natural_answers
+from anachron.lm.answers import WrittenAnswer, natural_answers
 from anachron.lm.chat import ends_of, update_style
 from anachron.lm.model import LanguageModel
 from edit_models import make_edit_lm
@@ -95,7 +95,7 @@ def test_what_stands_behind_the_end_of_a_sentence_does_not_move_it(text: str):
 # --- answers ---
 
 
-def naive(lm: LanguageModel, ids: list[int], most: int, raw: bool) -> tuple[str, bool]:
+def naive(lm: LanguageModel, ids: list[int], most: int, raw: bool) -> WrittenAnswer:
     """transformers' own generation, one prompt at a time with one new token a call, cut by the rules written out."""
     start, ends = len(ids), ends_of(lm)
     how = transformers.GenerationConfig(max_new_tokens=1, do_sample=False, pad_token_id=0, eos_token_id=None)
@@ -104,12 +104,15 @@ def naive(lm: LanguageModel, ids: list[int], most: int, raw: bool) -> tuple[str,
         out = lm.model.generate(given, attention_mask=torch.ones_like(given), generation_config=how)
         new = int(out[0, -1])
         if new in ends:
-            return lm.tokenizer.decode(ids[start:], skip_special_tokens=True).strip(), True
+            text = lm.tokenizer.decode(ids[start:], skip_special_tokens=True).strip()
+            return WrittenAnswer(text, True, start, len(ids) + 1 - start)
         ids = [*ids, new]
         text = lm.tokenizer.decode(ids[start:], skip_special_tokens=True).lstrip()
         if raw and ("\n" in text or "\r" in text):
-            return text.replace("\r", "\n").partition("\n")[0].rstrip(), True
-    return lm.tokenizer.decode(ids[start:], skip_special_tokens=True).strip(), False
+            line = text.replace("\r", "\n").partition("\n")[0].rstrip()
+            return WrittenAnswer(line, True, start, len(ids) - start)
+    text = lm.tokenizer.decode(ids[start:], skip_special_tokens=True).strip()
+    return WrittenAnswer(text, False, start, len(ids) - start)
 
 
 def loud(lm: LanguageModel, tokens: dict[int, float]) -> LanguageModel:
@@ -144,7 +147,7 @@ def test_answers_are_those_of_one_at_a_time(family: str, kind: str, chat: bool):
             ids = ids[:-1]
         wanted.append(naive(lm, ids, 12, raw=not chat))
     answers = natural_answers(lm, PROMPTS, 12)
-    assert [(answer.text, answer.stopped) for answer in answers] == wanted
+    assert answers == wanted
     assert [natural_answers(lm, [prompt], 12)[0] for prompt in PROMPTS] == answers  # the company does not matter
     assert natural_answers(lm, [], 12) == []
 

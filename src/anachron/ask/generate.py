@@ -38,8 +38,8 @@ class LocalAnswerer:
             for start in range(0, len(missing), TOGETHER):
                 batch = missing[start : start + TOGETHER]
                 for prompt, written in zip(batch, natural_answers(lm, batch, self.most_tokens), strict=True):
-                    read, wrote = (len(self.lm.tokenizer(text)["input_ids"]) for text in (prompt, written.text))
                     finish = "stop" if written.stopped else "length"
-                    cache.put(keys[prompt], self.name, prompt, Answer(written.text, finish, None, read, wrote, None))
+                    found = Answer(written.text, finish, None, written.read, written.wrote, None)
+                    cache.put(keys[prompt], self.name, prompt, found)
                 told.progress(start + len(batch), len(missing))
         return [answer for prompt in prompts if (answer := cache.get(keys[prompt])) is not None]

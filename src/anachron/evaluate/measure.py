@@ -204,7 +204,8 @@ def _with_texts(lm: LanguageModel, case: EditCase, measures: Measures, result: C
         answers = dict(zip(prompts, greedy_continuations(lm, prompts, TOKENS), strict=True))
         result = replace(result, portability=judged(case, result.portability, answers))
     if measures.audit is not None:
-        result = replace(result, audit=audit_rows(case, answers_to(lm, case, measures.audit)))
+        written = [(answer.text, answer.stopped) for answer in answers_to(lm, case, measures.audit)]
+        result = replace(result, audit=audit_rows(case, written))
     if measures.fluency_tokens and case.generalization:
         texts = greedy_texts(lm, case.generalization, measures.fluency_tokens)
         result = replace(result, texts=texts, fluency=fluency(texts))

@@ -11,10 +11,16 @@ LINE = re.compile(r"[\n\r]")
 
 
 class WrittenAnswer(NamedTuple):
-    """What a model wrote, without special tokens and the space around it. stopped: whether it ended by itself."""
+    """What a model wrote, without special tokens and the space around it.
+
+    stopped: whether it ended by itself. read, wrote: tokens of the prompt with all of the model's template, and of the
+    answer with the one that ends it, as servers count them.
+    """
 
     text: str
     stopped: bool
+    read: int
+    wrote: int
 
 
 def natural_answers(
@@ -29,7 +35,7 @@ def natural_answers(
     """
     ends, raw = ends_of(lm), lm.style.kind == "raw"
 
-    def cut(tokens: Sequence[int]) -> WrittenAnswer:
+    def cut(tokens: Sequence[int]) -> tuple[str, bool]:
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         text = lm.tokenizer.decode(tokens[:end], skip_special_tokens=True).lstrip()
         if raw:
@@ -37,8 +43,13 @@ def natural_answers(
             within = text if line is None else text[: line.start()]
             place = sentence_end(within)
             if place is not None or line is not None:
-                return WrittenAnswer(within[:place].rstrip(), True)
-        return WrittenAnswer(text.rstrip(), end is not None)
+                return within[:place].rstrip(), True
+        return text.rstrip(), end is not None
 
-    limits = [most_tokens] * len(prompts)
-    return [cut(row) for row in written(lm, opened(lm, prompts), limits, over=lambda row: cut(row).stopped)]
+    def stopped(tokens: Sequence[int]) -> bool:
+        return cut(tokens)[1]
+
+    given = opened(lm, prompts)
+    rows = written(lm, given, [most_tokens] * len(prompts), over=stopped)
+    wrote = [next((n for n in range(1, len(row)) if stopped(row[:n])), len(row)) for row in rows]
+    return [WrittenAnswer(*cut(row), len(ids), n) for row, ids, n in zip(rows, given, wrote, strict=True)]
