@@ -24,7 +24,7 @@ from anachron.io import Json, parse_json, read_json, scan_parquet, versions, wri
 from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
-from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
+from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.ranges import Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.reading.snapshot import FORMAT, MOST_BUCKETS, bucket_of, part_name
@@ -304,10 +304,10 @@ def _join(
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
     numbers = tuple(range_["range"] for range_ in ranges)
     number = buckets_of(settings)
-    tasks = [Bucket(bucket, work, out, numbers, number) for bucket in range(number)]
-    buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
+    tasks = [Run(run, work, out, numbers, number) for run in runs_of(number, workers)]
+    buckets = [report for reports in map_in_order(merge_run, tasks, workers, ray) for report in reports]
     repeated = [row for bucket in buckets for row in bucket["repeated"]]
-    properties, edges = merge_rest(work, out, ranges, repeated)
+    properties, edges = merge_rest(work, out, ranges, number, repeated)
     keys = ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept")
     counts: Counts = {key: sum(range_[key] for range_ in ranges) for key in keys}
     listed = [row for row in repeated if settings.entities is None or row[3] in settings.entities]
