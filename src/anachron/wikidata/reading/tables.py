@@ -2,7 +2,7 @@
 
 A file under ``work/`` is a row of parts, each an Arrow record batch compressed with zstd or nothing at all, and at its
 end the places where they begin (eight bytes each). Who joins a run of buckets over thousands of ranges opens each
-range once and reads twice (`gathered`). Parquet with a row group a bucket would say so in half a kilobyte a column.
+range once and reads twice (`gathered`). The footer of Parquet with a row group a bucket is as large as the rows.
 """
 
 import tempfile
