@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial, total_ordering
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from anachron.errors import ConfigError
 from anachron.store_requests import errors, obstore, opened, plain_http, repeated
@@ -205,6 +205,7 @@ class StorePath:
 
 
 Place = Path | StorePath
+Result = TypeVar("Result")
 Parts = Callable[[int, int], bytes]  # given the first byte, below 0 from the end, and how many
 
 
@@ -261,9 +262,18 @@ def parts_of(path: Place) -> Iterator["Parts"]:
             yield read
 
 
-def read_all(paths: list[Place], at_once: int = 32) -> list[bytes | None]:
-    """The contents of many small files, None for those that are not there."""
+def map_places(function: Callable[[Place], Result], paths: list[Place], at_once: int = 32) -> list[Result]:
+    """What a function gives for each path; several threads ask where these are of a store."""
     from concurrent.futures import ThreadPoolExecutor
+
+    if not any(isinstance(path, StorePath) for path in paths):
+        return [function(path) for path in paths]
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(function, paths))
+
+
+def read_all(paths: list[Place]) -> list[bytes | None]:
+    """The contents of many small files, None for those that are not there."""
 
     def read(path: Place) -> bytes | None:
         try:
@@ -271,10 +281,7 @@ def read_all(paths: list[Place], at_once: int = 32) -> list[bytes | None]:
         except FileNotFoundError:
             return None
 
-    if not any(isinstance(path, StorePath) for path in paths):
-        return [read(path) for path in paths]
-    with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(read, paths))
+    return map_places(read, paths)
 
 
 def polars_options(path: Place) -> dict[str, Any]:

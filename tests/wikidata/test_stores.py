@@ -145,6 +145,22 @@ def test_the_same_snapshot_with_faults(store, served, tmp_path, ending):
 
 
 @pytest.mark.full
+def test_requests_of_an_ingest_grow_with_ranges_and_not_with_ranges_times_buckets(store, served, tmp_path):
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    (store / dump.name).put(dump)
+    asked = []
+    for buckets in (16, 64):
+        before = served.faults.requests.get("GET", 0)
+        done = ingest(
+            str(store / dump.name), store / str(buckets), replace(SETTINGS, buckets=buckets), range_bytes=9_000
+        )
+        asked.append(served.faults.requests["GET"] - before)
+    ranges = -(-done["dump"]["size"] // 9_000)
+    # 48 buckets are three runs: each of them is a look at the index of a range, and one at its rows
+    assert ranges > 10 and asked[1] - asked[0] <= 3 * 2 * ranges + 48
+
+
+@pytest.mark.full
 def test_an_interrupted_ingest_goes_on(store, tmp_path):
     dump = write_dump(tmp_path / "dump.json", some_entities())
     ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)

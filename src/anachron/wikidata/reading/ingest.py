@@ -24,7 +24,7 @@ from anachron.io import Json, parse_json, read_json, scan_parquet, versions, wri
 from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
-from anachron.wikidata.reading.merge import Bucket, merge_bucket, merge_rest
+from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.ranges import Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.reading.snapshot import FORMAT, MOST_BUCKETS, bucket_of, part_name
@@ -36,6 +36,7 @@ Progress = Callable[..., None]
 LEAST_BUCKETS = 32  # of those that are chosen by the size of a dump
 # Bytes of a dump for each bucket: all of Wikidata then comes to some hundred thousand statements in one.
 BUCKET_BYTES: dict[Compression, int] = {"none": 768 * MIB, "gz": 64 * MIB, "bz2": 48 * MIB, "zst": 64 * MIB}
+WORK_FORMAT = 2  # how the files of a range are laid out
 LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
 ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
@@ -158,9 +159,10 @@ def ingest(
         return manifest
     work = out / "work"
     with locked(out / ".lock", out, remove=True), _without_useless_work(work), connected(ray, workers):
-        _discard_shorter(dump, work, identity)
+        wanted = identity | {"range_bytes": dump.range_bytes, "work_format": WORK_FORMAT}
+        _discard_shorter(dump, work, wanted)
         _refuse_strangers(out)
-        started = begin(work, identity | {"range_bytes": dump.range_bytes})["started"]
+        started = begin(work, wanted)["started"]
         ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = about | {
@@ -197,13 +199,13 @@ def _finished(out: Place, identity: Json) -> Json | None:
     return manifest
 
 
-def _discard_shorter(dump: Dump, work: Place, identity: Json) -> None:
+def _discard_shorter(dump: Dump, work: Place, wanted: Json) -> None:
     """Remove the work on a begin of this dump, which was cut off then: its last lines and ranges were other ones."""
     if (record := begun(work)) is None:
         return
     known = record["identity"]
     grown = known | {"dump": known["dump"] | {"size": dump.size, "sample": dump.sample}}
-    others = differences(grown, identity | {"range_bytes": known["range_bytes"]})
+    others = differences(grown, wanted | {"range_bytes": known["range_bytes"]})
     if not others and continues(dump, known["dump"]["size"], known["dump"]["sample"]):
         discard(work)
 
@@ -304,10 +306,10 @@ def _join(
     """Write the tables and count: what is repeated is bad, and no item, subject, statement or edge."""
     numbers = tuple(range_["range"] for range_ in ranges)
     number = buckets_of(settings)
-    tasks = [Bucket(bucket, work, out, numbers, number) for bucket in range(number)]
-    buckets = list(map_in_order(merge_bucket, tasks, workers, ray))
+    tasks = [Run(run, work, out, numbers, number) for run in runs_of(number, workers)]
+    buckets = [report for reports in map_in_order(merge_run, tasks, workers, ray) for report in reports]
     repeated = [row for bucket in buckets for row in bucket["repeated"]]
-    properties, edges = merge_rest(work, out, ranges, repeated)
+    properties, edges = merge_rest(work, out, ranges, number, repeated)
     keys = ("lines", "items", "properties", "lexemes", "unlisted", "bad", "kept")
     counts: Counts = {key: sum(range_[key] for range_ in ranges) for key in keys}
     listed = [row for row in repeated if settings.entities is None or row[3] in settings.entities]

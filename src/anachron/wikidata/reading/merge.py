@@ -3,7 +3,9 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,22 @@ import pyarrow.parquet as pq
 from anachron.errors import DataError
 from anachron.io import atomic, read_json, write_json
 from anachron.stores import Place
-from anachron.wikidata.reading.ranges import bad_row, range_file, range_folder, range_schema
+from anachron.wikidata.reading.ranges import (
+    BY_BUCKET,
+    WHOLE,
+    bad_row,
+    part_of,
+    parts_of_buckets,
+    range_file,
+    range_folder,
+    range_schema,
+)
 from anachron.wikidata.reading.snapshot import part_name, schemas
-from anachron.wikidata.reading.tables import read_bucket
+from anachron.wikidata.reading.tables import Gathered, gathered
 
 ROW_GROUP = 1 << 16  # rows
 MOST_REPEATED = 100_000  # items of one bucket
+RUN = (16, 64)  # buckets that are joined in one go, where that keeps all workers at work
 # Columns with few distinct values; of ids and texts a dictionary costs time and no byte less than zstd alone.
 _DICTIONARY = ["property", "rank", "datatype", "snak", "value_type", "value_extra", "value_calendar"]
 _DICTIONARY += [f"{date}.{part}" for date in ("start", "end", "point") for part in ("kind", "calendar", "raw")]
@@ -29,41 +41,68 @@ Repeated = dict[int, list[int]]  # number of a range -> lines whose entity came 
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """One bucket to be joined: from ``ranges`` under ``work`` to the part files of ``out``."""
+class Run:
+    """Neighbouring buckets to be joined: from ``ranges`` under ``work`` to the part files of ``out``."""
 
-    number: int
+    numbers: range
     work: Place
     out: Place
     ranges: tuple[int, ...]
-    buckets: int
+    buckets: int  # of a table
 
 
-def merge_bucket(task: Bucket) -> dict[str, Any]:
-    """Write both tables of one bucket; entities whose id came before in the dump are left out, and returned.
+def runs_of(buckets: int, workers: int) -> list[range]:
+    """All buckets, cut into runs. Each run opens every range once, so there are few, but at least one a worker."""
+    least, most = RUN
+    length = min(most, -(-buckets // workers), max(least, -(-buckets // (4 * workers))))
+    number = -(-buckets // length)
+    bounds = [place * buckets // number for place in range(number + 1)]
+    return [range(*pair) for pair in pairwise(bounds)]
 
-    The result (also ``work/bucket-000.json``): ``repeated``: [range, line, offset, id, is a subject] each, and how many
-    ``statements`` went with them.
+
+def merge_run(task: Run) -> list[dict[str, Any]]:
+    """Write both tables of each bucket; entities whose id came before in the dump are left out, and returned.
+
+    The result is a report for each (also ``work/bucket-000.json``): ``repeated``: [range, line, offset, id, is a
+    subject] each, and how many ``entities`` and ``statements`` were written.
     """
-    report = task.work / f"bucket-{task.number:03d}.json"
-    if report.is_file():  # both tables are complete: they were written before
-        return read_json(report)
-    repeated = _repeated(task)
+    reports = {number: task.work / f"bucket-{number:03d}.json" for number in task.numbers}
+    # Where there is one, both tables are complete: they were written before.
+    found = {number: read_json(report) for number, report in reports.items() if report.is_file()}
+    left = [number for number in task.numbers if number not in found]
+    if left:
+        with _gathered(task.work, task.ranges, range(left[0], left[-1] + 1), task.buckets) as parts:
+            for number in left:
+                found[number] = _merge_bucket(task, number, parts)
+                write_json(reports[number], found[number])
+    return [found[number] for number in task.numbers]
+
+
+def _gathered(work: Place, ranges: Iterable[int], numbers: range, buckets: int) -> AbstractContextManager[Gathered]:
+    """Those buckets of all the ranges; the number behind the last bucket stands for the tables that are not cut."""
+    paths = [range_file(work, number) for number in ranges]
+    return gathered(paths, parts_of_buckets(numbers), len(parts_of_buckets(range(buckets + 1))), work)
+
+
+def _merge_bucket(task: Run, bucket: int, parts: Gathered) -> dict[str, Any]:
+    repeated = _repeated(task, bucket, parts)
     lines: Repeated = defaultdict(list)
     for number, line, *_ in repeated:
         lines[number].append(line)
     written = {}
-    for table in ("entities", "statements"):
-        batches = _batches(task.work, task.ranges, table, lines, task.number, task.buckets)
-        written[table] = write_parquet(task.out / table / part_name(task.number), schemas()[table], batches)
-    counts = {"repeated": repeated, **written}
-    write_json(report, counts)
-    return counts
+    for table in BY_BUCKET:
+        batches = _batches(parts, task.ranges, table, bucket, lines)
+        written[table] = write_parquet(task.out / table / part_name(bucket), schemas()[table], batches)
+    return {"repeated": repeated, **written}
 
 
-def _repeated(task: Bucket) -> list[list[Any]]:
+def _repeated(task: Run, bucket: int, parts: Gathered) -> list[list[Any]]:
     """Entities whose id occurs earlier. Ids of items are compared as numbers, eight bytes each."""
-    ids = [_numbers(_entities(task, number).column("id")) for number in task.ranges]
+
+    def entities(which: int) -> pa.RecordBatch:
+        return parts.read(which, part_of("entities", bucket), range_schema("entities"))
+
+    ids = [_numbers(entities(which).column("id")) for which in range(len(task.ranges))]
     if not ids:
         return []
     everything = np.concatenate(ids)
@@ -81,13 +120,9 @@ def _repeated(task: Bucket) -> list[list[Any]]:
     repeated: list[list[Any]] = []
     for place in later.tolist():
         which = int(np.searchsorted(begins, place, side="right")) - 1
-        row = _entities(task, task.ranges[which]).slice(place - int(begins[which]), 1).to_pylist()[0]
+        row = entities(which).slice(place - int(begins[which]), 1).to_pylist()[0]
         repeated.append([task.ranges[which], row["row"], row["offset"], row["id"], row["title"] is not None])
     return repeated
-
-
-def _entities(task: Bucket, number: int) -> pa.RecordBatch:
-    return read_bucket(range_file(task.work, number, "entities"), task.number, task.buckets, range_schema("entities"))
 
 
 def _numbers(ids: pa.Array) -> np.ndarray[Any, Any]:
@@ -95,11 +130,10 @@ def _numbers(ids: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _batches(
-    work: Place, ranges: Iterable[int], table: str, leave_out: Repeated, bucket: int = 0, buckets: int = 1
+    parts: Gathered, ranges: Iterable[int], table: str, bucket: int, leave_out: Repeated
 ) -> Iterator[pa.RecordBatch]:
-    schema = range_schema(table)
-    for number in ranges:
-        batch = read_bucket(range_file(work, number, table), bucket, buckets, schema)
+    for which, number in enumerate(ranges):
+        batch = parts.read(which, part_of(table, bucket), range_schema(table))
         if leave_out.get(number):
             keep = ~np.isin(batch.column("row").to_numpy(), leave_out[number])
             batch = batch.filter(pa.array(keep))
@@ -148,11 +182,11 @@ def _writer(path: Place, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def merge_rest(
-    work: Place, out: Place, ranges: list[dict[str, Any]], repeated: list[list[Any]]
+    work: Place, out: Place, ranges: list[dict[str, Any]], buckets: int, repeated: list[list[Any]]
 ) -> tuple[list[list[Any]], int]:
     """Write properties, class edges and bad.jsonl.
 
-    ``ranges`` are the contents of done.json in order, ``repeated`` the items found by `merge_bucket`. Returns the
+    ``ranges`` are the contents of done.json in order, ``repeated`` the items found by `merge_run`. Returns the
     properties whose id came before, and how many class edges there are.
     """
     numbers = [range_["range"] for range_ in ranges]
@@ -161,17 +195,18 @@ def merge_rest(
         leave_out[number].append(line)
     properties: list[list[Any]] = []
     seen: set[str] = set()
-    for number in numbers:
-        batch = read_bucket(range_file(work, number, "properties"), 0, 1, range_schema("properties"))
-        for row in batch.to_pylist():
-            if row["id"] in seen:
-                properties.append([number, row["row"], row["offset"], row["id"], False])
-                leave_out[number].append(row["row"])
-            seen.add(row["id"])
     counts = {}
-    for table in ("properties", "classes"):
-        batches = _batches(work, numbers, table, leave_out)
-        counts[table] = write_parquet(out / f"{table}.parquet", schemas()[table], batches)
+    with _gathered(work, numbers, range(buckets, buckets + 1), buckets) as parts:
+        for which, number in enumerate(numbers):
+            batch = parts.read(which, part_of("properties", buckets), range_schema("properties"))
+            for row in batch.to_pylist():
+                if row["id"] in seen:
+                    properties.append([number, row["row"], row["offset"], row["id"], False])
+                    leave_out[number].append(row["row"])
+                seen.add(row["id"])
+        for table in WHOLE:
+            batches = _batches(parts, numbers, table, buckets, leave_out)
+            counts[table] = write_parquet(out / f"{table}.parquet", schemas()[table], batches)
     _write_bad(work, out, ranges, [*repeated, *properties])
     return properties, counts["classes"]
 

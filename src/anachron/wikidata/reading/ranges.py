@@ -20,7 +20,7 @@ from anachron.stores import Place
 from anachron.wikidata.reading.dump import BOM, Dump, Range, read_range, read_stream
 from anachron.wikidata.reading.parse import BadEntity, Entity, Parser
 from anachron.wikidata.reading.snapshot import bucket_of, schemas
-from anachron.wikidata.reading.tables import Collector
+from anachron.wikidata.reading.tables import Collector, write_parts
 
 SHOWN = 2000  # characters of a bad line that are kept
 WRONG_FILE = 1000  # so many bad lines and not one good at the begin of a file: it is no dump
@@ -79,7 +79,8 @@ def _ranges(job: Job) -> Iterator[Range]:
         yield from read_stream(job.dump, job.numbers[0], job.step, job.skip)
 
 
-TABLES = ("entities", "statements", "properties", "classes")
+# Two tables are cut into buckets. The others follow them in a range's file, where one more bucket would lie.
+BY_BUCKET, WHOLE = ("entities", "statements"), ("properties", "classes")
 
 
 def range_schema(name: str) -> pa.Schema:
@@ -88,8 +89,18 @@ def range_schema(name: str) -> pa.Schema:
     return schemas()[name].append(pa.field("row", pa.int32())).append(pa.field("offset", pa.int64()))
 
 
-def range_file(work: Place, number: int, name: str) -> Place:
-    return range_folder(work, number) / f"{name}.rows"
+def range_file(work: Place, number: int) -> Place:
+    return range_folder(work, number) / "tables.rows"
+
+
+def parts_of_buckets(buckets: range) -> range:
+    """The parts of a range's file (`anachron.wikidata.reading.tables.write_parts`) that hold neighbouring buckets."""
+    return range(2 * buckets.start, 2 * buckets.stop)
+
+
+def part_of(table: str, bucket: int) -> int:
+    """The part of a range's file with one bucket of a table; that of a whole one is behind the last."""
+    return 2 * bucket + (BY_BUCKET if table in BY_BUCKET else WHOLE).index(table)
 
 
 class _Lines:
@@ -203,11 +214,16 @@ class _Lines:
             where = row, offset
             self.statements.add([statement + where for statement in entity.statements], bucket)
 
-    def write(self, folder: Place) -> None:
-        for name in TABLES:
-            collector: Collector = getattr(self, name)
-            collector.write(folder / f"{name}.rows")
-        write_bytes(folder / "bad.jsonl", b"".join(self.bad))
+    def write(self, work: Place, number: int) -> None:
+        write_parts(range_file(work, number), self._parts())
+        if self.bad:
+            write_bytes(range_folder(work, number) / "bad.jsonl", b"".join(self.bad))
+
+    def _parts(self) -> Iterator[pa.RecordBatch]:
+        for tables in (BY_BUCKET, WHOLE):
+            collectors: list[Collector] = [getattr(self, table) for table in tables]
+            for parts in zip(*(collector.by_bucket() for collector in collectors), strict=True):
+                yield from parts
 
 
 def bad_row(position: int, reason: str, id: str | None, line: bytes | memoryview, lost: str | None = None) -> bytes:
@@ -226,14 +242,13 @@ def _do_range(range_: Range, parser: Parser, job: Job, limit: int | None) -> dic
     bad, lines = rows.counts["bad"], rows.counts["lines"]
     if (bad > MOST_BAD and 2 * bad > lines) or (range_.number == 0 and bad == lines >= WRONG_FILE):
         raise wrong_file(job.dump, rows.counts, json.loads(rows.bad[0])["reason"], rows.odd)
-    folder = range_folder(job.work, range_.number)
-    rows.write(folder)
+    rows.write(job.work, range_.number)
     done = {
         "range": range_.number, "text_bytes": range_.text_bytes, "file_position": range_.file_position,
         "last": range_.last, "cut": range_.unended and rows.last_is_bad, "first_line": rows.first,
         "last_line": rows.last, "odd": rows.odd, **rows.brackets, **rows.counts, "chain": range_.chain,
     }  # fmt: skip
-    write_json(folder / "done.json", done)
+    write_json(range_folder(job.work, range_.number) / "done.json", done)
     return done
 
 
