@@ -1,6 +1,7 @@
 """Ranges joined to tables: neighbouring buckets in one go, from files that are each opened once."""
 
 import json
+import os
 import tempfile
 from dataclasses import replace
 
@@ -150,6 +151,17 @@ def test_stopped_within_a_run_goes_on_with_the_bucket_that_is_not_done(tmp_path,
     ingest(path, tmp_path / "s", SETTINGS, range_bytes=12_000)
     assert done == [0, 1, -1, 2, 3]
     assert content(tmp_path / "s") == content(tmp_path / "whole")
+
+
+def test_what_a_killed_worker_left_is_gone_at_the_end(tmp_path, monkeypatch):
+    """Also where its process still runs, as workers do for a moment when theirs was killed."""
+    path = write_dump(tmp_path / "dump.json", some_entities())
+    left = tmp_path / "s" / "statements" / f".part-001.parquet.{os.getpid()}.0123abcd.tmp"
+    left.parent.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.wikidata.reading.ingest._refuse_strangers", lambda out: left.write_bytes(b"half"))
+        ingest(path, tmp_path / "s", SETTINGS)
+    assert not left.exists() and (left.parent / "part-001.parquet").is_file()
 
 
 def test_the_work_of_an_earlier_version_is_refused(tmp_path, monkeypatch):

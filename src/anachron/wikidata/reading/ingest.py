@@ -20,13 +20,13 @@ import polars as pl
 from anachron.cluster import connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
-from anachron.io import Json, parse_json, read_json, scan_parquet, versions, write_bytes, write_json
+from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
 from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.parse import Parser
-from anachron.wikidata.reading.ranges import Job, NoDump, do_ranges, range_folder
+from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
 from anachron.wikidata.reading.snapshot import FORMAT, MOST_BUCKETS, bucket_of, part_name
 from anachron.wikidata.reading.streams import MIB, Compression
 from anachron.wikidata.reading.whole import check_bad, check_layout, first_missing, in_order, mostly_bad
@@ -170,9 +170,17 @@ def ingest(
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
             "seconds": round(time.monotonic() - clock, 1), "started": started, "finished": now(),
         }  # fmt: skip
+        _remove_leftovers(out)
         write_json(out / "manifest.json", manifest)
         discard(work)
     return manifest
+
+
+def _remove_leftovers(out: Place) -> None:
+    """Remove what workers of a run that was killed left unfinished; a store has nothing of that sort."""
+    for folder in (out, *(out / table for table in BY_BUCKET)):
+        if isinstance(folder, Path):
+            remove_leftovers(folder)
 
 
 def _buckets_there(out: Place) -> int | None:
