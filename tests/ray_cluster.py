@@ -57,18 +57,18 @@ class TwoNodes:
         """Start a node that was killed once more."""
         self._tell("start", node)
 
-    def workers(self, node: int) -> list[int]:
-        """Processes that are at a task on a node."""
-        found = []
+    def workers(self) -> list[int]:
+        """Processes that are at a task."""
+        return [process for process, title in self._titled() if not title.endswith(("::IDLE", "Agent"))]
+
+    def _titled(self) -> Iterator[tuple[int, str]]:
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                at_work = (process / "cmdline").read_bytes().startswith(b"ray::")
-                if at_work and (process / "cwd").resolve() == self.folders[node]:
-                    idle = (process / "cmdline").read_bytes().startswith(b"ray::IDLE")
-                    found += [] if idle else [int(process.name)]
+                title = (process / "cmdline").read_bytes().partition(b"\0")[0].decode().strip()
+                if title.startswith("ray::") and (process / "cwd").resolve() in self.folders:
+                    yield int(process.name), title
             except OSError:  # it has ended, or is another user's
                 continue
-        return found
 
     def _tell(self, what: str, node: int) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None

@@ -130,9 +130,11 @@ def test_a_wrong_address_of_a_cluster():
     [
         "Failed to connect\nToken authentication is enabled but no authentication token was found",
         "Authentication failed: Forbidden: Invalid authentication token",
+        "Failed to connect to Ray cluster at head:6379",
     ],
 )
 def test_a_token_that_is_asked_for_is_named_with_what_to_type(words):
     told = str(_no_cluster("head:6379", ConnectionError(words)))
-    assert "ray get-auth-token --generate" in told and "~/.ray/auth_token" in told and "RAY_AUTH_MODE=disabled" in told
+    assert "ray get-auth-token --generate" in told and "RAY_AUTH_MODE=disabled" in told
+    assert "scp head:.ray/auth_token ~/.ray/; export RAY_AUTH_MODE=token" in told
     assert "no cluster there (refused)" in str(_no_cluster("head:6379", ConnectionError("refused")))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time as clock
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ dump.RANGE_BYTES = dict.fromkeys(dump.RANGE_BYTES, {RANGE})
 if __name__ == "__main__":
     run(sys.argv[1:])
 """
+TOKENS = {"right": "1" * 36, "wrong": "2" * 36}
 PATIENCE = 300.0  # seconds for a command, which takes a tenth of it
 
 
@@ -118,6 +120,13 @@ def cluster(served) -> Iterator[TwoNodes]:
         yield nodes
 
 
+@pytest.fixture(scope="module")
+def guarded(served) -> Iterator[TwoNodes]:
+    """A cluster that asks for a token."""
+    with two_nodes(served.environment() | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKENS["right"]}) as nodes:
+        yield nodes
+
+
 def started(words: list[str], variables: dict[str, str], folder: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words], cwd=folder, env=environment(variables | {"TMPDIR": str(folder)}),
@@ -173,8 +182,8 @@ def test_the_same_bytes_whoever_is_killed(victim, cluster, store, served, expect
             elif victim == "node":
                 cluster.kill(1)
             else:
-                until(lambda: cluster.workers(1), process)
-                os.kill(cluster.workers(1)[0], signal.SIGKILL)
+                until(cluster.workers, process)
+                os.kill(cluster.workers()[0], signal.SIGKILL)
             served.faults.each = 0
             done = finished(process)
             print(victim, what, done)
@@ -192,8 +201,37 @@ def test_the_same_bytes_whoever_is_killed(victim, cluster, store, served, expect
 
 
 def test_a_local_folder_on_a_cluster_is_refused_with_what_to_type(cluster, store, served, tmp_path):
-    words = lines(str(store / "dumps"), str(HERE))["ingest old"]
-    done = finished(started([*words, "--ray", cluster.address], served.environment() | NO_TOKEN, tmp_path))
-    print(done)
-    assert done.returncode != 0
-    assert "machines of the cluster do not share that folder; give --out s3://BUCKET/FOLDER" in done.stderr
+    variables = served.environment() | NO_TOKEN
+    there = lines(str(store / "dumps"), str(store))
+    for name in DATES:
+        assert finished(started(there[f"ingest {name}"], variables, tmp_path)).returncode == 0
+    for what, words in there.items():
+        local = [str(HERE / Path(word).name) if before == "--out" else word for before, word in pairwise(["", *words])]
+        done = finished(started([*local, "--ray", cluster.address], variables, tmp_path))
+        assert done.returncode != 0, what
+        assert "machines of the cluster do not share that folder; give --out s3://BUCKET/FOLDER" in done.stderr
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    (tmp_path / "dump.json").write_bytes((store / "dumps/old.json").read_bytes())
+    words = ["wikidata", "ingest", str(HERE / "dump.json"), "--date", DATES["old"], "--out", str(store / "again")]
+    done = finished(started([*words, "--ray", cluster.address], variables, tmp_path))
+    assert done.returncode != 0 and f"does not see {HERE / 'dump.json'}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("mode", "token", "told"),
+    [
+        ("token", "right", ""),
+        ("token", "wrong", "is not let in, most likely because the cluster asks for a token"),
+        ("token", None, "the cluster asks for a token, and this machine has none"),
+        ("disabled", None, "is not let in, most likely because the cluster asks for a token"),
+    ],
+)
+def test_a_token(mode, token, told, guarded, served, store, tmp_path):
+    mine = {"RAY_AUTH_MODE": mode, "HOME": str(tmp_path)} | ({"RAY_AUTH_TOKEN": TOKENS[token]} if token else {})
+    words = [*lines(str(store / "dumps"), str(store))["ingest old"], "--ray", guarded.address]
+    done = finished(started(words, served.environment() | mine, tmp_path))
+    assert (done.returncode == 0) == (not told)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]  # Ray's log is around it
+    assert all(told in line and "scp " in line and "export RAY_AUTH_MODE=token" in line for line in errors)
+    assert len(errors) == (1 if told else 0), done.stderr
+    assert not any(token in done.stdout + done.stderr for token in TOKENS.values())
