@@ -196,6 +196,7 @@ def test_the_same_bytes_whoever_is_killed(victim, cluster, store, served, expect
             assert in_work(store, "*") == (done.returncode != 0)
         done = finished(started(words, variables, tmp_path))
         assert done.returncode == 0, done.stderr
+        assert f"written to {store}/" in done.stdout + done.stderr
     assert content(store) == expected
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
