@@ -68,6 +68,8 @@ test-pythons:  ## the tests that need no torch, on other versions of Python wher
 	tools/test_pythons.sh python3.12 python3.13
 
 test-slow: .venv/installed-docs  ## the heavier checks; those of export need the extra export-test and are skipped without
+	@$(MAKE) --no-print-directory .venv-stores/installed || echo "no S3 server: the tests of object stores will be skipped"
+	{ $(call INSTALL,ray); } || echo "no Ray: its tests will be skipped"
 	$(PYTEST) -m slow
 
 lint: .venv/installed-dev  ## formatting, lint, types, import layers

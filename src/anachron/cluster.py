@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
 
 from anachron.errors import BackendError, ConfigError, first_line
@@ -162,11 +163,13 @@ def connected(address: str | None, workers: int | None = None, *, without: str |
             ray.init(**options)
         except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _no_cluster(address, error) from error
+        ray._private.worker._worker_logs_enabled = False  # what it says of lost nodes goes to standard output
     try:
         yield ray
     finally:
         if ours:
             ray.shutdown()
+            ray._private.worker._worker_logs_enabled = True
 
 
 def _check_reachable(address: str) -> None:
@@ -181,14 +184,23 @@ def _check_reachable(address: str) -> None:
 
 
 def _no_cluster(address: str, error: Exception) -> ConfigError:
-    if "authenticat" in f"{type(error).__name__} {error}".lower():  # seldom in the first line
-        return ConfigError(
-            f"--ray {address}: the cluster asks for a token, and this machine has none or another one; copy "
-            "~/.ray/auth_token of its head to the same place here and on every machine (before `ray start`, `ray "
-            "get-auth-token --generate` makes one), or start Ray on all of them with RAY_AUTH_MODE=disabled, in a "
-            "network that nobody else reaches, and set that here too"
-        )
+    told = f"{type(error).__name__} {error}".lower()
     start = "start one by ray start --head, or use --ray local"
+    host = address.removeprefix("ray://").rpartition(":")[0] or "HEAD"
+    token = (
+        f"type `mkdir -p ~/.ray; scp {host}:.ray/auth_token ~/.ray/; export RAY_AUTH_MODE=token` here and on every "
+        "machine (before `ray start`, `ray get-auth-token --generate` makes one), or start Ray on all of them with "
+        "RAY_AUTH_MODE=disabled, in a network that nobody else reaches, and set that here too"
+    )
+    if "authenticat" in told:  # seldom in the first line
+        return ConfigError(
+            f"--ray {address}: the cluster asks for a token, and this machine has none or another one; {token}"
+        )
+    if "failed to connect to ray cluster" in told:  # all that Ray says of a token that the cluster refuses
+        return ConfigError(
+            f"--ray {address}: this machine is not let in, most likely because the cluster asks for a token, and "
+            f"here is another one or RAY_AUTH_MODE is not token; {token}; if no Ray is there at all, {start}"
+        )
     return ConfigError(f"--ray {address}: no cluster there ({first_line(error)}); {start}")
 
 
@@ -199,24 +211,63 @@ def _on_ray(
         remote = ray.remote(max_retries=2)(function)
         waiting: deque[Any] = deque()
 
-        def next_result() -> Result:
-            try:
-                return ray.get(waiting.popleft())
-            except ray.exceptions.RayTaskError as error:
-                raise error_of(error) from error
-            except ray.exceptions.RayError as error:
-                raise dead(f"a Ray worker was lost ({first_line(error)})") from error
-
         for item in items:
             waiting.append(remote.remote(item))
             if len(waiting) >= _AHEAD * number:
-                yield next_result()
+                yield _result(ray, waiting.popleft())
         while waiting:
-            yield next_result()
+            yield _result(ray, waiting.popleft())
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error_of(error) from error
+    except ray.exceptions.RayError as error:
+        raise dead(f"a Ray worker was lost ({first_line(error)})") from error
+
+
+def check_shared(read: Iterable[Any], written: Any, ray: str | None) -> None:
+    """Raise `ConfigError` where a machine of the cluster at ``ray`` does not see what this one sees.
+
+    read: files, and written: a folder, of which those that are local paths are looked for on every machine.
+    """
+    with ExitStack() as stack:
+        looked_for = [path for path in read if isinstance(path, Path)]
+        if ray in (None, "local") or not (looked_for or isinstance(written, Path)):
+            return
+        if isinstance(written, Path):
+            looked_for.append(Path(stack.enter_context(NamedTemporaryFile(prefix=".seen-", dir=written)).name))
+        connection = stack.enter_context(connected(ray))
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        look = connection.remote(num_cpus=0)(_unseen)
+        asked = [
+            (node["NodeManagerAddress"], look.options(scheduling_strategy=there).remote(looked_for))
+            for node in connection.nodes()
+            if node["Alive"] and (there := NodeAffinitySchedulingStrategy(node["NodeID"], soft=True))
+        ]
+        for machine, reference in asked:
+            for path in _result(connection, reference):
+                folder, give = (written, "--out s3://BUCKET/FOLDER") if path.parent == written else (path, "s3://...")
+                raise ConfigError(
+                    f"{machine} does not see {folder}: the machines of the cluster do not share that folder; give "
+                    f"{give}, or a folder that all of them share"
+                )
+
+
+def _unseen(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if not path.exists()]
 
 
 def error_of(error: Any) -> Exception:
     """What a task on Ray raised: its own error, where that came along."""
+    if "failed to import on the worker" in str(error.cause):
+        return ConfigError(
+            "a machine of the cluster cannot import what it is to do: install the same Anachron with the same extras "
+            "on all of them, then `ray stop` and `ray start` there"
+        )
     return error.cause if isinstance(error.cause, Exception) else error
 
 

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from anachron.cluster import _no_cluster, map_in_order, worker_count
+from anachron.cluster import _no_cluster, check_shared, error_of, map_in_order, worker_count
 from anachron.crew import Crew
 from anachron.errors import BackendError, ConfigError, DataError
+from anachron.stores import place
 
 
 def double(number: int) -> int:
@@ -130,9 +132,28 @@ def test_a_wrong_address_of_a_cluster():
     [
         "Failed to connect\nToken authentication is enabled but no authentication token was found",
         "Authentication failed: Forbidden: Invalid authentication token",
+        "Failed to connect to Ray cluster at head:6379",
     ],
 )
 def test_a_token_that_is_asked_for_is_named_with_what_to_type(words):
     told = str(_no_cluster("head:6379", ConnectionError(words)))
-    assert "ray get-auth-token --generate" in told and "~/.ray/auth_token" in told and "RAY_AUTH_MODE=disabled" in told
+    assert "ray get-auth-token --generate" in told and "RAY_AUTH_MODE=disabled" in told
+    assert "scp head:.ray/auth_token ~/.ray/; export RAY_AUTH_MODE=token" in told
     assert "no cluster there (refused)" in str(_no_cluster("head:6379", ConnectionError("refused")))
+
+
+def test_a_machine_without_anachron_is_told_what_to_do():
+    cause = RuntimeError("The remote function failed to import on the worker. This may be because needed ...")
+    told = error_of(SimpleNamespace(cause=cause))
+    assert isinstance(told, ConfigError) and "install the same Anachron with the same extras on all of them" in str(
+        told
+    )
+    own = DataError("3 is wrong")
+    assert error_of(SimpleNamespace(cause=own)) is own
+
+
+def test_where_all_works_on_this_machine_nobody_is_asked_what_it_sees(tmp_path):
+    for ray in (None, "local"):
+        check_shared([tmp_path / "none"], tmp_path / "none", ray)
+    check_shared([place("s3://bucket/x")], place("s3://bucket/y"), "127.0.0.1:1")
+    assert not list(tmp_path.iterdir())

@@ -120,7 +120,7 @@ def facts(
         )
     if json_:
         cut = selected.cut.as_json()
-        print_json({"out": str(out), "facts": selected.facts.height, "cut": cut, "steps": selected.steps})
+        print_json({"out": str(place(out)), "facts": selected.facts.height, "cut": cut, "steps": selected.steps})
     else:
         print_facts(selected, place(out))
 

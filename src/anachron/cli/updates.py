@@ -17,6 +17,7 @@ from anachron.cli.options import (
     split_commas,
 )
 from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
+from anachron.stores import place
 
 if TYPE_CHECKING:
     from anachron.updates.build import Settings
@@ -81,19 +82,20 @@ def updates(
     from anachron.updates.card import statistics
     from anachron.updates.redirects import read_redirects
 
+    target = place(out)
     settings = update_settings(unchanged_groups, neighbours=neighbours, popularity=popularity, style=style, seed=seed)
     templates = None if cloze is None else read_cloze(cloze)
     merged = None if redirects is None else read_redirects(redirects)
     with progress_bar("buckets") as progress:
         built = build_updates(
-            old, new, out, settings, templates=templates, redirects=merged,
+            old, new, target, settings, templates=templates, redirects=merged,
             sources=[path for path in (redirects, cloze) if path is not None], spread=spread.over(progress),
             memory=None if memory is None else int(memory * 1e9), warn=warn,
         )  # fmt: skip
-    numbers, files = statistics(built.updates), companions(out)
+    numbers, files = statistics(built.updates), companions(target)
     if json_:
         named = {name: str(path) for name, path in files.items()}
-        print_json({"out": str(out), **named, "statistics": numbers, "steps": built.steps, **built.counts})
+        print_json({"out": str(target), **named, "statistics": numbers, "steps": built.steps, **built.counts})
         return
     if merged:
         later = len(merged) - built.counts["merged"]["followed"]
@@ -103,7 +105,7 @@ def updates(
         )
     stdout().print(updates_table(numbers, statistics(built.replacements), built.counts["judged"]))
     say(
-        f"{built.updates.height:,} updates written to {out}, {built.replacements.height:,} of them also to "
+        f"{built.updates.height:,} updates written to {target}, {built.replacements.height:,} of them also to "
         f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, the card to "
         f"{files['card']}"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.cluster import Spread, map_in_order
+from anachron.cluster import Spread, check_shared, connected, map_in_order
 from anachron.data.card import card_of
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
@@ -174,7 +174,9 @@ def build_updates(
     spread = spread or Spread()
     buckets_wanted = buckets_within(old, new, memory, spread)
     work = out.with_name(f".{out.name}.work")
-    with locked(out.with_name(f".{out.name}.lock"), out, remove=True):
+    lock = out.with_name(f".{out.name}.lock")
+    with locked(lock, out, remove=True), connected(spread.ray, spread.workers):
+        check_shared([side.folder / "manifest.json" for side in (old, new)], out.parent, spread.ray)
         begin(work, _identity(old, new, settings, templates, merged))
         levels = kept_levels(new, work) if settings.popularity else None
         slices = work if buckets_wanted == math.lcm(old.buckets, new.buckets) else work / f"buckets-{buckets_wanted}"

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from anachron.cluster import connected, cores, map_in_order, worker_count
+from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
@@ -162,6 +162,7 @@ def ingest(
         wanted = identity | {"range_bytes": dump.range_bytes, "work_format": WORK_FORMAT}
         _discard_shorter(dump, work, wanted)
         _refuse_strangers(out)
+        check_shared([dump.path], out, ray)
         started = begin(work, wanted)["started"]
         ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
         counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)

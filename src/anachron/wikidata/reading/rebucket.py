@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anachron.cluster import Spread, map_in_order
+from anachron.cluster import Spread, check_shared, map_in_order
 from anachron.errors import ConfigError, DataError, first_line
 from anachron.io import atomic, read_bytes, write_bytes, write_json
 from anachron.stores import Place, place
@@ -39,6 +39,8 @@ def rebucket(
         if there.manifest != manifest:
             raise ConfigError(f"{out} holds another snapshot; choose another --out or remove it")
         return there
+    out.mkdir(parents=True, exist_ok=True)
+    check_shared([snapshot.folder / "manifest.json"], out, spread.ray)
     tasks = [(snapshot, bucket, buckets, out) for bucket in range(snapshot.buckets)]
     for done, _ in enumerate(map_in_order(split_bucket, tasks, spread.workers, spread.ray), 1):
         spread.progress(done, len(tasks))

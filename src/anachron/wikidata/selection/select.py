@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.cluster import Spread, map_in_order
+from anachron.cluster import Spread, check_shared, connected, map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
@@ -63,7 +63,8 @@ def select_facts(
     check_tables(snapshot)
     if settings.popularity:
         read_popularity(snapshot, ())  # before the long part
-    with _work_folder(work) as folder:
+    with connected(spread.ray, spread.workers), _work_folder(work) as folder:
+        check_shared([snapshot.folder / "manifest.json"], folder, spread.ray)
         return _Selecting(snapshot, rules, spread, folder / "barred.parquet").run()
 
 
