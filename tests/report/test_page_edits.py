@@ -83,7 +83,7 @@ def test_the_line_of_a_method_counts_its_updates(values):
     whole = [v for v in values if None not in v]
     line = said("FT", made)
     if not whole:
-        assert line == ("FT: 1 updates" if len(made) == 1 else f"FT: {len(made)} updates")
+        assert line == ("FT: 1 update" if len(made) == 1 else f"FT: {len(made)} updates")
     else:
         after, of, before = map(int, re.findall(r"\d+", line))
         assert (before, after, of) == (

@@ -65,13 +65,20 @@ def test_findings_are_about_the_leading_run_and_what_says_nothing_is_folded(seve
     looks = Looks([tuple(one[k] for k in ("model", "format", "prefix")) for one in data["runs"]])
     for entry in data["analyses"]:
         found = finding(entry["name"], tables[entry["name"]], run)
-        assert entry["finding"] == (f"{looks.name(run)}: {found}" if found else None)
+        of_run = f"{looks.name(run)}: " if "model" in tables[entry["name"]].columns else ""
+        assert entry["finding"] == (f"{of_run}{found}" if found else None)
         assert (entry["group"] is None) == (not entry["views"] and not found)
     robust = study.facts.filter(
         pl.col("granularity") == "global", pl.col("model") == run[0], pl.col("format") == run[1]
     )
     text = next(entry["finding"] for entry in data["analyses"] if entry["name"] == "summary")
     assert text.endswith(f"every match of {int(robust['robustness'].sum())} of {robust.height} facts")
+
+
+COMPARED = {
+    "granularity": "year", "against_model": "b", "against_format": "chat", "against_prefix": "none",
+    "win_rate_difference": 0.024, "win_rate_difference_high": 0.067,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -92,8 +99,23 @@ def test_findings_are_about_the_leading_run_and_what_says_nothing_is_folded(seve
         ("believed_summary", [{"facts": 4, "believed": 0.0, "overlap": None}], "Ties 0 of 4 facts to some period"),
         ("anachronism_summary", [{"facts": 200, "facts_with": 198}],
          "Prefers an impossible or far date to a true one for 198 of 200 facts"),
-        ("relations", [{"relation": r, "win_rate": w, "facts": 4} for r, w in (("editor", 0.5), ("mayor", 0.83))],
-         "W is highest for mayor: 83 % over 4 facts"),
+        ("comparison", [COMPARED | {"win_rate_difference_low": -0.014}],
+         "W is not surely apart from that of b, chat: +2.4 points (\N{MINUS SIGN}1.4 to +6.7)"),
+        ("comparison", [COMPARED | {"win_rate_difference_low": 0.001}],
+         "W is above that of b, chat: +2.4 points (+0.1 to +6.7)"),
+        ("comparison", [COMPARED | {f"win_rate_difference{end}": n
+                                    for end, n in (("", -0.3), ("_low", -0.4), ("_high", -0.2))}],
+         "W is below that of b, chat: \N{MINUS SIGN}30.0 points (\N{MINUS SIGN}40.0 to \N{MINUS SIGN}20.0)"),
+        ("margins", [{"granularity": g, "margin": m, "robustness": r}
+                     for g, m, r in (("year", 0.0, 0.9), ("global", 0.5, 0.1), ("global", 0.0, 0.25),
+                                     ("global", 0.1, 0.2))],
+         "R is 25 %, and 20 % if each match must be won by more than 0.1 nats"),
+        ("margins", [{"granularity": "year", "margin": m, "robustness": 0.0} for m in (0.0, 0.1)], None),
+        ("lifespans", [{"granularity": "year", "difference": 0.062, "low": 0.008, "high": 0.11}],
+         "Without dates outside the lives of those named W is 6.2 points lower (0.8 to 11.0)"),
+        ("lifespans", [{"granularity": "year", "difference": -0.05, "low": -0.09, "high": -0.01}],
+         "Without dates outside the lives of those named W is 5.0 points higher (1.0 to 9.0)"),
+        ("lifespans", [{"granularity": "year", "difference": 0.01, "low": -0.09, "high": 0.05}], None),
         ("years", [{"first_year": 1900}], None),
     ],
 )  # fmt: skip
@@ -101,3 +123,28 @@ def test_findings(name, rows, told):
     other = [row | KEY | {"model": "another"} for row in rows]
     assert finding(name, pl.DataFrame([row | KEY for row in rows] + other), RUN) == told
     assert finding(name, pl.DataFrame(other), RUN) is None
+
+
+def test_findings_of_all_runs_together():
+    names = ("format", "relation", "facts", "robustness", "low", "high")
+    rows = [
+        ("raw", "editor", 9, 0.9, 0.8, 1.0), ("raw", "mayor", 20, 0.25, 0.1, 0.4), ("raw", "ruler", 40, 0.2, 0.1, 0.3),
+        ("chat", "ruler", 40, 0.9, 0.8, 1.0),
+    ]  # fmt: skip
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    assert finding("relations", table, RUN) == "R is highest for mayor: 25 % (10 % to 40 %) over 20 facts"
+    assert finding("relations", table.with_columns(robustness=0.0), RUN) is None  # all are the first then
+    names = ("models", "format", "factor", "score", "facts", "r", "p_clustered")
+    rows = [
+        ("all", "raw", "popularity", "win_rate", 90, 0.31, 0.001),
+        ("all", "raw", "duration", "win_rate", 90, -0.4, 0.02),
+        ("all", "raw", "popularity", "robustness", 90, float("nan"), float("nan")),
+        ("top", "raw", "duration", "win_rate", 90, 0.9, 1e-9), ("all", "raw", "others", "robustness", 90, 0.1, 0.5),
+        ("all", "all", "others", "win_rate", 99, 0.9, 1e-9),
+    ]  # fmt: skip
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    assert finding("correlations", table, RUN) == "W goes most with popularity: r +0.31 over 90 facts"
+    assert finding("correlations", table.filter(pl.col("p_clustered") != 0.001), RUN) == (
+        "W goes most with duration: r \N{MINUS SIGN}0.40 over 90 facts"
+    )  # of two tests each may take 0.025
+    assert finding("correlations", table.filter(pl.col("factor") == "others"), RUN) is None

@@ -101,6 +101,8 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
     views = []
     for (form, prefix), group in charts.groups(table, "format", "prefix"):
+        if not group["jaccard"].count():
+            continue
         models = list(dict.fromkeys([*group["model"], *group["other"]]))
         pairs = {(m, o): (j, b) for m, o, j, b in group.select("model", "other", "jaccard", "robust_both").iter_rows()}
         grid = [[pairs.get((a, b)) or pairs.get((b, a)) or (None, None) for b in models] for a in models]

@@ -230,7 +230,8 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str]) -> list[Jso
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
             entry |= {"note": "" if analysis.chart is None else analysis.chart.note}
             found, views = finding(analysis.name, table, leading), analysis.views(table, looks)
-            entry |= {"finding": f"{looks.name(leading)}: {found}" if found and several else found}
+            of_run = several and "model" in table.columns  # other tables are about all runs
+            entry |= {"finding": f"{looks.name(leading)}: {found}" if found and of_run else found}
             entry |= {"group": groups.get(analysis.name, OTHERS) if found or views else None}
             entry |= {"views": views, "csv": deflate(harmless(table).write_csv().encode())}
             entries.append(entry)

@@ -61,10 +61,10 @@ def said(method: str, made: Sequence[Moved]) -> str:
     known = [both for one in made if None not in (both := one.preferred)]
     failed = sum(one.reason is not None for one in made)
     lost = f"; {failed} could not be made" if failed else ""
+    of = "1 update" if len(known or made) == 1 else f"{len(known or made):,} updates"
     if not known:
-        return f"{method}: {len(made)} updates{lost}"
+        return f"{method}: {of}{lost}"
     before, after = (sum(bool(both[side]) for both in known) for side in (0, 1))
-    of = "1 update" if len(known) == 1 else f"{len(known):,} updates"
     wins = f"the new object is likelier than the old one in {after:,} of {of}, before the edit in {before:,}"
     return f"{method}: {wins}{lost}"
 
