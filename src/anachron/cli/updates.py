@@ -98,17 +98,19 @@ def updates(
         print_json({"out": str(target), **named, "statistics": numbers, "steps": built.steps, **built.counts})
         return
     if merged:
-        later = len(merged) - built.counts["merged"]["followed"]
-        say(
-            f"merged items: {built.counts['redirected']['triples']:,} old triples follow them"
-            + (f"; {later:,} of the {len(merged):,} are still in {new}, so they were merged later" if later else "")
-        )
+        say(_merged_line(built.counts, len(merged), new))
     stdout().print(updates_table(numbers, statistics(built.replacements), built.counts["judged"]))
     say(
         f"{built.updates.height:,} updates written to {target}, {built.replacements.height:,} of them also to "
         f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, the card to "
         f"{files['card']}"
     )
+
+
+def _merged_line(counts: Any, listed: int, new: Path) -> str:
+    later = listed - counts["merged"]["followed"]
+    words = f"; {later:,} of the {listed:,} are still in {new}, so they were merged later" if later else ""
+    return f"merged items: {counts['redirected']['triples']:,} old triples follow them{words}"
 
 
 def update_settings(unchanged_groups: str, **more: Any) -> "Settings":

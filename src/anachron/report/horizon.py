@@ -57,7 +57,7 @@ def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"claimed cut-off {leak['claim']}: {'LEAK' if leak['leaked'] else 'no leak beyond chance'}; of "
         f"{leak['changes']} changes after it new values are preferred in {new} %, decoys in {decoys} %{ahead} "
-        f"(p {leak['p']:.3f})"
+        f"({_p(leak['p'])})"
     )
     for row in leak["gave_away"][:SHOWN]:
         yield f"  {row['date']}  {row['subject']}, {row['relation']}: {row['old']} -> {row['new']}"
@@ -74,5 +74,9 @@ def comparison_lines(apart: Sequence[Json]) -> Iterator[str]:
             later = f"halving date of {one['second']} {months}"
         yield (
             f"{one['second']} against {one['first']}, {one['changes']} changes of both: {later}; new values that only "
-            f"{one['first']} prefers {one['only_first']}, only {one['second']} {one['only_second']} (p {one['p']:.3f})"
+            f"{one['first']} prefers {one['only_first']}, only {one['second']} {one['only_second']} ({_p(one['p'])})"
         )
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p {value:.3f}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from anachron.plots import style
+from anachron.plots import marks, style
 from anachron.plots.style import BLACK, BLUE, GREY, PAGE, PALE, VERMILLION
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def horizon_figure(
             panel.axvline(middle, color=GREY, label="halving date, 95 %")
         if claim is not None:
             panel.axvline(claim, color=VERMILLION, ls="--", label="claimed cut-off")
+        marks.name_years(panel)
         panel.set(ylim=(-0.02, 1.02), xlabel="date of the change", ylabel="new value preferred", title=title)
         figure.legend(loc="outside lower center", ncols=5)
     return figure
