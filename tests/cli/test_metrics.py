@@ -40,6 +40,7 @@ def test_tables_of_several_models(table: Path, tmp_path: Path, capsys):
     assert json.loads((out / "manifest.json").read_text())["parameters"]["baseline"] == "oak-3b"
 
 
+@pytest.mark.full
 def test_the_style_of_papers_and_back(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Only what is for print differs, and another run in the same folder has its own style."""
     out, words = tmp_path / "out", ("metrics", table, "--limit", 4, "--out")
@@ -58,6 +59,7 @@ def test_the_style_of_papers_and_back(table: Path, tmp_path: Path, capsys: pytes
     assert "'latex': choose plain or paper" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["metrics", pytest.param("report", marks=pytest.mark.full)])
 def test_a_log_has_a_line_for_each_step(
     command: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -39,7 +39,7 @@ run(sys.argv[2:])
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "module", ["typer", "rich.progress", "anachron.cli.updates", "polars", "transformers", "anachron.probe.run"]
 )
@@ -163,6 +163,7 @@ def test_no_label_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[
     assert json.loads(out) == {"label": HOSTILE}
 
 
+@pytest.mark.full
 def test_the_package_is_a_program() -> None:
     """``python -m anachron`` answers as ``anachron`` does, with its exit codes."""
     asked = [sys.executable, "-m", "anachron"]

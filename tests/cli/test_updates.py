@@ -96,6 +96,7 @@ def test_label_refuses_dates_in_the_wrong_order(tmp_path, capsys):
     assert "'04.01.2021' is not a date" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.full
 def test_build_updates_prints_the_numbers_beside_the_published_ones(world, tmp_path, capsys):
     old, new = world
     out = tmp_path / "updates.parquet"
@@ -148,6 +149,7 @@ def test_wrong_options_are_one_line_and_leave_no_file(world, tmp_path, capsys, w
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.full
 def test_explain_over_two_snapshots(world, capsys, tmp_path):
     old, new = world
     assert run("wikidata", "explain", old, new, "Q61", "--property", "P35") == 0

@@ -503,6 +503,7 @@ def test_any_labels_and_numbers_come_back_from_any_file(tmp_path, records):
         assert case.nearest[0].dist == record["neighborhood"][0]["dist"]
 
 
+@pytest.mark.full
 def test_what_we_build_is_read(tmp_path):
     world = write_world(tmp_path / "world", buckets=3)
     for ending in ("parquet", "jsonl"):

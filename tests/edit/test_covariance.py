@@ -380,7 +380,7 @@ collect(tiny("llama"), MODULES["llama"], text, cache=cache, callbacks=Callbacks(
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_second_process_waits_for_the_first(lm: LanguageModel, text: Path, tmp_path: Path, killed: bool):
     begun, go_on, cache = tmp_path / "begun", tmp_path / "go on", tmp_path / "cache"

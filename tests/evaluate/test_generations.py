@@ -238,6 +238,7 @@ def test_texts_are_a_few_tokens_longer_than_the_longest_name(lm: LanguageModel, 
     assert continuations(lm, case(None, None)) == []
 
 
+@pytest.mark.full
 def test_a_run_that_lets_models_speak(lm: LanguageModel, cases: CaseSet, tmp_path: Path):
     planned = plan(lm, ["FT", "ROME"], changes=QUICK, identity_covariance=True)
     settings = EvaluateSettings(measures=Measures(fluency_tokens=0, generate=True))

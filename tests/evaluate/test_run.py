@@ -150,6 +150,7 @@ def test_methods_that_need_no_subject_make_updates_whose_prompt_does_not_name_it
     assert asked["new_after"].null_count() == 0 and (asked["new_after"] != asked["new_before"]).any()
 
 
+@pytest.mark.full
 def test_an_update_that_cannot_be_made_is_a_record_without_scores(lm: LanguageModel, tmp_path: Path):
     """No subject in the prompt, no new object: the others go on, and nothing gets the clean model's scores."""
     bad = [case(4, "Berlin", prompt="The president of Paris is"), case(5, "Paris", new=None, objects=())]

@@ -39,7 +39,7 @@ def wide() -> LanguageModel:
                    intermediate_size=16, tie_word_embeddings=True)  # fmt: skip
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("prefix_tree", [True, False])
 def test_no_more_logits_than_the_limit_are_made_at_once(wide: LanguageModel, prefix_tree: bool):
     most = Limits().logits

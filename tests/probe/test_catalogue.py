@@ -87,6 +87,7 @@ def test_names_are_unique_and_every_entry_has_its_words():
     assert all(a.title and a.source and a.name.isidentifier() for a in ANALYSES)
 
 
+@pytest.mark.full
 def test_facts_and_summary_are_those_of_the_metrics(scores, tables, looped):
     key = ["model", "format", "prefix", "fact_id", "granularity"]
     assert tables["facts"].drop(WORDS).sort(key).equals(fact_metrics(scores).sort(key))
@@ -123,6 +124,7 @@ def plain_bin(alpha):
     raise AssertionError(alpha)
 
 
+@pytest.mark.full
 def test_alpha_equals_the_loop(scores, tables):
     cells, priors = {}, {}
     for r in scores.iter_rows(named=True):

@@ -187,6 +187,7 @@ def wait_for_timeline(page, fact):
     page.wait_for_selector(f"#timeline-chart[data-fact='{fact}']")
 
 
+@pytest.mark.full
 def test_it_opens_from_a_file_without_errors_or_requests(opened, address, tables):
     page, seen = opened
     page.wait_for_selector("html[data-charts=drawn]")

@@ -121,6 +121,7 @@ def test_the_summary_of_a_study(tables):
         assert all(round(value * 100, 1) == pytest.approx(top, abs=0.051) for value in bold)
 
 
+@pytest.mark.full
 def test_every_table_of_a_study_has_one_column_for_a_number_and_its_bounds(tables):
     seen = 0
     for analysis in every_analysis():

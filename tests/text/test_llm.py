@@ -161,6 +161,7 @@ def test_retry_after_as_a_date():
     assert retry_after({"retry-after": "when I like"}) is None and retry_after({}) is None
 
 
+@pytest.mark.full
 def test_a_hanging_connection_times_out_and_is_counted(tmp_path: Path):
     def script(request: dict, number: int) -> Reply:
         return Reply(hang=True) if prompt_of(request) == "b" else echo(request, number)

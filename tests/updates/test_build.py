@@ -154,6 +154,7 @@ def test_a_slice_without_properties_says_which_rules_find_nothing(world, tmp_pat
     assert len(told) == 2
 
 
+@pytest.mark.full
 def test_levels_of_popularity_are_found_once_behind_the_lock_and_kept(world, tmp_path, monkeypatch):
     whole = build(world, tmp_path / "whole" / "u.parquet")
     out, found, scans = tmp_path / "u.parquet", [], []

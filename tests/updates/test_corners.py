@@ -148,6 +148,7 @@ def test_times_that_cannot_be_read_are_the_same_only_where_they_are_written_the_
     assert align(old, again)["flag"].to_list() == ["both"]
 
 
+@pytest.mark.full
 def test_a_merge_that_makes_two_facts_one_loses_none_that_the_new_snapshot_has_twice(tmp_path: Path):
     """Old: Q7 and Q8, both clubs of Q1. Q7 was merged into Q8, and the new snapshot names Q8 twice: nothing is new."""
     entities = [entity(id) for id in ("Q1", "Q8")]

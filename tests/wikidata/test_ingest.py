@@ -181,7 +181,7 @@ ingest(sys.argv[1], sys.argv[2], IngestSettings("2021-01-04", buckets=4), range_
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("ending", [".bz2", ".gz", pytest.param(".json", marks=pytest.mark.slow)])
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, ending):
     path = write_dump(tmp_path / f"dump{ending}", some_entities(200), streams=5)
@@ -358,6 +358,7 @@ def test_a_damaged_zst_without_a_checksum_is_refused(tmp_path):
     assert refused
 
 
+@pytest.mark.full
 def test_build_timestress_stops_at_bad_lines_too(tmp_path, capsys):
     path = write_dump(tmp_path / "d.json", [*some_entities(), "garbage"])
     (tmp_path / "pageviews-202001-user").write_text("en.wikipedia Title_3 1 desktop 10 A1\n")

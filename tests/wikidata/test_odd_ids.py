@@ -34,7 +34,7 @@ def test_the_ingest_names_its_subject_and_counts_it(tmp_path, capsys):
     assert "values_left_out" not in whole["counts"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("odd", [ODD, "Q99999999999999", "Z1"])
 def test_a_snapshot_that_holds_one_is_compared_and_selected_from(tmp_path, odd):
     """`build updates` once ended by it after all buckets were compared, and named neither subject nor snapshot."""
