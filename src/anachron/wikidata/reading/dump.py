@@ -2,7 +2,8 @@
 
 A range is a function of the file alone. Plain files and bz2 are cut by bytes of the file, and a range is entered
 directly; gz and zst cannot be entered in the middle and are cut by bytes of their text, so whoever wants a range
-decompresses what lies before it (at gigabytes a second, which leaves parsing as the work to be shared).
+decompresses what lies before it. Workers of one machine are therefore given their text
+(`anachron.wikidata.reading.handing`); those of a cluster decompress the file each.
 
 The text of a range is what its bytes hold (for bz2: the blocks that begin in it). A range *owns* the lines that follow
 a line break in its text, and the first range owns the first line too: so each line of the file has one owner, and a
@@ -149,7 +150,7 @@ def read_range(dump: Dump, number: int, threads: int = 1) -> Range:
     start = number * dump.range_bytes
     range_ = Range(number)
     opener = _open_plain if dump.compression == "none" else _open_bzip2
-    range_.lines = _whole_lines(dump, range_, *opener(dump, range_, start, start + dump.range_bytes, threads))
+    range_.lines = whole_lines(dump, range_, *opener(dump, range_, start, start + dump.range_bytes, threads))
     return range_
 
 
@@ -159,6 +160,19 @@ def read_stream(dump: Dump, first: int, step: int, skip: frozenset[int] = frozen
     The lines of a range must be read before the next range is asked for. The last range given is the last of the
     file, and may have no text.
     """
+    for range_, within, beyond in texts(dump, first, step, skip):
+        range_.lines = whole_lines(dump, range_, within, beyond)
+        yield range_
+
+
+def texts(
+    dump: Dump, first: int, step: int, skip: frozenset[int]
+) -> Iterator[tuple[Range, Iterator[bytes], Iterator[bytes]]]:
+    """The ranges of `read_stream`, each with its text and the text behind it, in pieces.
+
+    The text must be read to its end before the next range is asked for, and until then says what is known of the range.
+    What is read of the text behind it comes again in the next range once that iterator is closed.
+    """
     file_position = [0]
     stream = Stream(text_of(dump.path, dump.compression, 1, file_position))
     number = first
@@ -166,13 +180,9 @@ def read_stream(dump: Dump, first: int, step: int, skip: frozenset[int] = frozen
         stream.skip(number * dump.range_bytes)
         range_ = Range(number)
         if number in skip:
-            range_.text_bytes = stream.skip((number + 1) * dump.range_bytes)
+            stream.skip((number + 1) * dump.range_bytes)
         else:
-            range_.lines = _whole_lines(
-                dump, range_, *_of_stream(stream, range_, (number + 1) * dump.range_bytes, file_position)
-            )
-        if number not in skip:
-            yield range_
+            yield range_, *_of_stream(stream, range_, (number + 1) * dump.range_bytes, file_position)
         if stream.ended:
             return
         number += step
@@ -204,22 +214,23 @@ def _read_document(dump: Dump, threads: int) -> Range:
 def _open_plain(
     dump: Dump, range_: Range, start: int, end: int, threads: int
 ) -> tuple[Iterator[bytes], Iterator[bytes]]:
-    position = [start]
-    range_.text_bytes = max(0, min(end, dump.size) - start)
-    range_.last = end >= dump.size
-    range_.file_position = min(end, dump.size)
+    end = min(end, dump.size)
+    range_.text_bytes = max(0, end - start)
+    range_.last = end == dump.size
+    range_.file_position = end
+    return pieces(dump.path, start, end), pieces(dump.path, end, dump.size)
 
-    def chunks(until: int) -> Iterator[bytes]:
-        with dump.path.open("rb") as file:
-            file.seek(position[0])
-            while position[0] < until:
-                chunk = file.read(min(CHUNK, until - position[0]))
-                if not chunk:
-                    raise DataError(f"{dump.path} ends at byte {position[0]:,} of {dump.size:,}: it changed meanwhile")
-                position[0] += len(chunk)
-                yield chunk
 
-    return chunks(min(end, dump.size)), chunks(dump.size)
+def pieces(path: Place, position: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from one position to another."""
+    with path.open("rb") as file:
+        file.seek(position)
+        while position < end:
+            chunk = file.read(min(CHUNK, end - position))
+            if not chunk:
+                raise DataError(f"{path} ends at byte {position:,} of {end:,}: it changed meanwhile")
+            position += len(chunk)
+            yield chunk
 
 
 def _open_bzip2(
@@ -284,7 +295,7 @@ def _of_stream(
     return within(), beyond()
 
 
-def _whole_lines(
+def whole_lines(
     dump: Dump, range_: Range, within: Iterator[bytes], beyond: Iterator[bytes]
 ) -> Iterator[tuple[int, list[bytes | memoryview]]]:
     """The lines a range owns, without their line breaks, in batches with the place of the first in its text."""

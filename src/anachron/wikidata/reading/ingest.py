@@ -24,6 +24,7 @@ from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parq
 from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
+from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
 from anachron.wikidata.reading.merge import Run, merge_rest, merge_run, runs_of
 from anachron.wikidata.reading.parse import Parser
 from anachron.wikidata.reading.ranges import BY_BUCKET, Job, NoDump, do_ranges, range_folder
@@ -265,9 +266,7 @@ def _read_ranges(
         if settings.limit is not None:
             done = _read_first(dump, work, settings, settings.limit)
         else:
-            jobs = _jobs(dump, work, settings, _done(work), worker_count(workers, ray), ray)
-            for _ in map_in_order(do_ranges, jobs, workers, ray):
-                pass
+            _read_all(dump, work, settings, workers, ray)
             done = _done(work)
     check_layout(dump, work, done)
     apart = ray not in (None, "local") and isinstance(work, Path)
@@ -284,17 +283,27 @@ def _job(dump: Dump, work: Place, settings: IngestSettings, numbers: tuple[int, 
     return Job(dump, work, settings.wiki, settings.language, listed, buckets_of(settings), numbers, **more)
 
 
-def _jobs(
-    dump: Dump, work: Place, settings: IngestSettings, done: dict[int, Any], workers: int, ray: str | None
-) -> list[Job]:
+def _read_all(dump: Dump, work: Place, settings: IngestSettings, workers: int | None, ray: str | None) -> None:
+    """Do all ranges that are not done."""
+    done, number = _done(work), worker_count(workers, ray)
     if dump.ranges is not None:
-        threads = 1 if ray else max(1, cores() // workers)  # of bz2, beside the one that parses
-        left = [number for number in range(dump.ranges) if number not in done]
-        return [_job(dump, work, settings, (number,), threads=threads) for number in left]
-    if any(range_["last"] for range_ in done.values()) and first_missing(done) is None:
-        return []
-    skip = frozenset(done)
-    return [_job(dump, work, settings, (first,), step=workers, skip=skip) for first in range(workers)]
+        threads = 1 if ray else max(1, cores() // number)  # of bz2, beside the one that parses
+        left = [range_ for range_ in range(dump.ranges) if range_ not in done]
+        jobs = [_job(dump, work, settings, (range_,), threads=threads) for range_ in left]
+    elif any(range_["last"] for range_ in done.values()) and first_missing(done) is None:
+        return
+    elif CAN_HAND_OUT and ray is None and number > 1:
+        with HandOut(dump, frozenset(done)) as ranges:
+            handed = (_job(dump, work, settings, (range_.number,), handed=range_) for range_ in ranges)
+            for _ in map_in_order(do_ranges, handed, workers):
+                ranges.done()
+            ranges.check()
+        return
+    else:
+        skip = frozenset(done)
+        jobs = [_job(dump, work, settings, (first,), step=number, skip=skip) for first in range(number)]
+    for _ in map_in_order(do_ranges, jobs, workers, ray):
+        pass
 
 
 def _read_first(dump: Dump, work: Place, settings: IngestSettings, limit: int) -> dict[int, dict[str, Any]]:

@@ -18,6 +18,7 @@ from anachron.errors import DataError
 from anachron.io import write_bytes, write_json
 from anachron.stores import Place
 from anachron.wikidata.reading.dump import BOM, Dump, Range, read_range, read_stream
+from anachron.wikidata.reading.handing import Handed, read_handed
 from anachron.wikidata.reading.parse import BadEntity, Entity, Parser
 from anachron.wikidata.reading.snapshot import bucket_of, schemas
 from anachron.wikidata.reading.tables import Collector, write_parts
@@ -32,7 +33,8 @@ MOST_BAD = 50_000  # bad lines of one range that are kept in memory, where they 
 
 @dataclass(frozen=True)
 class Job:
-    """Ranges for one worker: some numbers (plain, bz2), or every ``step``-th from the first (gz, zst)."""
+    """Ranges for one worker: some numbers (plain, bz2), one whose text it is handed, or every ``step``-th from the
+    first (both gz, zst)."""
 
     dump: Dump
     work: Place
@@ -41,6 +43,7 @@ class Job:
     listed: Place | None  # file of the ids of --entities, one a line: the list itself would travel with every job
     buckets: int
     numbers: tuple[int, ...]
+    handed: Handed | None = None
     step: int | None = None
     skip: frozenset[int] = frozenset()
     threads: int = 1
@@ -72,7 +75,9 @@ def _listed(path: Place, written: int) -> frozenset[str]:
 
 
 def _ranges(job: Job) -> Iterator[Range]:
-    if job.step is None or job.dump.layout == "document":
+    if job.handed is not None:
+        yield read_handed(job.dump, job.handed)
+    elif job.step is None or job.dump.layout == "document":
         for number in job.numbers:
             yield read_range(job.dump, number, job.threads)
     else:
