@@ -387,7 +387,7 @@ def report(about: dict[str, Any], found: dict[str, list[dict[str, float]]]) -> d
     }
     inflate, both = best["isal gz"], best["ingest gz 1"]
     parse = 1 / max(1 / both - 1 / inflate, 1e-9)  # what one core does without the decompression
-    gz = 1 / (1 / inflate + 1 / (parse * WHOLE_CORES))
+    gz = min(inflate, parse * (WHOLE_CORES - 1))
     bz = best["ingest bz2 2"] / min(2, os.cpu_count() or 1) * WHOLE_CORES
     result["whole_dump"] = {
         "terabytes_of_json": WHOLE_TB,
@@ -398,7 +398,7 @@ def report(about: dict[str, Any], found: dict[str, list[dict[str, float]]]) -> d
         "bz2_minutes": round(WHOLE_TB * 1e6 / bz / 60, 1),
         "assumptions": [
             "cores as fast as those of this machine, and memory and disk that feed all of them",
-            "gz: each worker decompresses all and parses its share: 1 / (1 / decompression + 1 / (cores x parsing))",
+            "gz: one core decompresses for the others, which parse: the lesser of decompression and (cores - 1) x parsing",
             "bz2: ranges are entered directly, so the rate of two workers a core times the cores",
             "Python, its modules and the server of worker processes are started: about a second that is in no rate",
             "the same mixture of entities; the joining of the buckets is in the measured rates",
