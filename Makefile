@@ -88,6 +88,7 @@ bench: .venv/installed-dev  ## measured claims, as JSON
 	$(BIN)/python benchmarks/analyses.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/wikidata.py
+	$(BIN)/python benchmarks/handing.py
 	$(BIN)/python benchmarks/updates.py
 	$(BIN)/python benchmarks/whole.py
 

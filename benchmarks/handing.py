@@ -1,10 +1,11 @@
 """What it takes to read a gz or zst dump with several workers: decompressed once and handed out, or by each of them.
 
-Run: python benchmarks/handing.py DUMP [--workers 2 4 8] [--repeat 2]. Ingests the dump both ways, in turns, each in a
-process of its own, and prints JSON: processor seconds of reading all ranges (the least of the repeats; joining them is
-left out, for it is the same), bytes of the file that were read and of text that were decompressed, each over what the
-file has, and the most text that was in memory; their ratios; and from the rates of the reader and of a worker, with how
-many workers the reader is what they wait for. Processor seconds say what more cores than here would do.
+Run: python benchmarks/handing.py [DUMP] [--workers 2 4 8] [--repeat 2]. Ingests the dump both ways (by default one that
+it makes, of 1 GB of text), in turns, each in a process of its own, and prints JSON: processor seconds of reading all
+ranges (the least of the repeats; joining them is left out, for it is the same), bytes of the file that were read and of
+text that were decompressed, each over what the file has, and the most text that was in memory; their ratios; and from
+the rates of the reader and of a worker, with how many workers the reader is what they wait for. Processor seconds say
+what more cores than here would do.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from anachron.wikidata.reading import handing
 from anachron.wikidata.reading import ingest as ingests
 from anachron.wikidata.reading.ranges import do_ranges
 
+TOOL = Path(__file__).parent.parent / "tools" / "synthetic_dump.py"
 WAYS = ("once", "each")
 
 
@@ -121,7 +123,7 @@ def report(path: Path, found: dict[tuple[str, int], list[dict[str, float]]]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dump", type=Path)
+    parser.add_argument("dump", type=Path, nargs="?")
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8])
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--measure", choices=WAYS, help=argparse.SUPPRESS)
@@ -129,15 +131,23 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.dump, options.measure, *options.workers)))
         return
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.dump or Path(folder) / "dump.json.gz"
+        if options.dump is None:
+            subprocess.run([sys.executable, TOOL, path, "--entities", "110000"], check=True, stdout=sys.stderr)
+        print(json.dumps(report(path, compare(path, options.workers, options.repeat)), indent=2))
+
+
+def compare(path: Path, numbers: list[int], repeat: int) -> dict[tuple[str, int], list[dict[str, float]]]:
     found: dict[tuple[str, int], list[dict[str, float]]] = {}
-    for _ in range(options.repeat):  # in turns, so that what else runs on the machine hits all of them
-        for workers in options.workers:
+    for _ in range(repeat):  # in turns, so that what else runs on the machine hits all of them
+        for workers in numbers:
             for way in WAYS:
-                command = [sys.executable, __file__, str(options.dump), "--measure", way, "--workers", str(workers)]
+                command = [sys.executable, __file__, str(path), "--measure", way, "--workers", str(workers)]
                 output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
                 found.setdefault((way, workers), []).append(json.loads(output))
                 print(way, workers, output.strip(), file=sys.stderr, flush=True)
-    print(json.dumps(report(options.dump, found), indent=2))
+    return found
 
 
 if __name__ == "__main__":

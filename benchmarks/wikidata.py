@@ -398,7 +398,7 @@ def report(about: dict[str, Any], found: dict[str, list[dict[str, float]]]) -> d
         "bz2_minutes": round(WHOLE_TB * 1e6 / bz / 60, 1),
         "assumptions": [
             "cores as fast as those of this machine, and memory and disk that feed all of them",
-            "gz: one core decompresses for the others, which parse: the lesser of decompression and (cores - 1) x parsing",
+            "gz: one core decompresses for the others, which parse: the lesser of its rate and (cores - 1) x parsing",
             "bz2: ranges are entered directly, so the rate of two workers a core times the cores",
             "Python, its modules and the server of worker processes are started: about a second that is in no rate",
             "the same mixture of entities; the joining of the buckets is in the measured rates",

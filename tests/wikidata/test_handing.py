@@ -1,6 +1,7 @@
 """A gz or zst file that is decompressed once for all workers: the lines, errors and bytes of reading it alone."""
 
 import gzip
+import json
 import multiprocessing
 import os
 import signal
@@ -174,6 +175,19 @@ def test_refusals_are_those_of_one_worker(tmp_path):
         assert told[0] == told[1], name
         one, two = ({p.parent.name for p in tmp_path.glob(f"{name}{w}/work/*/done.json")} for w in (1, 2))
         assert one == two, name
+
+
+@pytest.mark.full
+def test_the_file_is_read_and_decompressed_once(tmp_path):
+    """As the benchmark counts it, and by each of the workers where nothing is handed out."""
+    path = write_dump(tmp_path / "dump.gz", some_entities(30))
+    script = Path(__file__).parents[2] / "benchmarks" / "handing.py"
+    command = [sys.executable, str(script), str(path), "--workers", "3", "--repeat", "1"]
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    for case, times in (("once, 3 workers", 1), ("each, 3 workers", 3)):
+        taken = found["cases"][case]
+        assert taken["text_decompressed_over_all"] == taken["file_read_over_all"] == times
+        assert taken["workers_cpu"] > 0
 
 
 KILLED = """
