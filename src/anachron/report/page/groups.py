@@ -6,8 +6,10 @@ from typing import Any
 
 import polars as pl
 
+from anachron.core.dates import DAYS_A_YEAR
 from anachron.metrics import GLOBAL, RUN_KEYS
 from anachron.plots.charts import LEVELS
+from anachron.report.page.periods import median_miss
 
 GROUPS = {
     "Is it right?": (
@@ -81,6 +83,16 @@ def _believed_summary(rows: Rows) -> str | None:
     return f"{told}; where both ends are known, it overlaps the true one by {_percent(row['overlap'])}"
 
 
+def _believed(rows: Rows) -> str | None:
+    miss = median_miss(rows)
+    if miss is None or miss["facts"] < FEW:
+        return None
+    size, unit = (DAYS_A_YEAR, "years") if miss["high"] >= DAYS_A_YEAR else (1, "days")
+    middle, low, high = (f"{miss[name] / size:.{unit == 'years':d}f}" for name in ("median", "low", "high"))
+    of = f"{miss['ends']:,} ends of {miss['facts']:,} facts"
+    return f"The ends of believed periods miss the true ones by {middle} {unit} (median; {low} to {high}; {of})"
+
+
 def _anachronism_summary(rows: Rows) -> str | None:
     (row,) = rows
     return f"Prefers an impossible or far date to a true one for {row['facts_with']:,} of {row['facts']:,} facts"
@@ -147,8 +159,8 @@ def _widest(rows: Rows) -> Any:
 
 FINDINGS: dict[str, Callable[[Rows], str | None]] = {
     "summary": _summary, "transfer": _transfer, "far_errors": _far_errors, "believed_summary": _believed_summary,
-    "anachronism_summary": _anachronism_summary, "relations": _relations, "comparison": _comparison,
-    "margins": _margins, "lifespans": _lifespans, "correlations": _correlations,
+    "believed": _believed, "anachronism_summary": _anachronism_summary, "relations": _relations,
+    "comparison": _comparison, "margins": _margins, "lifespans": _lifespans, "correlations": _correlations,
 }  # fmt: skip
 
 
