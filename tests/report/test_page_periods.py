@@ -9,7 +9,7 @@ import pytest
 from anachron.core.dates import Date
 from anachron.plots.charts import Looks
 from anachron.probe.analyses.believed import BELIEVED_SCHEMA
-from anachron.report.page.groups import finding
+from anachron.report.page.findings import finding
 from anachron.report.page.periods import SHOWN, median_miss, period_views
 
 RUN, OTHER = ("m", "raw", "none"), ("m", "chat", "none")

@@ -15,7 +15,8 @@ from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
 from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
-from anachron.report.page.groups import GROUPS, OTHERS, finding
+from anachron.report.page.findings import finding, names_its_runs
+from anachron.report.page.groups import GROUPS, OTHERS
 from anachron.report.page.pack import deflate
 from anachron.report.page.periods import RULE, period_views
 from anachron.report.page.places import position
@@ -228,7 +229,7 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequen
             periods = period_views(table, looks, leading, ids) if analysis.name == "believed" else []
             if periods:
                 entry |= {"periods": periods, "note": RULE}
-            of_run = several and "model" in table.columns  # other tables are about all runs
+            of_run = several and "model" in table.columns and not names_its_runs(analysis.name)
             entry |= {"finding": f"{looks.name(leading)}: {found}" if found and of_run else found}
             entry |= {"group": groups.get(analysis.name, OTHERS) if found or views or periods else None}
             entry |= {"views": views, "csv": deflate(harmless(table).write_csv().encode())}
