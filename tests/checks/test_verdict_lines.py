@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from anachron.checks.present import STALE
+from anachron.checks.verdicts import doubt_in_words, verdict_in_words
 from anachron.report.verdicts import verdict_lines
 
 ROW = {
@@ -14,6 +15,7 @@ ROW = {
 }  # fmt: skip
 WRONG = ROW | {"verdict": "wrong period"}
 HELD = ROW | {"present": STALE, "answer": "Nicolas Sarkozy", "answer_until": "2012-05-15"}
+UNKNOWN = ROW | {"verdict": "unknown", "win_rate": 0.93, "chance": 0.0712}
 NONE = ROW | {"verdict": None, "win_rate": None, "timeline": None, "left_out": "no question: give one"}
 
 
@@ -21,7 +23,7 @@ def lines_of(*rows, width):
     return [line.plain for line in verdict_lines(pl.DataFrame(rows, infer_schema_length=None), width)]
 
 
-@pytest.mark.parametrize("row", [ROW, WRONG, HELD, NONE])
+@pytest.mark.parametrize("row", [ROW, WRONG, HELD, UNKNOWN, NONE])
 def test_no_line_is_wider_than_a_small_screen(row: dict) -> None:
     lines = lines_of(row, width=80)
     assert all(len(line) <= 80 for line in lines) and lines[0] == "France, head of state"
@@ -39,3 +41,15 @@ def test_what_is_said_of_a_fact_stands_behind_its_verdict_or_below() -> None:
     assert lines_of(HELD, width=200)[1].endswith("shaky; today stale, says Nicolas Sarkozy (held until 2012-05-15)")
     assert lines_of(HELD, width=80)[3].strip() == "today stale, says Nicolas Sarkozy (held until 2012-05-15)"
     assert lines_of(ROW, NONE, width=160)[2].endswith("2017-05-14  not asked with dates: no question: give one")
+
+
+def test_an_unknown_fact_with_a_high_win_rate_says_why() -> None:
+    told = "so few dates that chance gives as high a W in 7 %"
+    assert lines_of(UNKNOWN, width=160)[1].endswith(f"W  93 %  unknown: {told}")
+    assert lines_of(UNKNOWN, width=80)[2].strip().endswith(f"  {told}") or told in lines_of(UNKNOWN, width=80)[3]
+    assert verdict_in_words(UNKNOWN) == f"unknown, W 93 %; {told}"
+    asked = UNKNOWN | {"chance": None, "win_rate_low": 0.44}
+    assert lines_of(asked, width=160)[1].endswith("unknown: so few matches that W may be 44 %")
+    # Nothing is to be explained of a fact that wins no more than half, or that is not unknown.
+    for row in (UNKNOWN | {"win_rate": 0.5}, ROW | {"chance": 0.03}):
+        assert doubt_in_words(row) == ""

@@ -41,12 +41,15 @@ class Reader(HTMLParser):
         self.rows: list[list[str]] = []
         self.tags: set[str] = set()
         self.sources: list[str] = []
+        self.regions: list[dict[str, str | None]] = []
         self.cell = False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.sources += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data")]
+        if ("class", "wide") in attrs:
+            self.regions.append(dict(attrs))
         if tag == "tr":
             self.rows.append([])
         if tag == "td":
@@ -74,6 +77,10 @@ def test_the_tables_say_what_was_found_and_nothing_is_loaded() -> None:
     assert len(re.findall('class="leak">claimed cut-off 2020-12: LEAK', page)) == 1
     assert read.sources == [f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"]
     assert not read.tags & {"script", "b", "link", "iframe"}
+    # What may be wider than the screen is reached by the keyboard and has a name.
+    assert len(read.regions) == page.count("<table") + page.count("<img") == 5
+    assert all(region["tabindex"] == "0" and region["aria-label"] for region in read.regions)
+    assert '<meta name="color-scheme" content="light dark">' in page
 
 
 def test_what_cannot_be_told_is_said() -> None:

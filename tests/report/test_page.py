@@ -24,8 +24,9 @@ from anachron.probe.analyses.sizes import round_sizes
 from anachron.probe.catalogue import ANALYSES, make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes, write_tables
-from anachron.report.page.data import in_words, page_data, position, title_of
+from anachron.report.page.data import in_words, page_data, title_of
 from anachron.report.page.pack import LARGEST, pack
+from anachron.report.page.places import position
 from anachron.report.page.render import content_policy, json_for_html, manifest_parts, page_script, percent, render
 from studies import RUNS, synthetic_scores, synthetic_study
 

@@ -9,7 +9,8 @@ from anachron.core.dates import Date
 from anachron.probe.catalogue import make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes
-from anachron.report.page.data import page_data, position
+from anachron.report.page.data import page_data
+from anachron.report.page.places import position
 from anachron.report.page.render import render
 from anachron.text.dates import date_in_words
 from studies import RUNS, synthetic_scores
@@ -534,6 +535,37 @@ def test_tables_are_shown_as_they_are(page, tables):
 def test_another_view_of_a_chart(page):
     page.select_option("#analysis-summary select", label="R")
     until(page, "document.querySelector('#analysis-summary .chart').layout.yaxis.title.text === 'R'")
+
+
+@pytest.mark.full
+def test_believed_periods_lie_where_the_table_says(page, study, tables):
+    """Bars by their place on the axis, read off two of its ticks, against true ends = believed ends minus errors."""
+    page.select_option("#analysis-believed select", label=page.inner_text("#analysis-believed option >> nth=0"))
+    believed = tables[0]["believed"].filter("believed")
+    model = page.inner_text("#analysis-believed option >> nth=0").split(",")[0]
+    ticks = page.eval_on_selector_all(
+        "#analysis-believed .axis:first-of-type .tick", "all => all.map(t => [t.textContent, parseFloat(t.style.left)])"
+    )
+    (one, left), (two, right) = [(int(t.split()[0]) * (-1 if "BCE" in t else 1), x) for t, x in (ticks[0], ticks[-1])]
+    places = [year + (year < 0) for year in (one, two)]
+    rows = page.eval_on_selector_all(
+        "#analysis-believed .periods li",
+        """all => all.map(row => [new URLSearchParams(row.querySelector('a').hash.slice(1)).get('fact'),
+           ...['.held', '.thought'].map(kind => row.querySelector(kind)).map(bar =>
+             [parseFloat(bar.style.left), parseFloat(bar.style.left) + parseFloat(bar.style.width), bar.title])])""",
+    )
+    assert len(rows) == min(20, believed.filter(pl.col("model") == model).height) > 3
+    for fact, held, thought in rows:
+        (row,) = believed.filter(pl.col("fact_id") == fact, pl.col("model") == model).to_dicts()
+        for side, end in enumerate(("start", "end")):
+            if row[f"believed_{end}"] is None or row[f"{end}_error_days"] is None:
+                continue
+            date = Date.parse(row[f"believed_{end}"])
+            day = (date.last_day + 1) if side else date.first_day
+            for bar, at in ((thought, day), (held, day - row[f"{end}_error_days"])):
+                drawn = places[0] + (bar[side] - left) / (right - left) * (places[1] - places[0])
+                assert drawn == pytest.approx(position(at), abs=0.02)
+        assert held[2].startswith("held ") and thought[2].startswith("believed ")
 
 
 @pytest.mark.full

@@ -7,8 +7,10 @@ from anachron.plots.charts import Looks
 from anachron.probe.catalogue import every_analysis, make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes
+from anachron.report.page.comparisons import BESIDE
 from anachron.report.page.data import page_data
-from anachron.report.page.groups import FINDINGS, GROUPS, finding
+from anachron.report.page.findings import FINDINGS, finding
+from anachron.report.page.groups import GROUPS
 from studies import RUNS, synthetic_scores
 
 RUN = ("m", "raw", "none")
@@ -29,7 +31,7 @@ def several():
 def test_every_analysis_has_one_group():
     names = [name for names in GROUPS.values() for name in names]
     assert sorted(names) == sorted(analysis.name for analysis in every_analysis())
-    assert set(FINDINGS) <= set(names)
+    assert set(FINDINGS) | set(BESIDE) <= set(names) and not set(FINDINGS) & set(BESIDE)
 
 
 def test_it_opens_with_the_worst_far_error(several):
@@ -65,9 +67,9 @@ def test_findings_are_about_the_leading_run_and_what_says_nothing_is_folded(seve
     looks = Looks([tuple(one[k] for k in ("model", "format", "prefix")) for one in data["runs"]])
     for entry in data["analyses"]:
         found = finding(entry["name"], tables[entry["name"]], run)
-        of_run = f"{looks.name(run)}: " if "model" in tables[entry["name"]].columns else ""
-        assert entry["finding"] == (f"{of_run}{found}" if found else None)
-        assert (entry["group"] is None) == (not entry["views"] and not found)
+        of_run = "model" in tables[entry["name"]].columns and entry["name"] not in BESIDE
+        assert entry["finding"] == (f"{looks.name(run)}: {found}" if found and of_run else found)
+        assert (entry["group"] is None) == (not entry["views"] and not found and not entry.get("periods"))
     robust = study.facts.filter(
         pl.col("granularity") == "global", pl.col("model") == run[0], pl.col("format") == run[1]
     )
@@ -90,12 +92,14 @@ COMPARED = {
          "Knows the day wherever it knows the year: 4 of 4"),
         ("transfer", [{"a": "day", "b": "year", "known_b": 0, "known_both": 0}], None),
         ("transfer", [{"a": "day", "b": "month", "known_b": 5, "known_both": 0}], None),
-        ("far_errors", [{"threshold": t, "alpha": 1.0, "average": a, "share": s}
+        ("far_errors", [{"threshold": t, "alpha": 1.0, "average": a, "share": s, "low": 0.4, "high": 0.66}
                         for t, a, s in ((0.9, "facts", 0.54), (0.95, "facts", 0.1), (0.9, "matches", 0.5))],
-         "54 % of the errors on facts that seem known are far from the period"),
+         "54 % (40 % to 66 %) of the errors on facts that seem known are far from the period"),
         ("far_errors", [{"threshold": 0.9, "alpha": 1.0, "average": "facts", "share": None}], None),
-        ("believed_summary", [{"facts": 200, "believed": 0.935, "overlap": 0.299}],
-         "Ties 187 of 200 facts to some period; where both ends are known, it overlaps the true one by 30 %"),
+        ("believed_summary", [{"facts": 200, "believed": 0.935, "overlap": 0.299, "overlap_low": 0.25,
+                               "overlap_high": 0.35}],
+         "Ties 187 of 200 facts to some period; where both ends are known, it overlaps the true one by 30 % "
+         "(25 % to 35 %)"),
         ("believed_summary", [{"facts": 4, "believed": 0.0, "overlap": None}], "Ties 0 of 4 facts to some period"),
         ("anachronism_summary", [{"facts": 200, "facts_with": 198}],
          "Prefers an impossible or far date to a true one for 198 of 200 facts"),
@@ -111,6 +115,22 @@ COMPARED = {
                                      ("global", 0.1, 0.2))],
          "R is 25 %, and 20 % if each match must be won by more than 0.1 nats"),
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.0} for m in (0.0, 0.1)], None),
+        ("margins", [{"granularity": "year", "margin": m, "robustness": 0.25} for m in (0.0, 0.1)],
+         "R is 25 %, also if each match must be won by more than 0.1 nats"),
+        ("base_and_instruct", [{"score": s, "base": "b", "win": w, "loss": 10} for s, w in
+                               (("robustness", 10), ("win_rate", 30))],
+         "Holds more facts better than its base, b, than worse: 30 better, 10 worse (sign test, p 0.002)"),
+        ("base_and_instruct", [{"score": "win_rate", "base": "b", "win": 14, "loss": 8}], None),  # p 0.29
+        ("asked", [{"win_rate": 0.7, "win_rate_low": 0.62, "win_rate_high": 0.78}],
+         "Asked to choose between two years, it is right 70 % (62 % to 78 %); chance is 50 %"),
+        ("asked", [{"win_rate": 0.55, "win_rate_low": 0.48, "win_rate_high": 0.62}],
+         "Asked to choose between two years, it is not surely better than chance: right 55 % (48 % to 62 %)"),
+        ("bridge", [{"asked": a, "facts": 40, "correlation": 0.5, "correlation_low": 0.2, "correlation_high": 0.7}
+                    for a in ("choice", "open")],
+         "The higher W by choice of a fact, the higher W by log-probabilities: r +0.50 (+0.20 to +0.70) over 40 facts"),
+        ("bridge", [{"asked": "choice", "facts": 40, "correlation": 0.5, "correlation_low": -0.1,
+                     "correlation_high": 0.7}], None),
+        ("transfer_mean", [{"rate": 0.5}], None),
         ("lifespans", [{"granularity": "year", "difference": 0.062, "low": 0.008, "high": 0.11}],
          "Without dates outside the lives of those named W is 6.2 points lower (0.8 to 11.0)"),
         ("lifespans", [{"granularity": "year", "difference": -0.05, "low": -0.09, "high": -0.01}],
@@ -132,7 +152,9 @@ def test_findings_of_all_runs_together():
         ("chat", "ruler", 40, 0.9, 0.8, 1.0),
     ]  # fmt: skip
     table = pl.DataFrame(rows, schema=names, orient="row")
-    assert finding("relations", table, RUN) == "R is highest for mayor: 25 % (10 % to 40 %) over 20 facts"
+    assert finding("relations", table, RUN) == (
+        "Of 2 relations with R above 0, mayor comes first here: 25 % (10 % to 40 %), 20 facts"
+    )
     assert finding("relations", table.with_columns(robustness=0.0), RUN) is None  # all are the first then
     names = ("models", "format", "factor", "score", "facts", "r", "p_clustered")
     rows = [
@@ -143,8 +165,117 @@ def test_findings_of_all_runs_together():
         ("all", "all", "others", "win_rate", 99, 0.9, 1e-9),
     ]  # fmt: skip
     table = pl.DataFrame(rows, schema=names, orient="row")
-    assert finding("correlations", table, RUN) == "W goes most with popularity: r +0.31 over 90 facts"
+    assert finding("correlations", table, RUN) == (
+        "W goes with popularity: r +0.31 over 90 facts; of 3 tests it passes alone"
+    )
     assert finding("correlations", table.filter(pl.col("p_clustered") != 0.001), RUN) == (
-        "W goes most with duration: r \N{MINUS SIGN}0.40 over 90 facts"
+        "W goes with duration: r \N{MINUS SIGN}0.40 over 90 facts; of 2 tests it passes alone"
     )  # of two tests each may take 0.025
     assert finding("correlations", table.filter(pl.col("factor") == "others"), RUN) is None
+
+
+def cell(status, name, logp, width=0.2, facts=40):
+    return {"status": status, "bin": name, "logp": logp, "low": logp - width, "high": logp + width, "facts": facts}
+
+
+MIDDLE, SIDES = "(-0.25, 0]", ("(-3, -1]", "(1, 3]")
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([cell("correct", MIDDLE, -5), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)],
+         "An answer is likelier in the middle of its period than one to three lengths before and behind it: "
+         "-5.0, -6.0, -7.0 nats"),
+        ([cell("correct", MIDDLE, -8), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)],
+         "An answer is less likely in the middle of its period than one to three lengths before and behind it: "
+         "-8.0, -6.0, -7.0 nats"),
+        ([cell("correct", MIDDLE, -6.3), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)], None),
+        ([cell("correct", MIDDLE, -6.5), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)], None),
+        ([cell("correct", MIDDLE, -5, facts=9), *(cell("incorrect", name, -7) for name in SIDES)], None),
+        ([cell("correct", MIDDLE, -5), cell("incorrect", SIDES[0], -7)], None),
+    ],
+)  # fmt: skip
+def test_the_middle_of_the_period_is_compared_where_intervals_are_apart(rows, told):
+    said = finding("alpha", pl.DataFrame([row | KEY for row in rows]), RUN)
+    assert said == (told and told.replace("-", "\N{MINUS SIGN}"))
+
+
+def compared(model, form, prefix, low, middle, high, p=0.5, level="global"):
+    return {"model": model, "format": form, "prefix": prefix, "granularity": level, "win_rate_difference": middle,
+            "win_rate_difference_low": low, "win_rate_difference_high": high, "win_rate_difference_p": p}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "told"),
+    [
+        ("formats", [compared("m", "chat", "none", 0.01, 0.02, 0.03)],
+         "In chat W is above that in raw text: +2.0 points (+1.0 to +3.0)"),
+        ("formats", [compared("m", "chat", "none", -0.01, 0.02, 0.03), compared("n", "chat", "none", 1, 1, 1)],
+         "m: in chat W is not surely apart from that in raw text: +2.0 points (-1.0 to +3.0)"),
+        ("formats", [compared("n", "chat", "none", 0.01, 0.02, 0.03)], None),
+        ("prefixes", [compared("m", "raw", "early", -0.03, -0.02, -0.01), compared("m", "chat", "late", 1, 1, 1)],
+         "With prefix early W is below that without: -2.0 points (-3.0 to -1.0)"),
+        ("prefixes", [compared("m", "raw", name, -1, d, 1, p) for name, d, p in
+                      (("a", 0.1, 0.001), ("b", -0.1, 0.01), ("c", 0.1, 0.02), ("d", 0.2, 0.001))],
+         "Of 4 prefixes, a, d raise W and b lowers W"),  # 0.02 is not below 0.05 / 4
+        ("prefixes", [compared("m", "raw", name, -1, 0.1, 1, 0.03) for name in "ab"], None),
+        ("granularity_variance", [KEY | {"model": "n", "prefix": "p", "ratio": 2, "low": 1.1, "high": 3}], None),
+        ("granularity_variance", [KEY | {"prefix": "p", "ratio": 0.6, "low": 0.5, "high": 0.8}],
+         "With prefix p R is more alike by year, month and day: its variance is 0.60 of that without (0.50 to 0.80)"),
+        ("granularity_variance", [KEY | {"prefix": p, "ratio": 2, "low": 1.1, "high": 3} for p in "pq"],
+         "With each of 2 prefixes R is less alike by year, month and day"),
+        ("granularity_variance", [KEY | {"prefix": p, "ratio": 2, "low": low, "high": 3} for p, low in
+                                  (("p", 1.1), ("q", 0.9))], None),
+        ("overlap", [{"format": "raw", "prefix": "none", "model": "m", "other": "n", "robust_both": 3,
+                      "robust_any": 9}],
+         "m and n both know 3 of the 9 facts that either knows robustly"),
+        ("overlap", [{"format": "raw", "prefix": "none", "model": "m", "other": other, "robust_both": 3,
+                      "robust_any": 9} for other in "no"], None),
+        ("shared_knowledge", [{"format": "raw", "prefix": "none", "group": g, "models": 4, "robust_in_all": 3,
+                               "robust_in_any": 9} for g in ("top", "all")],
+         "All 4 models know 3 of the 9 facts that any of them knows robustly"),
+        ("shared_knowledge", [{"format": "raw", "prefix": "none", "group": "all", "models": 4, "robust_in_all": 0,
+                               "robust_in_any": 0}], None),
+    ],
+)  # fmt: skip
+def test_findings_of_a_run_beside_others(name, rows, told):
+    assert finding(name, pl.DataFrame(rows), RUN) == (told and told.replace("-", "\N{MINUS SIGN}"))
+
+
+def sized(model, parameters, w, family="f", instruct=False, width=0.02):
+    return {"model": model, "format": "raw", "prefix": "none", "family": family, "instruct": instruct,
+            "parameters": parameters, "win_rate": w, "win_rate_low": w - width, "win_rate_high": w + width}  # fmt: skip
+
+
+def test_sizes_are_compared_within_a_family_where_intervals_are_apart():
+    rows = [sized("m", 1e9, 0.6), sized("n", 7e9, 0.7), sized("o", 70e9, 0.9, "g"), sized("p", 9e9, 0.9, instruct=True)]
+    told = "The largest of the family has the higher W: n 70 % (68 % to 72 %), the smallest, m, 60 % (58 % to 62 %)"
+    assert finding("sizes", pl.DataFrame(rows), RUN) == told
+    assert finding("sizes", pl.DataFrame([sized("m", 1e9, 0.6), sized("n", 7e9, 0.63)]), RUN) is None
+    assert finding("sizes", pl.DataFrame([sized("m", 7e9, 0.6), sized("n", 1e9, 0.7)]), RUN).startswith(
+        "The largest of the family has the lower W: m 60 %"
+    )
+    assert finding("sizes", pl.DataFrame(rows[:1]), RUN) is None
+    assert finding("sizes", pl.DataFrame(rows[1:]), RUN) is None
+
+
+def test_agreement_is_that_of_the_nearest_and_the_farthest_bin_behind_the_period():
+    def bins(far, facts=30):
+        rows = [(-5.0, 0.1), (0.0, 0.2), (0.5, 0.7), (1.0, 0.75), (4.5, far)]
+        return pl.DataFrame(
+            [{"format": "raw", "prefix": "none", "alpha_low": low, "alpha_high": low + 0.5, "facts": facts,
+              "accuracy": mean, "low": mean - 0.05, "high": mean + 0.05} for low, mean in rows]
+        )  # fmt: skip
+
+    assert finding("agreement", bins(0.9), RUN) == (
+        "Granularities agree more on wrong dates far away: 70 % (65 % to 75 %) at alpha 0.5 to 1, "
+        "90 % (85 % to 95 %) at alpha 4.5 to 5"
+    )
+    assert finding("agreement", bins(0.5), RUN).startswith("Granularities agree less on wrong dates far away")
+    assert finding("agreement", bins(0.75), RUN) is None
+    assert finding("agreement", bins(0.9, facts=9), RUN) is None
+
+
+def test_titles_name_no_figure_of_a_paper():
+    assert not [a.name for a in every_analysis() if "figure" in a.title.lower() or "paper" in a.title.lower()]

@@ -39,6 +39,7 @@ ROWS = [
     row("a", "known"),
     row("b", "wrong period", believed_end="1990", end_error_years=-9.2, present="stale", answer="a")
     | {"answer_until": "1999"},
+    row("d", "unknown", chance=0.0712),
     row("c", None, left_out="no question", present="current"),
 ]  # fmt: skip
 
@@ -47,16 +48,24 @@ def test_verdicts_are_read_and_stand_with_their_facts(tmp_path: Path):
     path = tmp_path / "verdicts.csv"
     pl.DataFrame(ROWS, infer_schema_length=None).write_csv(path)
     runs = [("m", "raw", "none"), ("other", "raw", "none")]
-    found = verdict_columns({runs[0]: read_verdicts(path)}, runs, ["b", "x", "a"])
+    found = verdict_columns({runs[0]: read_verdicts(path)}, runs, ["b", "x", "a", "d"])
     assert found is not None and found["runs"][1] is None
     own = found["runs"][0]
     assert own["sentence"] == (
-        "3 facts checked: 1 known, 1 wrong period, 1 not asked with dates; of those that still hold, "
+        "4 facts checked: 1 known, 1 wrong period, 1 unknown, 1 not asked with dates; of those that still hold, "
         "1 current and 1 stale."
     )
-    assert own["verdict"] == ["wrong period", None, "known"] and own["present"] == ["stale", None, None]
-    assert own["words"] == ["wrong period: believed to 1990, 9 years too early, W 75 %", None, "known, W 75 %"]
-    assert own["today"] == ["today stale, says a (held until 1999)", None, None]
+    assert own["verdict"] == ["wrong period", None, "known", "unknown"] and own["present"] == [
+        "stale",
+        None,
+        None,
+        None,
+    ]
+    assert own["words"] == [
+        "wrong period: believed to 1990, 9 years too early, W 75 %", None, "known, W 75 %",
+        "unknown, W 75 %; so few dates that chance gives as high a W in 7 %",
+    ]  # fmt: skip
+    assert own["today"] == ["today stale, says a (held until 1999)", None, None, None]
     assert found["left_out"] == [{"fact": "S | r | c", "reason": "no question; today current"}]
     assert verdict_columns({}, runs, ["a"]) is None
 

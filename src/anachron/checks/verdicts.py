@@ -102,7 +102,8 @@ def mean_win_rates(facts: pl.DataFrame) -> pl.DataFrame:
 
 def verdict_in_words(row: Mapping[str, Any]) -> str:
     """A row of `fact_verdicts` as people read it: ``shaky, W 71 %``."""
-    return f"{row['verdict']}{belief_in_words(row)}, W {100 * row['win_rate']:.0f} %"
+    doubt = doubt_in_words(row)
+    return f"{row['verdict']}{belief_in_words(row)}, W {100 * row['win_rate']:.0f} %{doubt and '; '}{doubt}"
 
 
 def belief_in_words(row: Mapping[str, Any]) -> str:
@@ -118,6 +119,21 @@ def belief_in_words(row: Mapping[str, Any]) -> str:
     if not errors:
         return f": believed {span}"
     return f": believed {span}, {abs(errors[0]):.0f} years too {'early' if errors[0] < 0 else 'late'}"
+
+
+def doubt_in_words(row: Mapping[str, Any]) -> str:
+    """Why a fact is unknown although it wins more than half of its matches; else nothing.
+
+    row: of `fact_verdicts`, with its ``chance``; or of a model that was asked for answers
+    (`anachron.ask.verdicts.asked_verdicts`), with the lower end of the interval of W.
+    """
+    if row["verdict"] != "unknown" or row["win_rate"] <= 0.5:
+        return ""
+    if row.get("chance") is not None:
+        return f"so few dates that chance gives as high a W in {max(100 * row['chance'], 1):.0f} %"
+    if row.get("win_rate_low") is not None:
+        return f"so few matches that W may be {100 * row['win_rate_low']:.0f} %"
+    return ""
 
 
 def _chances(scores: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:

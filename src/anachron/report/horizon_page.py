@@ -75,9 +75,9 @@ def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str | int
         for row in rows
     )
     return Markup(
-        '<div class="wide"><table>\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n'
-        "<tbody>\n{}\n</tbody>\n</table></div>"
-    ).format(caption, head, body)
+        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table>\n<caption>{}</caption>\n'
+        "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>"
+    ).format(caption, caption, head, body)
 
 
 def _shown(cell: str | int | None) -> str:

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from anachron.checks.present import STALE
-from anachron.checks.verdicts import belief_in_words
+from anachron.checks.verdicts import belief_in_words, doubt_in_words
 from anachron.io import Json
 from anachron.report.tables import percent
 
@@ -45,7 +45,10 @@ def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:
         if row["verdict"]:
             line.append(f"W {percent(row['win_rate'], 0):>3} %  ")
         line.append(row["verdict"] or "not asked with dates", style=STYLES.get(row["verdict"], "dim"))
-        about = row["left_out"] if row["verdict"] is None else belief_in_words(row).removeprefix(": ")
+        if row["verdict"] is None:
+            about = row["left_out"]
+        else:
+            about = belief_in_words(row).removeprefix(": ") or doubt_in_words(row)
         said = Text("; ").join(
             Text(words, style=style)
             for words, style in ((about, ""), (today_in_words(row), "bold red" if row["present"] == STALE else ""))

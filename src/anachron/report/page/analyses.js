@@ -46,17 +46,18 @@ const rowCount = ({ rows }) => (rows === 1 ? "1 row" : `${grouped(rows)} rows`);
 
 function section(analysis) {
   const chart = analysis.views.length ? element("div", { class: "chart", role: "img", "aria-label": `${analysis.title}; the numbers are in the table below` }) : null;
+  const periods = analysis.periods ? periodsPart(analysis.periods) : "";
   const choose = element("select", { change: () => show(Number(choose.value)) }, ...analysis.views.map((view, i) => element("option", { value: i }, view.label)));
   const show = (i) => draw(chart, analysis.views[i].data, analysis.views[i].layout).catch(trouble);
   if (chart) chart.show = () => show(Number(choose.value));
-  const details = element("details", { open: !chart && analysis.rows <= 30, toggle: async () => {
+  const details = element("details", { open: !chart && !periods && analysis.rows <= 30, toggle: async () => {
     if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
   } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
   return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
     element("h3", { dir: "auto" }, analysis.finding ?? analysis.title),
     element("p", { class: "hint" }, `${analysis.finding ? `${analysis.title}. ` : ""}${analysis.note} Source: ${analysis.source}.`.trim()),
     analysis.views.length > 1 ? element("label", { class: "view" }, "Show ", choose) : "",
-    chart ?? "", details, download(analysis));
+    chart ?? "", periods, details, download(analysis));
 }
 
 /** Draw charts as they come into sight, and the others one by one when there is nothing else to do. */

@@ -15,8 +15,11 @@ from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
 from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
-from anachron.report.page.groups import GROUPS, OTHERS, finding
+from anachron.report.page.findings import finding, names_its_runs
+from anachron.report.page.groups import GROUPS, OTHERS
 from anachron.report.page.pack import deflate
+from anachron.report.page.periods import RULE, period_views
+from anachron.report.page.places import position
 from anachron.report.page.prompts import openings
 from anachron.report.page.scores import pack_scores
 from anachron.report.page.verdicts import verdict_columns
@@ -72,7 +75,7 @@ def page_data(
         "asked": [None] * len(scored) + [asked_part(one, ids) for one in asked],
         "worst": worst,
         "telling": telling(study, worst, leading, runs, ids, looks) if scored else None,
-        "analyses": analyses(written, looks, leading),
+        "analyses": analyses(written, looks, leading, ids),
         "groups": list(GROUPS),
         "left_out": left_out(written),
         "notes": list(written.notes),
@@ -142,13 +145,6 @@ def fact_columns(about: pl.DataFrame) -> Json:
     }
 
 
-def position(day: int) -> float:
-    """Where a day (by its number) begins on a time axis in years: 2011.5 is the middle of 2011, 0.5 that of 1 BCE."""
-    year = Date.from_day_number(day).year
-    first, last = Date(year).first_day, Date(year).last_day
-    return (year if year > 0 else year + 1) + (day - first) / (last - first + 1)
-
-
 def metric_columns(facts: pl.DataFrame, run: Sequence[str], ids: Sequence[str]) -> Json:
     """Per granularity ``win_rate`` and ``robust`` (1 or 0) of one run in the order of ``ids``, null without matches."""
     of_run = facts.filter(is_run(run))
@@ -216,7 +212,7 @@ def telling(
     return {"run": runs.index(leading), "fact": places[best["fact_id"]], "time": None, "why": why}
 
 
-def analyses(written: Written, looks: Looks, leading: Sequence[str]) -> list[Json]:
+def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequence[str]) -> list[Json]:
     """Each table of the catalogue that was made: what it is, its group, what it finds about the leading run, what is
     drawn of it, and its CSV, compressed. What is neither drawn nor found has no group, and is folded."""
     groups = {name: group for group, names in GROUPS.items() for name in names}
@@ -230,9 +226,12 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str]) -> list[Jso
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
             entry |= {"note": "" if analysis.chart is None else analysis.chart.note}
             found, views = finding(analysis.name, table, leading), analysis.views(table, looks)
-            of_run = several and "model" in table.columns  # other tables are about all runs
+            periods = period_views(table, looks, leading, ids) if analysis.name == "believed" else []
+            if periods:
+                entry |= {"periods": periods, "note": RULE}
+            of_run = several and "model" in table.columns and not names_its_runs(analysis.name)
             entry |= {"finding": f"{looks.name(leading)}: {found}" if found and of_run else found}
-            entry |= {"group": groups.get(analysis.name, OTHERS) if found or views else None}
+            entry |= {"group": groups.get(analysis.name, OTHERS) if found or views or periods else None}
             entry |= {"views": views, "csv": deflate(harmless(table).write_csv().encode())}
             entries.append(entry)
     return entries

@@ -20,6 +20,7 @@ SCRIPTS = (
     "timeline.js",
     "opening.js",
     "worst.js",
+    "periods.js",
     "analyses.js",
     "main.js",
 )

@@ -12,6 +12,7 @@ from anachron.io import Json, read_table
 from anachron.report.verdicts import today_in_words
 
 SHOWN = ("fact_id", "verdict", "win_rate", "believed_start", "believed_end", "start_error_years", "end_error_years")
+DOUBTS = ("chance", "win_rate_low")  # of a check by scores, and of one by answers
 TEXTS = ("subject", "relation", "object", "present", "answer", "answer_until", "left_out")
 Run = tuple[str, ...]
 
@@ -25,7 +26,8 @@ def read_verdicts(path: Path) -> pl.DataFrame:
     if lacking := [name for name in (*SHOWN, *TEXTS) if name not in table.columns]:
         raise DataError(f"{path} has no column {lacking[0]}, so it is not what check writes; repeat the check")
     try:
-        return table.with_columns(pl.col(name).cast(VERDICT_SCHEMA[name]) for name in SHOWN)
+        doubts = [pl.col(name).cast(pl.Float64) for name in DOUBTS if name in table.columns]
+        return table.with_columns(*(pl.col(name).cast(VERDICT_SCHEMA[name]) for name in SHOWN), *doubts)
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path} is not what check writes; repeat the check ({error})") from error
 

@@ -1,0 +1,214 @@
+"""The finding that the page heads an analysis with.
+
+A line says of counts and shares what stands in the table. It says that one thing is above another only where an
+interval or a test bears that out; where several are tested at once, each must pass at a level divided by their number.
+Else there is none, and the analysis keeps its neutral title.
+"""
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+
+import polars as pl
+
+from anachron.core.dates import DAYS_A_YEAR
+from anachron.metrics import RUN_KEYS
+from anachron.report.page.comparisons import BESIDE
+from anachron.report.page.finding_words import (
+    FEW,
+    LEVEL,
+    MINUS,
+    Rows,
+    apart,
+    difference,
+    interval,
+    percent,
+    widest,
+)
+from anachron.report.page.periods import median_miss
+from anachron.statistics import mcnemar
+
+
+def finding(name: str, table: pl.DataFrame, run: Sequence[str]) -> str | None:
+    """What a table says of one run (model, format, prefix), or of it beside others, in a line.
+
+    None for analyses that have no such line, and where the table bears out nothing about the run.
+    """
+    if name in BESIDE:
+        return BESIDE[name](table.rows(named=True), dict(zip(RUN_KEYS, run, strict=True)))
+    make = FINDINGS.get(name)
+    if make is None:
+        return None
+    kept = table.filter(
+        *(pl.col(key) == value for key, value in zip(RUN_KEYS, run, strict=True) if key in table.columns)
+    )
+    return make(kept.rows(named=True)) if kept.height else None
+
+
+def names_its_runs(name: str) -> bool:
+    """Whether the finding of an analysis names the runs that it is about, or speaks of all of them."""
+    return name in BESIDE
+
+
+def _summary(rows: Rows) -> str | None:
+    row = widest(rows)
+    robust, facts = round(row["robustness"] * row["facts"]), row["facts"]
+    return f"Wins {percent(row['win_rate'])} of matches, and every match of {robust:,} of {facts:,} facts"
+
+
+def _transfer(rows: Rows) -> str | None:
+    row = next((row for row in rows if (row["a"], row["b"]) == ("day", "year")), None)
+    if row is None or not row["known_b"]:
+        return None
+    lost = row["known_b"] - row["known_both"]
+    if not lost:
+        return f"Knows the day wherever it knows the year: {row['known_b']:,} of {row['known_b']:,}"
+    return f"Knows the year, not the day: {lost:,} of {row['known_b']:,}"
+
+
+def _far_errors(rows: Rows) -> str | None:
+    kept = [row for row in rows if row["average"] == "facts" and row["share"] is not None]
+    if not kept:
+        return None
+    row = min(kept, key=lambda row: (row["threshold"], row["alpha"]))
+    ends = "" if row["low"] is None else f" ({percent(row['low'])} to {percent(row['high'])})"
+    return f"{percent(row['share'])}{ends} of the errors on facts that seem known are far from the period"
+
+
+def _believed_summary(rows: Rows) -> str | None:
+    (row,) = rows
+    believed = round(row["believed"] * row["facts"])
+    told = f"Ties {believed:,} of {row['facts']:,} facts to some period"
+    if row["overlap"] is None:
+        return told
+    return f"{told}; where both ends are known, it overlaps the true one by {interval(row, 'overlap')}"
+
+
+def _believed(rows: Rows) -> str | None:
+    miss = median_miss(rows)
+    if miss is None or miss["facts"] < FEW:
+        return None
+    size, unit = (DAYS_A_YEAR, "years") if miss["high"] >= DAYS_A_YEAR else (1, "days")
+    middle, low, high = (f"{miss[name] / size:.{unit == 'years':d}f}" for name in ("median", "low", "high"))
+    of = f"{miss['ends']:,} ends of {miss['facts']:,} facts"
+    return f"The ends of believed periods miss the true ones by {middle} {unit} (median; {low} to {high}; {of})"
+
+
+def _anachronism_summary(rows: Rows) -> str | None:
+    (row,) = rows
+    return f"Prefers an impossible or far date to a true one for {row['facts_with']:,} of {row['facts']:,} facts"
+
+
+def _relations(rows: Rows) -> str | None:
+    """Which relation comes first here, with its own interval; that it is surely above the others is not said."""
+    kept = [row for row in rows if row["facts"] >= FEW and row["robustness"] > 0]
+    if not kept:
+        return None
+    row = max(kept, key=lambda row: row["robustness"])
+    share = f"{percent(row['robustness'])} ({percent(row['low'])} to {percent(row['high'])})"
+    return (
+        f"Of {len(kept)} relations with R above 0, {row['relation']} comes first here: {share}, {row['facts']:,} facts"
+    )
+
+
+def _comparison(rows: Rows) -> str | None:
+    row = widest(rows)
+    against = ", ".join(
+        [row["against_model"], *(row[f"against_{key}"] for key in RUN_KEYS[1:] if row[f"against_{key}"] != row[key])]
+    )
+    return difference("W is", row, f"that of {against}")
+
+
+def _margins(rows: Rows) -> str | None:
+    level = widest(rows)["granularity"]
+    kept = sorted((row["margin"], row["robustness"]) for row in rows if row["granularity"] == level)
+    plain, later = next((r for m, r in kept if m == 0), None), next(((m, r) for m, r in kept if m > 0), None)
+    if not plain or later is None:
+        return None
+    if percent(plain) == percent(later[1]):
+        return f"R is {percent(plain)}, also if each match must be won by more than {later[0]:g} nats"
+    return f"R is {percent(plain)}, and {percent(later[1])} if each match must be won by more than {later[0]:g} nats"
+
+
+def _lifespans(rows: Rows) -> str | None:
+    row = widest(rows)
+    if row["low"] <= 0 <= row["high"]:
+        return None
+    low, high = sorted(abs(100 * row[name]) for name in ("low", "high"))
+    change = f"{abs(100 * row['difference']):.1f} points {'lower' if row['low'] > 0 else 'higher'}"
+    return f"Without dates outside the lives of those named W is {change} ({low:.1f} to {high:.1f})"
+
+
+def _correlations(rows: Rows) -> str | None:
+    """Of all models in the run's format. Of several tests at once each must pass at a level divided by their number."""
+    known = [row for row in rows if row["models"] == "all" and row["p_clustered"] is not None]
+    tested = [row for row in known if isfinite(row["p_clustered"])]
+    sure = [row for row in tested if row["p_clustered"] < LEVEL / len(tested)]
+    if not sure:
+        return None
+    row = max(sure, key=lambda row: abs(row["r"]))
+    score = {"win_rate": "W", "robustness": "R"}[row["score"]]
+    r = f"{row['r']:+.2f}".replace("-", MINUS)
+    passed = "alone" if len(sure) == 1 else f"and {len(sure) - 1} more with smaller r"
+    tests = "" if len(tested) == 1 else f"; of {len(tested)} tests it passes {passed}"
+    return f"{score} goes with {row['factor']}: r {r} over {row['facts']:,} facts{tests}"
+
+
+def _base_and_instruct(rows: Rows) -> str | None:
+    row = next((row for row in rows if row["score"] == "win_rate"), None)
+    if row is None:
+        return None
+    p = mcnemar(row["win"], row["loss"])
+    if p >= LEVEL:
+        return None
+    words = "more" if row["win"] > row["loss"] else "fewer"
+    counts = f"{row['win']:,} better, {row['loss']:,} worse (sign test, {_p(p)})"
+    return f"Holds {words} facts better than its base, {row['base']}, than worse: {counts}"
+
+
+def _alpha(rows: Rows) -> str | None:
+    """The middle of the period against one to three lengths before and behind it, where the intervals are apart."""
+    by_bin = {(row["status"], row["bin"]): row for row in rows if row["low"] is not None and row["facts"] >= FEW}
+    middle = by_bin.get(("correct", "(-0.25, 0]"))
+    away = [by_bin.get(("incorrect", name)) for name in ("(-3, -1]", "(1, 3]")]
+    if middle is None or None in away:
+        return None
+    sides = {apart((middle["low"], middle["high"]), (row["low"], row["high"])) for row in away if row is not None}
+    if len(sides) != 1 or 0 in sides:
+        return None
+    words = "likelier" if sides == {1} else "less likely"
+    nats = ", ".join(f"{row['logp']:.1f}".replace("-", MINUS) for row in (middle, *away) if row is not None)
+    return (
+        f"An answer is {words} in the middle of its period than one to three lengths before and behind it: {nats} nats"
+    )
+
+
+def _asked(rows: Rows) -> str | None:
+    if len(rows) != 1 or rows[0]["win_rate"] is None or rows[0]["win_rate_low"] is None:
+        return None
+    (row,) = rows
+    share = interval(row, "win_rate")
+    if row["win_rate_low"] <= 0.5 <= row["win_rate_high"]:
+        return f"Asked to choose between two years, it is not surely better than chance: right {share}"
+    return f"Asked to choose between two years, it is right {share}; chance is 50 %"
+
+
+def _bridge(rows: Rows) -> str | None:
+    kept = [row for row in rows if row["asked"] == "choice" and row["correlation_low"] is not None]
+    if len(kept) != 1 or kept[0]["facts"] < FEW or kept[0]["correlation_low"] <= 0 <= kept[0]["correlation_high"]:
+        return None
+    (row,) = kept
+    r, low, high = (f"{row[f'correlation{end}']:+.2f}".replace("-", MINUS) for end in ("", "_low", "_high"))
+    words = "the higher W by log-probabilities" if row["correlation"] > 0 else "the lower W by log-probabilities"
+    return f"The higher W by choice of a fact, {words}: r {r} ({low} to {high}) over {row['facts']:,} facts"
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+FINDINGS: dict[str, Callable[[Rows], str | None]] = {
+    "summary": _summary, "transfer": _transfer, "far_errors": _far_errors, "believed_summary": _believed_summary,
+    "believed": _believed, "anachronism_summary": _anachronism_summary, "relations": _relations,
+    "comparison": _comparison, "margins": _margins, "lifespans": _lifespans, "correlations": _correlations,
+    "base_and_instruct": _base_and_instruct, "alpha": _alpha, "asked": _asked, "bridge": _bridge,
+}  # fmt: skip
