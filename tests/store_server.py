@@ -5,7 +5,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -88,20 +88,49 @@ def serving() -> Iterator[Server]:
         assert moto.stdout is not None and moto.stdin is not None
         port = int(moto.stdout.readline())
         faults = Faults()
-        proxy = ThreadingHTTPServer(("127.0.0.1", 0), _handler(port, faults))
-        proxy.daemon_threads = True
-        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
-        thread.start()
         try:
-            yield Server(f"http://127.0.0.1:{proxy.server_address[1]}", faults)
+            with proxy(port, faults) as address:
+                yield Server(address, faults)
         finally:
-            proxy.shutdown()
-            proxy.server_close()
             moto.stdin.close()
             moto.wait(60)
 
 
-def _handler(port: int, faults: Faults) -> type[BaseHTTPRequestHandler]:
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+def forwarded(port: int, request: Request) -> Answer:
+    """What a server of this machine answers: status, headers and content."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(request.method, request.path, request.body, request.headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), content
+
+
+@contextmanager
+def proxy(port: int, faults: Faults, forward: Callable[[int, Request], Answer] = forwarded) -> Iterator[str]:
+    """The address at which the server on this port answers by way of the faults."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(port, faults, forward))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _handler(port: int, faults: Faults, forward: Callable[[int, Request], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -132,16 +161,12 @@ def _handler(port: int, faults: Faults) -> type[BaseHTTPRequestHandler]:
                 return
             if fault == "slow":
                 time.sleep(0.2)
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request(self.command, self.path, body, dict(self.headers))
-            answer = connection.getresponse()
-            content = answer.read()
-            connection.close()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
+            status, headers, content = forward(port, Request(self.command, self.path, dict(self.headers), body))
+            self.send_response(status)
+            for name, value in headers.items():
                 if name.lower() not in HOP:
                     self.send_header(name, value)
-            if answer.getheader("Content-Length") is None:
+            if "Content-Length" not in headers:
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if fault == "cut":

@@ -87,7 +87,7 @@ def repeated(path: Any, what: str, request: Callable[[], Result]) -> Result:
 
 
 def _lacks_keys(words: str) -> bool:
-    return "169.254.169.254" in words or "metadata" in words
+    return "169.254.169.254" in words or "computeMetadata" in words
 
 
 def reason(error: BaseException, scheme: str = "s3") -> str:

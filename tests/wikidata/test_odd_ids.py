@@ -12,7 +12,7 @@ from anachron.wikidata.selection.explain import explain_entity
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.selection.select import select_facts
 from updates.world import NEW, NEW_DATE, OLD, OLD_DATE, PROPERTIES, VIEWS, entities, fact
-from wikidata.dumps import entity, item, statement, time, write_dump
+from wikidata.dumps import NOVALUE, entity, item, statement, time, write_dump
 from wikidata.made import write_snapshot
 
 ODD = "Q9223372036854775808"  # one more than 64 bits with a sign hold
@@ -60,3 +60,14 @@ def test_a_snapshot_that_holds_one_is_compared_and_selected_from(tmp_path, odd):
     selected = select_facts(open_snapshot(old), Selection(popularity=False))
     steps = {step["step"]: step["dropped"] for step in selected.steps}
     assert steps["known values"]["its value is unknown"] == 2
+
+
+@pytest.mark.full
+def test_explain_calls_an_unknown_value_unknown(tmp_path):
+    made = [item("Q1", "one", title="One", claims=[statement("P39", entity(ODD)), statement("P40", NOVALUE)])]
+    path = write_dump(tmp_path / "d.json", made)
+    sides = [tmp_path / year for year in ("2021", "2023")]
+    for side in sides:
+        ingest(path, side, IngestSettings(side.name, buckets=1))
+    told = {change.property_id: change.value for change in explain_changes(*sides, "Q1").changes}
+    assert told == {"P39": "unknown", "P40": "no value"}

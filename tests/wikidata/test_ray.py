@@ -3,6 +3,7 @@
 Workers, nodes and the command itself are killed in the middle.
 """
 
+import bz2
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from wikidata.dumps import entity, item, property_, statement, time, write_dump
 
 pytestmark = pytest.mark.slow
 DATES = {"old": "2021-01-04", "new": "2023-02-27"}
+VIEWS = [f"pageviews-2022{month}-user.bz2" for month in (11, 12)]
 RANGE = 20_000  # bytes of text that a worker reads at once, so that a small dump has several
 COMMAND = f"""
 import sys
@@ -65,6 +67,10 @@ def dumps(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("dumps")
     for name in DATES:
         write_dump(folder / f"{name}.json", presidents(name))
+    titles = [f"Country_{n}" for n in range(1, 121)] + [f"Person_Q{n + 3000}" for n in range(1, 121)]
+    for name in VIEWS:
+        text = "".join(f"en.wikipedia {title} 7 desktop {200_000 + n} A9\n" for n, title in enumerate(titles))
+        (folder / name).write_bytes(bz2.compress(text.encode()))
     return folder
 
 
@@ -79,6 +85,10 @@ def lines(dumps: str, out: str) -> dict[str, list[str]]:
         "updates": [
             "build", "updates", "--old", f"{out}/old", "--new", f"{out}/new", "--no-popularity",
             "--out", f"{out}/updates.parquet",
+        ],
+        "timestress": [
+            "build", "timestress", f"{dumps}/new.json", *(f"{dumps}/{name}" for name in VIEWS), "--date", DATES["new"],
+            "--out", f"{out}/timestress", "--templates",
         ],
     }  # fmt: skip
 
@@ -108,8 +118,8 @@ def store(served, dumps, monkeypatch, request) -> Iterator[StorePath]:
     served.faults.each, served.faults.kinds, served.faults.within = 0, ("slow",), ""
     folder = place(f"s3://bucket/{request.node.name}".replace("[", "-").replace("]", ""))
     assert isinstance(folder, StorePath)
-    for name in DATES:
-        (folder / f"dumps/{name}.json").put(dumps / f"{name}.json")
+    for path in dumps.iterdir():
+        (folder / "dumps" / path.name).put(path)
     yield folder
     served.faults.each = 0
 
@@ -144,13 +154,13 @@ def finished(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[s
 
 
 def content(folder: Path | StorePath) -> dict[str, bytes]:
-    """All files but those that hold times and versions (manifests) or names of folders (the card)."""
+    """All files but locks and those that hold times and versions (manifests) or names of folders (the card)."""
     begin = len(str(folder)) + 1
     files = {str(path)[begin:]: path for path in folder.rglob("*") if path.is_file()}
     return {
         name: path.read_bytes()
         for name, path in files.items()
-        if not name.endswith(("manifest.json", ".md")) and not name.startswith("dumps/")
+        if not name.endswith(("manifest.json", ".md", ".lock")) and not name.startswith("dumps/")
     }
 
 
@@ -169,7 +179,11 @@ def in_work(folder: StorePath, pattern: str) -> bool:
 @pytest.mark.parametrize("victim", ["nobody", "worker", "node", "command"])
 def test_the_same_bytes_whoever_is_killed(victim, cluster, store, served, expected, tmp_path):
     variables = served.environment() | NO_TOKEN
-    begun = {"ingest old": "done.json", "updates": "counts-*.json"}  # what tells that a part is finished
+    begun = {
+        "ingest old": "done.json",
+        "updates": "counts-*.json",
+        "timestress": "done.json",
+    }  # what tells that a part is finished
     for what, words in lines(str(store / "dumps"), str(store)).items():
         words = [*words, "--ray", cluster.address]
         if victim != "nobody" and what in begun:

@@ -186,12 +186,14 @@ def statements(
         told = {"left_out": built.own.left_out.to_dicts()}
     if json_:
         numbers = counts(built.table)
-        print_json({"out": str(out), "card": str(built.card), **numbers, "statistics": statistics(built.table), **told})
+        print_json(
+            {"out": str(place(out)), "card": str(built.card), **numbers, "statistics": statistics(built.table), **told}
+        )
     else:
-        print_statements(built, out)
+        print_statements(built, place(out))
 
 
-def print_statements(built: "BuiltDataset", out: Path) -> None:
+def print_statements(built: "BuiltDataset", out: Place) -> None:
     from anachron.data.card import statistics
     from anachron.report.tables import statistics_table
 

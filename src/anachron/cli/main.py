@@ -53,7 +53,7 @@ app = typer.Typer(
 # Commands that work on stores; what others are given is of this machine.
 ON_STORES = {
     ("wikidata", "ingest"), ("wikidata", "rebucket"), ("wikidata", "pageviews"), ("wikidata", "explain"),
-    ("build", "facts"), ("build", "updates"), ("build", "timestress"),
+    ("build", "facts"), ("build", "updates"), ("build", "timestress"), ("build", "statements"), ("verbalize",),
 }  # fmt: skip
 STORE = re.compile(r"(?:--[a-z-]+=|-[a-z])?((?:s3|gs|s3a|s3n|gcs|az|abfss?|hdfs)://.*)", re.IGNORECASE)
 METHOD = re.compile(r"[A-Z][A-Za-z]*(\+L)?( dated| METO)?,?")  # as a method of editing is written
@@ -173,7 +173,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
 def _refuse_stores(argv: list[str]) -> None:
     """Raise `ConfigError` for a path on a store given to a command that would take it for a folder ``s3:``."""
     for word in argv:
-        if (found := STORE.fullmatch(word)) and tuple(argv[:2]) not in ON_STORES:
+        if (found := STORE.fullmatch(word)) and ON_STORES.isdisjoint((tuple(argv[:1]), tuple(argv[:2]))):
             raise ConfigError(f"{found[1]}: this command takes files of this machine; copy it here and give that path")
 
 

@@ -30,6 +30,7 @@ from anachron.cli.output import on_screen, say
 from anachron.cli.verbalize import chosen_writer, print_questions
 from anachron.cli.wikidata import MostBad, needing_extra, print_ingest
 from anachron.cli.wikidata_fetch import print_popularity
+from anachron.stores import Place, StorePath, place
 
 
 def register(builds: typer.Typer) -> None:
@@ -79,14 +80,19 @@ def timestress(
         boundaries=boundaries,  # type: ignore[arg-type]
         seed=seed,
     )
+    target = place(out)
     build_timestress(
-        dump, pageviews, out, settings, workers=spread.workers, ray=spread.ray, callbacks=on_screen(),
-        finished=lambda step, result: _print(step, result, out),
+        dump, pageviews, target, settings, workers=spread.workers, ray=spread.ray, callbacks=on_screen(),
+        finished=lambda step, result: _print(step, result, target),
     )  # fmt: skip
-    say(f"probe it: anachron probe MODEL --dataset {out / DATASET} --out RUN")
+    there = target / DATASET
+    if isinstance(there, StorePath):
+        say(f"copy {there} here to probe it: anachron probe MODEL --dataset {DATASET} --out RUN")
+    else:
+        say(f"probe it: anachron probe MODEL --dataset {there} --out RUN")
 
 
-def _print(step: str, result: Any, out: Path) -> None:
+def _print(step: str, result: Any, out: Place) -> None:
     from anachron.pipelines.timestress import DATASET, FACTS, QUESTIONS, SNAPSHOT
 
     if step == "ingest":

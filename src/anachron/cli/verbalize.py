@@ -19,6 +19,7 @@ from anachron.cli.options import (
     given,
 )
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.stores import Place, place
 
 if TYPE_CHECKING:
     from anachron.text.llm_settings import LlmSettings
@@ -78,9 +79,9 @@ def verbalize(
             facts, out, writer, style=style, language=language, seed=seed, limit=limit, cache=cache, prices=prices,
             callbacks=on_screen(),
         )  # fmt: skip
-        _tell(summary, out, json_)
+        _tell(summary, place(out), json_)
     if sample is not None and sample_out is not None:
-        _sample(facts if out is None else out, sample, sample_out, seed)
+        _sample(facts if out is None else out, sample, place(sample_out), seed)
 
 
 def chosen_writer(
@@ -112,7 +113,7 @@ def _check_sample(sample: int | None, sample_out: Path | None) -> None:
         raise ConfigError(f"--sample-out {sample_out}: the sample is a .csv file, to be filled in by hand")
 
 
-def _sample(questions: Path, size: int, sample_out: Path, seed: int) -> None:
+def _sample(questions: Path, size: int, sample_out: Place, seed: int) -> None:
     from anachron.text.question_files import sample_questions
 
     drawn = sample_questions(questions, sample_out, size, seed=seed)
@@ -139,7 +140,7 @@ def _judge(questions: Path, judged: Path, json_: bool) -> None:
     )
 
 
-def _tell(summary: dict[str, Any], out: Path, json_: bool) -> None:
+def _tell(summary: dict[str, Any], out: Place, json_: bool) -> None:
     """Print the summary; a table without any question ends the command with code 1."""
     if json_:
         print_json(summary)
@@ -151,7 +152,7 @@ def _tell(summary: dict[str, Any], out: Path, json_: bool) -> None:
         raise typer.Exit(1)
 
 
-def print_questions(summary: dict[str, Any], out: Path) -> None:
+def print_questions(summary: dict[str, Any], out: Place) -> None:
     """The summary of `anachron.verbalise` for people."""
     lines = [f"{summary['facts']:,} facts, {summary['verbalised']:,} with questions by {summary['source']}"]
     lines += [f"  {count:,} dropped: {reason}" for reason, count in summary["failed"].items()]
@@ -169,6 +170,6 @@ def print_questions(summary: dict[str, Any], out: Path) -> None:
     _say_written(summary, out)
 
 
-def _say_written(summary: dict[str, Any], out: Path) -> None:
+def _say_written(summary: dict[str, Any], out: Place) -> None:
     if summary["verbalised"]:
         say(f"{summary['verbalised']:,} of {summary['facts']:,} facts written to {out}")

@@ -17,7 +17,7 @@ from anachron.errors import ConfigError, DataError
 from anachron.facts.own import has_own_names, read_given_facts
 from anachron.facts.rows import NEEDED
 from anachron.io import Json, check_ending, file_fingerprint, write_bytes, write_manifest, write_table
-from anachron.stores import Place, refuse_stores
+from anachron.stores import Place, place
 from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import STYLES, Language, chosen, recorded
 from anachron.text.openings import guessed_language
@@ -44,7 +44,7 @@ def last_year(ended_before: int) -> int:
     return ended_before - 1 or -1
 
 
-def until_of(questions: Path) -> int | None:
+def until_of(questions: Place) -> int | None:
     """The last year that the facts of these questions could end in, as the manifests on the way to them record.
 
     None where they do not lead to a ``build facts``: dates then go as far as the sampler's own.
@@ -54,8 +54,8 @@ def until_of(questions: Path) -> int | None:
 
 
 def build_dataset(
-    questions: Path | str,
-    out: Path | str,
+    questions: Place | str,
+    out: Place | str,
     *,
     boundaries: Boundaries = "released",
     seed: int = 0,
@@ -70,7 +70,7 @@ def build_dataset(
 
     questions: facts with questions, as `anachron.verbalise` writes them, or a file of one's own facts (columns
         ``subject, relation, object, start, end``, see `anachron.facts.rows`); ``<out>.left_out.csv`` then lists
-        the facts that cannot be asked, and why. out: .parquet, .csv or .jsonl.
+        the facts that cannot be asked, and why. out: .parquet, .csv or .jsonl. Both may lie on a store.
     boundaries: how coarse boundaries are read, ``released`` or ``paper``. seed: of the random months and days.
     until: last year asked about; by default the last that the facts could end in, by their manifests, or the later of
         the sampler's and that in which the last fact ended; of one's own facts the last that is over at ``as_of``.
@@ -84,8 +84,7 @@ def build_dataset(
 
     Raises `ConfigError` for options that cannot be, and `DataError` naming the file, and the row where one is at fault.
     """
-    refuse_stores(questions, out)
-    questions, out = Path(questions), Path(out)
+    questions, out = place(questions), place(out)
     check_ending(out)
     sampling_named(sampling)
     if sample is not None and sample < 1:
@@ -126,13 +125,13 @@ def build_dataset(
     return BuiltDataset(made, card_of(out), sampler.until, own)
 
 
-def left_out_of(out: Path) -> Path:
+def left_out_of(out: Place) -> Place:
     """Where the facts are listed that a data set does not ask about."""
     return out.with_name(f"{out.name}.left_out.csv")
 
 
 def _asked(
-    questions: Path, table: pl.DataFrame, boundaries: Boundaries, seed: int, until: int | None, sampling: str,
+    questions: Place, table: pl.DataFrame, boundaries: Boundaries, seed: int, until: int | None, sampling: str,
     style: str | Wording, sample: int | None,
 ) -> tuple[pl.DataFrame, Sampling]:  # fmt: skip
     """Statements about the facts of a table that `anachron.verbalise` wrote, and how their dates were chosen."""
@@ -153,7 +152,7 @@ def _asked(
 
 
 def _chosen(
-    language: str | Path | None, style: str | None, before: Json, worded: Iterable[str], questions: Path
+    language: str | Path | None, style: str | None, before: Json, worded: Iterable[str], questions: Place
 ) -> tuple[Language, str | Wording]:
     """Language and style of the statements. before: the parameters by which the questions were made. worded: these.
 

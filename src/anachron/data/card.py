@@ -2,7 +2,6 @@
 
 import json
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,7 +10,7 @@ from anachron.core.dates import GRANULARITIES, Date
 from anachron.core.periods import STATUSES, Boundaries
 from anachron.errors import DataError
 from anachron.io import Json, file_fingerprint, read_json
-from anachron.stores import Place
+from anachron.stores import Place, place
 from anachron.text.markdown import markdown_table
 
 BOUNDARIES = {
@@ -96,9 +95,9 @@ def card_of(out: Place) -> Place:
     return out.with_name(f"{out.name}.card.md")
 
 
-def manifest_of(path: Path) -> Json | None:
+def manifest_of(path: Place) -> Json | None:
     """The manifest beside a file (``FILE.manifest.json``); None where none describes this very content."""
-    file = Path(f"{path}.manifest.json")
+    file = place(f"{path}.manifest.json")
     if not path.is_file() or not file.is_file():
         return None
     manifest = read_json(file)
@@ -106,7 +105,7 @@ def manifest_of(path: Path) -> Json | None:
     return manifest if known else None
 
 
-def history(path: Path) -> list[Json]:
+def history(path: Place) -> list[Json]:
     """Manifests of a file and of what it was made from, the earliest first.
 
     Manifests are those of `manifest_of`. An input is followed by its path
@@ -117,14 +116,14 @@ def history(path: Path) -> list[Json]:
         return []
     before: list[Json] = []
     for name, fingerprint in manifest.get("inputs", {}).items():
-        for candidate in dict.fromkeys((Path(name), path.parent / Path(name).name)):
+        for candidate in dict.fromkeys((place(name), path.parent / place(name).name)):
             if candidate.is_file() and candidate != path and fingerprint == file_fingerprint(candidate):
                 before += _folder_history(candidate) if candidate.name == "manifest.json" else history(candidate)
                 break
     return [*before, manifest]
 
 
-def _folder_history(path: Path) -> list[Json]:
+def _folder_history(path: Place) -> list[Json]:
     """The manifest of a folder in the form of those of files: a snapshot's dump, date and options as parameters."""
     manifest = read_json(path)
     if not isinstance(manifest, dict) or "command" not in manifest:

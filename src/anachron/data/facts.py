@@ -1,7 +1,6 @@
 """Tables of dated facts (``build facts``) and of facts with their questions (``verbalize``)."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,6 +10,7 @@ from anachron.core.periods import Period
 from anachron.data.statements import AskedFact
 from anachron.errors import DataError, first_line
 from anachron.io import read_table
+from anachron.stores import Place
 from anachron.text.question_tables import QUESTION_COLUMNS
 
 FACTS_SCHEMA: dict[str, Any] = {
@@ -28,7 +28,7 @@ QUESTIONS_SCHEMA: dict[str, Any] = FACTS_SCHEMA | QUESTION_COLUMNS
 ASKED = ("subject_label", "relation_label", "object_label", "start", "end", "question")
 
 
-def read_questions(path: Path | str) -> pl.DataFrame:
+def read_questions(path: Place | str) -> pl.DataFrame:
     """A table of facts with questions: at least the columns of `ASKED`, the others of `QUESTIONS_SCHEMA` as nulls.
 
     Columns that are nested in Parquet (``questions``, ``other_periods``) may be missing, or JSON lines' own lists.

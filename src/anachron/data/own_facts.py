@@ -20,6 +20,7 @@ from anachron.facts.dates import read_date
 from anachron.facts.files import as_table
 from anachron.facts.own import read_given_facts
 from anachron.facts.rows import Fault, GivenFact, GivenFacts, canonical, refuse
+from anachron.stores import Place
 from anachron.text.languages import Language, chosen
 from anachron.text.own_questions import question_faults, question_of
 
@@ -64,7 +65,7 @@ def as_of_date(as_of: str | datetime.date | Date | None) -> Date:
 
 
 def own_facts(
-    path: Path | str,
+    path: Place | str,
     *,
     as_of: str | datetime.date | Date | None = None,
     boundaries: Boundaries = "released",

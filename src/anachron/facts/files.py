@@ -2,17 +2,17 @@
 
 import codecs
 import csv
+import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from anachron.errors import DataError, first_line
 from anachron.io import Json, parse_table, read_bytes
+from anachron.stores import Place, StorePath, place
 
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")
@@ -28,12 +28,12 @@ class Rows:
     rows: tuple[Json, ...]
 
 
-def read_rows(path: Path | str) -> Rows:
+def read_rows(path: Place | str) -> Rows:
     """All rows of a file of `ENDINGS`. Text files are UTF-8, or UTF-16 with its mark; delimiters are found out.
 
     Raises `DataError` naming file, row (counted from 1, the header aside) and fix for what cannot be read.
     """
-    path = Path(path)
+    path = place(path)
     ending = path.suffix.casefold()
     if ending not in ENDINGS:
         hint = "save the sheet as CSV" if ending in (".xlsx", ".xls", ".ods") else f"use {', '.join(ENDINGS)}"
@@ -43,7 +43,7 @@ def read_rows(path: Path | str) -> Rows:
         if not content.strip():
             raise DataError("the file is empty; give a header and a row for each fact")
         if ending == ".parquet":
-            return _of_table(parse_table(content, path.with_suffix(".parquet")))
+            return _of_table(parse_table(content, path.with_name(f"{path.stem}.parquet")))
         text = decode(content)
         return _delimited(text) if ending in DELIMITED else _json(text, lines=ending in JSON_LINES)
     except DataError as error:
@@ -51,15 +51,16 @@ def read_rows(path: Path | str) -> Rows:
         raise DataError(message if str(path) in message else f"{path}: {message}") from None
 
 
-def column_names(path: Path | str) -> tuple[str, ...]:
+def column_names(path: Place | str) -> tuple[str, ...]:
     """The columns of a file of `ENDINGS`, as its header or its first object has them; none where that is broken."""
-    path = Path(path)
+    path = place(path)
     ending = path.suffix.casefold()
     if ending not in ENDINGS or not path.is_file():
         return ()
     if ending == ".parquet":
         try:
-            return tuple(pl.read_parquet_schema(path))
+            source = io.BytesIO(path.read_bytes()) if isinstance(path, StorePath) else path
+            return tuple(pl.read_parquet_schema(source))
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             return ()  # whoever reads the file says what is wrong with it
     try:
@@ -97,7 +98,7 @@ def decode(content: bytes, *, partial: bool = False) -> str:
 def _header(text: str) -> tuple[list[str], str]:
     """The first line that is not blank, cut at the delimiter that gives the most cells, and that delimiter."""
     lines = text.lstrip("\r\n \ufeff")
-    cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in DELIMITERS}
+    cut = {mark: next(csv.reader(io.StringIO(lines, newline=""), delimiter=mark), []) for mark in DELIMITERS}
     delimiter = max(DELIMITERS, key=lambda mark: len(cut[mark]))
     return [cell.strip() for cell in cut[delimiter]], delimiter
 
@@ -105,7 +106,7 @@ def _header(text: str) -> tuple[list[str], str]:
 def _delimited(text: str) -> Rows:
     try:
         header, delimiter = _header(text)
-        cells = csv.reader(StringIO(text.lstrip("\r\n \ufeff"), newline=""), delimiter=delimiter, strict=True)
+        cells = csv.reader(io.StringIO(text.lstrip("\r\n \ufeff"), newline=""), delimiter=delimiter, strict=True)
         lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
     except csv.Error as error:
         raise DataError(

@@ -1,13 +1,12 @@
 """A file of facts of one's own, as facts that know what their owner wrote of them."""
 
-from pathlib import Path
-
 from anachron.errors import DataError
 from anachron.facts.files import column_names, read_rows
 from anachron.facts.rows import NEEDED, GivenFacts, canonical, given_facts
+from anachron.stores import Place
 
 
-def is_fact_file(path: Path | str) -> bool:
+def is_fact_file(path: Place | str) -> bool:
     """Whether the header of a file says that its rows are facts: it names a subject, a relation or an object.
 
     Files of statements, in the published columns, name theirs otherwise (``SubjectLabel``) and are none.
@@ -15,13 +14,13 @@ def is_fact_file(path: Path | str) -> bool:
     return not {"subject", "relation", "object"}.isdisjoint(map(canonical, column_names(path)))
 
 
-def has_own_names(path: Path | str) -> bool:
+def has_own_names(path: Place | str) -> bool:
     """Whether it does so by the names of `anachron.facts.rows.NEEDED` themselves, not those of tables made here."""
     plain = {name.strip().casefold() for name in column_names(path)}
     return not plain.isdisjoint(NEEDED[:3])
 
 
-def read_given_facts(path: Path | str) -> GivenFacts:
+def read_given_facts(path: Place | str) -> GivenFacts:
     """The facts of a file. Raises `DataError` naming the file, and row, column, value, rule and fix."""
     given = read_rows(path)
     try:

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from anachron.cluster import Spread, worker_count
+from anachron.cluster import Spread, check_shared, worker_count
 from anachron.core.periods import Boundaries, check_boundaries
 from anachron.data.build_statements import BuiltDataset, build_dataset
-from anachron.errors import ConfigError, DataError
+from anachron.errors import DataError
 from anachron.jobs import Callbacks
-from anachron.stores import Place, StorePath, place
+from anachron.stores import Place, place
 from anachron.text.llm_requests import open_client
 from anachron.text.llm_settings import LlmSettings
 from anachron.text.question_files import check_style, verbalise
@@ -44,9 +43,9 @@ class TimestressSettings:
 
 
 def build_timestress(
-    dump: Path | str,
-    pageviews: Sequence[Path | str],
-    out: Path | str,
+    dump: Place | str,
+    pageviews: Sequence[Place | str],
+    out: Place | str,
     settings: TimestressSettings,
     *,
     workers: int | None = None,
@@ -57,7 +56,8 @@ def build_timestress(
     """Ingest a dump, add page views, select facts, put them into questions, build statements: all into one folder.
 
     dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day. out: the folder of
-    ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. workers, ray: see
+    ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. Each of these may lie on a
+    store; answers of a model are kept on this machine. workers, ray: see
     `anachron.cluster`. callbacks: told what each step tells. finished: told the name of each step (``ingest, pageviews,
     facts, questions, statements``) and its result.
 
@@ -65,16 +65,10 @@ def build_timestress(
     steps raise: `anachron.wikidata.reading.ingest.ingest`, `anachron.wikidata.views.popularity.compute_popularity`,
     `anachron.build_facts`, `anachron.verbalise` and `anachron.build_statements`.
     """
-    if isinstance(store := place(out), StorePath):
-        raise ConfigError(
-            f"--out {store}: questions and statements are written on this machine; give a local --out, or the commands "
-            f"one by one: wikidata ingest and wikidata pageviews take {store}/snapshot, build facts reads it and "
-            "writes a local file, which verbalize and build statements take"
-        )
-    out, callbacks = Path(out), callbacks or Callbacks()
-    _check(place(dump), pageviews, out, settings, workers)
+    dump, out, callbacks = place(dump), place(out), callbacks or Callbacks()
+    _check(dump, pageviews, out, settings, workers, ray)
     callbacks.notice(f"1 of 5: {dump} to a snapshot")
-    with callbacks.bar(f"reading {place(dump).name}", "bytes") as told:
+    with callbacks.bar(f"reading {dump.name}", "bytes") as told:
         manifest = ingest(dump, out / SNAPSHOT, settings.ingest, workers=workers, ray=ray, callbacks=told)
     finished("ingest", manifest)
     callbacks.notice("2 of 5: popularity")
@@ -104,8 +98,9 @@ def build_timestress(
 
 
 def _check(
-    dump: Place, pageviews: Sequence[Path | str], out: Path, settings: TimestressSettings, workers: int | None
-) -> None:
+    dump: Place, pageviews: Sequence[Place | str], out: Place, settings: TimestressSettings, workers: int | None,
+    ray: str | None,
+) -> None:  # fmt: skip
     """Raise now what one of the steps would raise about its options after hours of those before it."""
     check_style(settings.llm, settings.style)
     if settings.llm is not None and not (out / QUESTIONS).exists():  # answers that are kept need no key
@@ -113,7 +108,9 @@ def _check(
     check_boundaries(settings.boundaries)
     if workers is not None:
         worker_count(workers)
-    months_of(map(parse_name, pageviews))
+    views = [parse_name(file) for file in pageviews]
+    months_of(views)
     choose_project({"options": settings.ingest.options()}, None)
     import_duckdb()
     open_dump(dump)
+    check_shared([dump, *(file.path for file in views)], None, ray)

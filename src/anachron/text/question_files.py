@@ -11,6 +11,7 @@ from anachron.facts.own import has_own_names, read_given_facts
 from anachron.facts.rows import GivenFact, refuse
 from anachron.io import Json, file_fingerprint, read_table, write_manifest, write_table
 from anachron.jobs import Callbacks
+from anachron.stores import Place, place, refuse_stores
 from anachron.text.answers import Answer
 from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import chosen, recorded
@@ -55,8 +56,8 @@ def check_style(llm: LlmSettings | None, style: str) -> None:
 
 
 def verbalise(
-    facts: Path | str,
-    out: Path | str,
+    facts: Place | str,
+    out: Place | str,
     llm: LlmSettings | None = None,
     *,
     style: str | None = None,
@@ -72,7 +73,8 @@ def verbalise(
     facts: a table with ``fact_id, subject_label, relation_id, object_label``, and for a model ``relation_label, start,
         end``; or a file of one's own facts (``subject, relation, object, start, end``, see `anachron.facts.rows`),
         which is written again, one row a period, with the questions; those that it brings are kept.
-    out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why.
+    out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why. Facts and out may lie
+        on a store.
     llm: the model that writes the questions; without, they come from the templates of each relation.
     language: of the questions, see `anachron.text.languages.language_of`; by default that of the style, else English.
     style: how dates are worded, see `anachron.text.dates`; by default as the language does.
@@ -85,7 +87,8 @@ def verbalise(
     Raises `ConfigError` for options that do not go together, `DataError` naming the row of a bad fact, and
     `BackendError` where the server cannot be asked.
     """
-    facts, out = Path(facts), Path(out)
+    facts, out = place(facts), place(out)
+    refuse_stores(cache)
     if out.suffix not in ENDINGS:
         raise ConfigError(f"{out}: unknown ending {out.suffix!r}; questions are lists, so use .parquet or .jsonl")
     tongue, wording = chosen(language, style)
@@ -132,7 +135,7 @@ def verbalise(
     return counts | {"source": source}
 
 
-def _brought(facts: Path, own: Sequence[GivenFact], language: str) -> dict[str, Verbalised]:
+def _brought(facts: Place, own: Sequence[GivenFact], language: str) -> dict[str, Verbalised]:
     """The questions that a file of one's own facts holds already, by the ids of their facts."""
     try:
         refuse([fault for item in own for fault in question_faults(item, language)])
@@ -149,13 +152,13 @@ def _outcome(fact: FactToWord, reply: Answer | NoAnswer, seed: int, style: str |
     return by_answer(fact, reply.text, seed, style)
 
 
-def sample_questions(questions: Path | str, out: Path | str, size: int, *, seed: int = 0) -> int:
+def sample_questions(questions: Place | str, out: Place | str, size: int, *, seed: int = 0) -> int:
     """Draw questions for a person to judge, into a .csv with an empty column ``good``; the number drawn.
 
     It is 0, and nothing is written, where the table has no question. Raises `DataError` for a table without questions'
     columns.
     """
-    table = _read_questions(Path(questions))
+    table = _read_questions(questions)
     if not table.height:
         return 0
     drawn = draw_sample(table, size, seed)
@@ -163,15 +166,15 @@ def sample_questions(questions: Path | str, out: Path | str, size: int, *, seed:
     return drawn.height
 
 
-def judged_questions(questions: Path | str, judged: Path | str) -> Judged:
+def judged_questions(questions: Place | str, judged: Place | str) -> Judged:
     """How many questions of a sample (`sample_questions`, filled in with yes and no) are good, and of how many.
 
     Raises `DataError` for a row that is not judged, judged twice, or not one of these questions.
     """
-    return read_judged(read_table(judged), _read_questions(Path(questions)), str(judged))
+    return read_judged(read_table(judged), _read_questions(questions), str(judged))
 
 
-def _read_questions(path: Path) -> pl.DataFrame:
+def _read_questions(path: Place | str) -> pl.DataFrame:
     table = read_table(path)
     if missing := [c for c in ("fact_id", "object_label", "question") if c not in table.columns]:
         raise DataError(f"{path}: no column {', '.join(missing)}; give a table that verbalize wrote")

@@ -30,6 +30,7 @@ from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot, readable
 from anachron.wikidata.selection.explain import check_item, in_words
 from anachron.wikidata.selection.lookups import Lookups, barred_among, entity_rows, find_lookups, missing_from
 from anachron.wikidata.selection.rows import judge_rows, scan_statements
+from anachron.wikidata.selection.rules import VALUE_UNKNOWN
 from anachron.wikidata.selection.select import check_tables
 
 IN_DATA_SET = "in the data set: "
@@ -276,9 +277,10 @@ def _change(row: dict[str, Any], comparison: Comparison, words: dict[tuple[int, 
     dates = {n: row[n] if row[n] is not None else row.get(f"old_{n}") for n in ("start", "end", "point")}
     label, rule = row.get("label"), row.get("rule")
     said = None if label is None or rule is None else words[rule, label]
+    nothing = "unknown" if dropped is not None and dropped.endswith(VALUE_UNKNOWN) else "no value"
     return Change(
         property_id=row["property"], property_label=row["relation_label"],
-        value=row["object_label"] or row["value"] or "no value", value_id=row["object_id"], side=row["flag"],
+        value=row["object_label"] or row["value"] or nothing, value_id=row["object_id"], side=row["flag"],
         rank=row["rank"] or row.get("old_rank"), **{name: in_words(boundary) for name, boundary in dates.items()},
         dropped=dropped, change=row.get("change"), label=label, rule=rule, words=said, outcome=row.get("outcome"),
         merged_from=gone.get((row.get("old_statement_id"), row["value"])),

@@ -20,6 +20,7 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 Stage = Literal["rows", "periods", "entities", "popularity", "cut", "groups"]
 
 DROPPED_DATATYPES = ("url", "external-id", "commonsMedia", "globe-coordinate")
+VALUE_UNKNOWN = "its value is unknown"  # the reason that drops a somevalue
 _PROPERTY = re.compile(r"P[1-9]\d*")
 
 
@@ -201,7 +202,7 @@ def cleaning_steps(wiki: str) -> list[_Written]:
         (
             "known values",
             "rows",
-            [("it has no value", col("snak") == "novalue"), ("its value is unknown", col("snak") == "somevalue")],
+            [("it has no value", col("snak") == "novalue"), (VALUE_UNKNOWN, col("snak") == "somevalue")],
         ),
         ("restricted statements", "rows", [("a qualifier restricts it", col("restricted"))]),
     ]

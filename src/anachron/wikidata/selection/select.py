@@ -13,7 +13,8 @@ from anachron.cluster import Spread, check_shared, connected, map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import Json, write_table
-from anachron.stores import Place, StorePath, remove_tree
+from anachron.jobs import locked
+from anachron.stores import Place, remove_tree
 from anachron.text.kinds import kind_of
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, readable
 from anachron.wikidata.selection.lookups import Lookups, all_barred, entity_rows, find_lookups, read_popularity
@@ -29,6 +30,7 @@ COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
     "qualifiers",
 )  # fmt: skip
+WORK, LOCK = ".selecting-", ".lock"  # the folder of a selection that goes on, and in it
 PROPERTY_COLUMNS = ("id", "label", "description", "datatype", "classes")
 
 
@@ -79,21 +81,34 @@ def check_tables(snapshot: Snapshot) -> None:
 
 @contextmanager
 def _work_folder(parent: Place | None) -> Iterator[Place]:
-    if isinstance(parent, StorePath):
-        folder_there = parent / f".selecting-{secrets.token_hex(4)}"
-        try:
-            yield folder_there
-        finally:
-            remove_tree(folder_there)
+    """A folder that goes with the block, of which a lock says that its process lives; those of killed ones go, too."""
+    if parent is None:
+        with tempfile.TemporaryDirectory(prefix=WORK) as name:
+            yield Path(name)
         return
     try:
-        if parent is not None:
-            parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".selecting-", dir=parent)
+        parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BackendError(f"cannot write to {parent}: {error.strerror}; choose another --out") from error
-    with folder as name:
-        yield Path(name)
+    _remove_abandoned(parent)
+    folder = parent / f"{WORK}{secrets.token_hex(4)}"
+    try:
+        with locked(folder / LOCK, folder):
+            yield folder
+    finally:
+        remove_tree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(parent: Place) -> None:
+    """Remove the work folders that killed processes left; on a store those of other machines' processes stay."""
+    for folder in parent.iterdir():
+        if folder.name.startswith(WORK) and (folder / LOCK).is_file():
+            try:
+                with locked(folder / LOCK, folder):
+                    pass
+            except (ConfigError, BackendError):  # its process is at work, or it is another user's
+                continue
+            remove_tree(folder, ignore_errors=True)
 
 
 class _Selecting:

@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date as Day
-from pathlib import Path
 from urllib.parse import unquote
 
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
+from anachron.stores import Place, place
 from anachron.wikidata.reading.streams import Compression, text_of
 
 BATCH = 48 << 20  # bytes of the project's lines summed at once
@@ -33,7 +33,7 @@ _HEADER = b"project title a b c d more\n"
 class PageviewFile:
     """A file by its name: ``month`` is ``YYYY-MM``; ``day`` is ``None`` for a file of a whole month."""
 
-    path: Path
+    path: Place
     month: str
     day: int | None
 
@@ -47,9 +47,9 @@ class Lines:
     bad: int = 0
 
 
-def parse_name(path: Path | str) -> PageviewFile:
+def parse_name(path: Place | str) -> PageviewFile:
     """What a file's name says. Raises `ConfigError` for another name, for views by others than people, for no file."""
-    path = Path(path)
+    path = place(path)
     match = _NAME.search(path.name)
     if match is None:
         raise ConfigError(
@@ -68,7 +68,7 @@ def parse_name(path: Path | str) -> PageviewFile:
 
 
 def read_views(
-    path: Path, project: str, lines: Lines, progress: Callable[[int], None] = lambda done: None, threads: int = 1
+    path: Place, project: str, lines: Lines, progress: Callable[[int], None] = lambda done: None, threads: int = 1
 ) -> Iterator[pl.DataFrame]:
     """Yield tables ``title: str, views: i64`` of a project, each of one batch of its lines.
 
@@ -92,7 +92,7 @@ def read_views(
         yield _sum(waiting, lines, project)
 
 
-def _blocks(path: Path, progress: Callable[[int], None], threads: int = 1) -> Iterator[bytes]:
+def _blocks(path: Place, progress: Callable[[int], None], threads: int = 1) -> Iterator[bytes]:
     """The text in blocks of whole lines; a last line without its end gets one."""
     rest: list[bytes] = []
     for chunk in _text(path, progress, threads):
@@ -106,7 +106,7 @@ def _blocks(path: Path, progress: Callable[[int], None], threads: int = 1) -> It
         yield b"".join((*rest, b"\n"))
 
 
-def _text(path: Path, progress: Callable[[int], None], threads: int) -> Iterator[bytes]:
+def _text(path: Place, progress: Callable[[int], None], threads: int) -> Iterator[bytes]:
     """What the file holds, by its first bytes: names of uncompressed files may end in anything."""
     position = [0]
     try:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anachron.cluster import cores, map_in_order, worker_count
+from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
 from anachron.errors import BackendError, ConfigError, DataError, first_line
 from anachron.io import Json, atomic, file_fingerprint, read_json, scan_parquet, versions, write_json, write_manifest
 from anachron.jobs import Callbacks, locked
-from anachron.stores import Place, StorePath
+from anachron.stores import Place, StorePath, refuse_stores
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot, readable
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
@@ -44,7 +44,7 @@ class Result:
 
 def compute_popularity(
     snapshot: Place | str,
-    files: Iterable[Path | str],
+    files: Iterable[Place | str],
     *,
     project: str | None = None,
     redirects: Path | str | None = None,
@@ -61,23 +61,21 @@ def compute_popularity(
     ``redirects`` is a file of lines
     ``from-title TAB to-title``: views of the first are added to the second, unless the first is itself the title of an
     entity. Redirects are followed one step. ``workers`` or the cluster at ``ray`` read a file each; one worker reads
-    one file after another with all cores. ``callbacks`` are told how much of the files is read.
+    one file after another with all cores. ``callbacks`` are told how much of the files is read. The snapshot and the
+    page-view files may lie on a store.
 
     Raises `ConfigError` for files that do not go together, `DataError` for a snapshot without titles and for files
     that are damaged.
     """
+    refuse_stores(redirects)
     opened = open_snapshot(snapshot)
     folder = opened.folder
-    if isinstance(folder, StorePath) and ray is not None:
-        raise ConfigError(
-            f"--ray {ray}: page views of a snapshot on a store are read by this machine alone; leave out --ray"
-        )
     months = months_of(parse_name(file) for file in files)
     project, warnings = choose_project(opened.manifest, project)
     lock = folder / "pageviews" / ".lock"
-    with locked(lock, folder, elsewhere="give another snapshot"), _folder_here(folder) as here:
+    with locked(lock, folder, elsewhere="give another snapshot"):
         given = [file for month in months.values() for file in month]
-        sums = _sum_files(here, given, project, workers, ray, callbacks or Callbacks())
+        sums = _sum_files(folder, given, project, workers, ray, callbacks or Callbacks())
         read = list(zip(given, sums, strict=True))
         counts: Json = {"files": len(read)}
         for name, key in (("lines", "read"), ("lines_of_project", "project"), ("bad_lines", "bad")):
@@ -85,13 +83,13 @@ def compute_popularity(
         warnings += gaps(months)
         inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
         target = folder / OUTPUT
-        with _work(here / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
+        with _work(folder / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
             counts |= _load_entities(database, opened, work)
             if redirects is not None:
                 counts |= _load_redirects(database, Path(redirects), project, work)
                 inputs[Path(redirects).name] = file_fingerprint(redirects)
-            tables = [[str(path) for file, (path, _) in read if file.month == month] for month in months]
-            with atomic(target) as temporary, _reading(here / "pageviews", "remove that folder, which is made anew"):
+            tables = [[str(_here(path, work)) for file, (path, _) in read if file.month == month] for month in months]
+            with atomic(target) as temporary, _reading(folder / "pageviews", "remove that folder, which is made anew"):
                 counts |= _join(database, tables, redirects is not None, temporary)
         if not counts["with_views"]:
             warnings.append(
@@ -169,30 +167,31 @@ def gaps(months: dict[str, list[PageviewFile]]) -> list[str]:
 
 
 def _sum_files(
-    folder: Path, files: list[PageviewFile], project: str, workers: int | None, ray: str | None, callbacks: Callbacks
-) -> list[tuple[Path, Json]]:
+    folder: Place, files: list[PageviewFile], project: str, workers: int | None, ray: str | None, callbacks: Callbacks
+) -> list[tuple[Place, Json]]:
     if ray is None and worker_count(workers) == 1:
         with callbacks.bars("bytes") as progress:
             return [sum_file(folder, file, project, progress, cores()) for file in files]
     items, sums = [(folder, file, project) for file in files], []
-    with callbacks.bar("page-view files") as told:
+    with callbacks.bar("page-view files") as told, connected(ray, workers):
+        check_shared([file.path for file in files], folder, ray)
         for result in map_in_order(_sum_item, items, workers, ray):
             sums.append(result)
             told.progress(len(sums), len(files))
     return sums
 
 
-def _sum_item(item: tuple[Path, PageviewFile, str]) -> tuple[Path, Json]:
+def _sum_item(item: tuple[Place, PageviewFile, str]) -> tuple[Place, Json]:
     return sum_file(*item)
 
 
 def sum_file(
-    folder: Path,
+    folder: Place,
     file: PageviewFile,
     project: str,
     progress: Progress = lambda what, done, total: None,
     threads: int = 1,
-) -> tuple[Path, Json]:
+) -> tuple[Place, Json]:
     """Views by title of one file, read only if they are not there yet; the table's path and its manifest."""
     target = folder / "pageviews" / f"{file.path.name}.parquet"
     manifest_path = target.with_name(target.name + ".manifest.json")
@@ -228,14 +227,14 @@ def sum_file(
     return target, manifest
 
 
-@contextmanager
-def _folder_here(folder: Place) -> Iterator[Path]:
-    """Where the sums are kept: in the snapshot; of one on a store on this machine, and only meanwhile."""
-    if isinstance(folder, Path):
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="anachron-") as name:
-        yield Path(name)
+def _here(table: Place, work: Path) -> Path:
+    """A table as a file of this machine, as which DuckDB reads it: of a store's a copy."""
+    if isinstance(table, Path):
+        return table
+    copy = work / table.name
+    with table.open("rb") as there, copy.open("wb") as here:
+        shutil.copyfileobj(there, here, 1 << 20)
+    return copy
 
 
 def _titles(part: Place, work: Path) -> Path:
@@ -389,8 +388,12 @@ def _reading(what: Place, remedy: str) -> Iterator[None]:
 
 
 @contextmanager
-def _work(folder: Path) -> Iterator[Path]:
-    """A folder for what is only in between; what a killed process left there goes."""
+def _work(folder: Place) -> Iterator[Path]:
+    """A folder of this machine for what is only in between; what a killed process left there goes."""
+    if isinstance(folder, StorePath):
+        with tempfile.TemporaryDirectory(prefix="anachron-") as name:
+            yield Path(name)
+        return
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

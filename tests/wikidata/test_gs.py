@@ -1,0 +1,119 @@
+"""The commands on gs://, against a server that speaks Google's protocol: the bytes of a local disk, and locks."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("obstore", reason="files on stores need the extra s3")
+
+from anachron import store_requests, stores
+from anachron.cluster import Spread
+from anachron.errors import ConfigError
+from anachron.jobs import locked
+from anachron.stores import StorePath, place, remove_tree
+from anachron.updates.build import Settings, build_updates, companions
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.selection.facts import build_facts
+from anachron.wikidata.selection.rules import Selection
+from gcs_server import Server, serving
+from updates.world import write_world
+from wikidata.dumps import write_dump
+from wikidata.test_ingest import SETTINGS, some_entities
+from wikidata.test_stores import content
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("key")) as server:
+        server.make_bucket("bucket")
+        yield server
+
+
+@pytest.fixture
+def store(served: Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[StorePath]:
+    for name in [name for name in os.environ if name.startswith(("GOOGLE_", "AWS_"))]:
+        monkeypatch.delenv(name)
+    for name, value in served.environment().items():
+        monkeypatch.setenv(name, value)
+    # Google's own address is never asked without encryption; that of a test's server is
+    monkeypatch.setattr(store_requests, "plain_http", lambda: True)
+    store_requests.opened.cache_clear()
+    served.faults.each = 0
+    folder = place(f"gs://bucket/{request.node.name}")
+    assert isinstance(folder, StorePath)
+    yield folder
+    served.faults.each = 0
+    store_requests.opened.cache_clear()
+
+
+def test_objects_folders_and_conditions(store, served):
+    served.faults.each, served.faults.kinds = 3, ("503", "drop")
+    (store / "a/b c").put(b"0123456789")
+    assert (store / "a/b c").is_file() and (store / "a").is_dir() and not (store / "none").exists()
+    assert (store / "a/b c").read_range(2, 3) == b"234" and (store / "a/b c").read_range(-4, 2) == b"67"
+    assert (store / "y").create(b"mine") and not (store / "y").create(b"other")
+    found = (store / "y").version()
+    assert found is not None and (store / "y").replace(b"newer", found[1])
+    assert not (store / "y").replace(b"stale", found[1]) and (store / "y").read_bytes() == b"newer"
+    for number in range(30):
+        (store / "many" / str(number)).put(b"1")
+    assert len(list((store / "many").rglob("*"))) == 30
+    remove_tree(store)
+    assert not store.is_dir() and served.faults.done["drop"]
+    with pytest.raises(FileNotFoundError):
+        (store / "y").read_bytes()
+
+
+def test_what_another_removes_meanwhile_stops_no_removal(store, monkeypatch):
+    for number in range(20):
+        (store / str(number)).put(b"1")
+    listed = list(store.rglob("*"))
+    for path in listed[::3]:
+        path.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(stores.StorePath, "rglob", lambda path, pattern: iter(listed))
+        remove_tree(store)
+    assert not store.is_dir()
+
+
+def test_a_lock_is_held_and_taken_over_from_the_dead(store):
+    lock = store / ".lock"
+    with locked(lock, store):
+        held = json.loads(lock.read_bytes())
+        with pytest.raises(ConfigError, match=rf"in use by process {os.getpid()} .* gcloud storage rm {lock}"):
+            locked(lock, store).__enter__()
+    assert not lock.is_file()
+    lock.put(json.dumps(held | {"process": 2**30}).encode())
+    with locked(lock, store):
+        assert json.loads(lock.read_bytes())["process"] == os.getpid()
+    assert not lock.is_file()
+
+
+def test_the_same_snapshot_facts_and_updates(store, served, tmp_path):
+    dump = write_dump(tmp_path / "dump.json.bz2", some_entities())
+    ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)
+    (store / dump.name).put(dump)
+    served.faults.each, served.faults.kinds = 9, ("503", "cut", "drop")
+    ingest(str(store / dump.name), store / "there", SETTINGS, range_bytes=12_000)
+    served.faults.each = 0
+    assert content(store / "there") == content(tmp_path / "here")
+    world, sides = write_world(tmp_path / "world", buckets=3), []
+    for name, folder in zip(("old", "new"), world, strict=True):
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            (store / name / str(path.relative_to(folder))).put(path)
+        sides.append(store / name)
+    here, there = tmp_path / "u.parquet", store / "u.parquet"
+    build_updates(*world, here, Settings(popularity=False))
+    build_updates(*sides, there, Settings(popularity=False), spread=Spread())
+    for one, other in zip((here, *companions(here).values()), (there, *companions(there).values()), strict=True):
+        assert other.read_bytes() == one.read_bytes()
+    facts = replace(Selection(), popularity=False, top_per_relation=None, ended_before=3000)
+    build_facts(world[1], tmp_path / "facts.parquet", facts)
+    build_facts(sides[1], store / "facts.parquet", facts)
+    assert (store / "facts.parquet").read_bytes() == (tmp_path / "facts.parquet").read_bytes()
+    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
