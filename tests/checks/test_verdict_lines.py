@@ -44,12 +44,12 @@ def test_what_is_said_of_a_fact_stands_behind_its_verdict_or_below() -> None:
 
 
 def test_an_unknown_fact_with_a_high_win_rate_says_why() -> None:
-    told = "so few dates that chance gives as high a W in 7 %"
+    told = "by chance W is as high in 7 %"
     assert lines_of(UNKNOWN, width=160)[1].endswith(f"W  93 %  unknown: {told}")
     assert lines_of(UNKNOWN, width=80)[2].strip().endswith(f"  {told}") or told in lines_of(UNKNOWN, width=80)[3]
     assert verdict_in_words(UNKNOWN) == f"unknown, W 93 %; {told}"
     asked = UNKNOWN | {"chance": None, "win_rate_low": 0.44}
-    assert lines_of(asked, width=160)[1].endswith("unknown: so few matches that W may be 44 %")
+    assert lines_of(asked, width=160)[1].endswith("unknown: W may be as low as 44 %")
     # Nothing is to be explained of a fact that wins no more than half, or that is not unknown.
     for row in (UNKNOWN | {"win_rate": 0.5}, ROW | {"chance": 0.03}):
         assert doubt_in_words(row) == ""
