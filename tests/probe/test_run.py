@@ -320,7 +320,7 @@ def test_halved_batches_are_said_and_scores_agree(
     assert result.record["sessions"][-1]["halvings"] > 0
     assert any("halved" in line for line in said)
     whole = pl.read_parquet(finished / "scores.parquet")["logp"].to_numpy()
-    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-4, rtol=0)  # other batches round otherwise
+    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-4, rtol=0)
 
 
 def test_deterministic_holds_while_the_model_runs(
