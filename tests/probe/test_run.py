@@ -303,11 +303,12 @@ def test_prefixes_change_scores_and_a_file_is_used_as_it_is(lm: LanguageModel, d
 
 
 @pytest.mark.full
-def test_halved_batches_are_said_and_scores_agree(
-    finished: Path, lm: LanguageModel, data: Dataset, tmp_path, monkeypatch
-):
+def test_halved_batches_are_said_and_scores_agree(data: Dataset, tmp_path, monkeypatch):
     import torch
 
+    lm = load_model("demo")
+    lm.model.double()  # in float32 other batches round otherwise, by more than what is checked on some processors
+    whole = run_probe(lm, data, tmp_path / "whole").scores["logp"].to_numpy()
     real, said = lm.model.forward, []
 
     def small_memory(*args, **kwargs):
@@ -319,8 +320,7 @@ def test_halved_batches_are_said_and_scores_agree(
     result = run_probe(lm, data, tmp_path / "run", callbacks=Callbacks(warn=said.append))
     assert result.record["sessions"][-1]["halvings"] > 0
     assert any("halved" in line for line in said)
-    whole = pl.read_parquet(finished / "scores.parquet")["logp"].to_numpy()
-    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(result.scores["logp"].to_numpy(), whole, atol=1e-5, rtol=1e-6)
 
 
 def test_deterministic_holds_while_the_model_runs(
