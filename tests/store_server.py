@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from anachron.stores import StorePath, place
+
 SERVE = """
 import sys
 from moto.server import ThreadedMotoServer
@@ -74,10 +76,23 @@ class Server:
         connection.request("PUT", f"/{name}")
         assert connection.getresponse().status == 200
 
+    @contextmanager
+    def folder(self, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePath]:
+        """A folder in the bucket, which this process reaches with no others' keys; without faults before and after."""
+        for variable in [variable for variable in os.environ if variable.startswith("AWS_")]:
+            monkeypatch.delenv(variable)
+        for variable, value in self.environment().items():
+            monkeypatch.setenv(variable, value)
+        self.faults.each, self.faults.within = 0, ""
+        there = place(f"s3://bucket/{name}".replace("[", "-").replace("]", ""))
+        assert isinstance(there, StorePath)
+        yield there
+        self.faults.each = 0
+
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A server that is empty, with no faults yet."""
+    """A server with one bucket, ``bucket``, that is empty, with no faults yet."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     if not PYTHON.is_file():
         pytest.skip(f"no S3 server, for there is no {PYTHON}; make .venv-stores/installed")
@@ -90,7 +105,9 @@ def serving() -> Iterator[Server]:
         faults = Faults()
         try:
             with proxy(port, faults) as address:
-                yield Server(address, faults)
+                server = Server(address, faults)
+                server.make_bucket("bucket")
+                yield server
         finally:
             moto.stdin.close()
             moto.wait(60)

@@ -33,6 +33,27 @@ def bootstrap_mean(
     return float(low), float(high)
 
 
+def bootstrap_median(
+    values: Sequence[Sequence[float]] | np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, float, float]:
+    """Median of numbers that facts have several of, and its percentile bootstrap interval over facts.
+
+    values: (facts, numbers of one), NaN where one is unknown; each fact has one at least. Three NaN of nothing.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if not data.size:
+        return nan, nan, nan
+    random = np.random.default_rng(seed)
+    medians = [_median(data[random.integers(len(data), size=len(data))]) for _ in range(resamples)]
+    low, high = np.quantile(medians, _ends())
+    return _median(data), float(low), float(high)
+
+
+def _median(values: np.ndarray) -> float:
+    """Of what is known: `numpy.nanmedian` takes twenty times as long."""
+    return float(np.median(values[~np.isnan(values)]))
+
+
 def _ends(confidence: float = CONFIDENCE) -> list[float]:
     tail = (1 - confidence) / 2
     return [tail, 1 - tail]

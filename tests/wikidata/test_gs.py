@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -14,15 +13,12 @@ from anachron.cluster import Spread
 from anachron.errors import ConfigError
 from anachron.jobs import locked
 from anachron.stores import StorePath, place, remove_tree
-from anachron.updates.build import Settings, build_updates, companions
 from anachron.wikidata.reading.ingest import ingest
-from anachron.wikidata.selection.facts import build_facts
-from anachron.wikidata.selection.rules import Selection
 from gcs_server import Server, serving
 from updates.world import write_world
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
-from wikidata.test_stores import content
+from wikidata.test_stores import content, same_facts_and_updates
 
 pytestmark = pytest.mark.slow
 
@@ -102,18 +98,4 @@ def test_the_same_snapshot_facts_and_updates(store, served, tmp_path):
     ingest(str(store / dump.name), store / "there", SETTINGS, range_bytes=12_000)
     served.faults.each = 0
     assert content(store / "there") == content(tmp_path / "here")
-    world, sides = write_world(tmp_path / "world", buckets=3), []
-    for name, folder in zip(("old", "new"), world, strict=True):
-        for path in (path for path in folder.rglob("*") if path.is_file()):
-            (store / name / str(path.relative_to(folder))).put(path)
-        sides.append(store / name)
-    here, there = tmp_path / "u.parquet", store / "u.parquet"
-    build_updates(*world, here, Settings(popularity=False))
-    build_updates(*sides, there, Settings(popularity=False), spread=Spread())
-    for one, other in zip((here, *companions(here).values()), (there, *companions(there).values()), strict=True):
-        assert other.read_bytes() == one.read_bytes()
-    facts = replace(Selection(), popularity=False, top_per_relation=None, ended_before=3000)
-    build_facts(world[1], tmp_path / "facts.parquet", facts)
-    build_facts(sides[1], store / "facts.parquet", facts)
-    assert (store / "facts.parquet").read_bytes() == (tmp_path / "facts.parquet").read_bytes()
-    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
+    same_facts_and_updates(store, tmp_path, write_world(tmp_path / "world", buckets=3), Spread())

@@ -19,7 +19,7 @@ pytest.importorskip("ray", reason="a cluster needs the extra ray")
 pytest.importorskip("obstore", reason="files on stores need the extra s3")
 
 from anachron.cli.entry import run
-from anachron.stores import StorePath, place
+from anachron.stores import StorePath
 from ray_cluster import HERE, NO_TOKEN, TwoNodes, environment, two_nodes
 from store_server import Server, serving
 from wikidata.dumps import entity, item, property_, statement, time, write_dump
@@ -107,21 +107,16 @@ def expected(dumps, tmp_path_factory) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Server]:
     with serving() as server:
-        server.make_bucket("bucket")
         yield server
 
 
 @pytest.fixture
 def store(served, dumps, monkeypatch, request) -> Iterator[StorePath]:
-    for name, value in served.environment().items():
-        monkeypatch.setenv(name, value)
-    served.faults.each, served.faults.kinds, served.faults.within = 0, ("slow",), ""
-    folder = place(f"s3://bucket/{request.node.name}".replace("[", "-").replace("]", ""))
-    assert isinstance(folder, StorePath)
-    for path in dumps.iterdir():
-        (folder / "dumps" / path.name).put(path)
-    yield folder
-    served.faults.each = 0
+    with served.folder(request.node.name, monkeypatch) as folder:
+        served.faults.kinds = ("slow",)
+        for path in dumps.iterdir():
+            (folder / "dumps" / path.name).put(path)
+        yield folder
 
 
 @pytest.fixture
@@ -154,13 +149,15 @@ def finished(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[s
 
 
 def content(folder: Path | StorePath) -> dict[str, bytes]:
-    """All files but locks and those that hold times and versions (manifests) or names of folders (the card)."""
+    """All files but those that hold times and versions (manifests) or names of folders (the card), and on a disk locks,
+    which stay there."""
     begin = len(str(folder)) + 1
     files = {str(path)[begin:]: path for path in folder.rglob("*") if path.is_file()}
     return {
         name: path.read_bytes()
         for name, path in files.items()
-        if not name.endswith(("manifest.json", ".md", ".lock")) and not name.startswith("dumps/")
+        if not name.endswith(("manifest.json", ".md")) and not name.startswith("dumps/")
+        if not (isinstance(folder, Path) and name.endswith(".lock"))
     }
 
 

@@ -1,6 +1,5 @@
 """`build facts` killed in the middle: the next call removes what it left, and nothing of a call that is at work."""
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anachron.stores import Place, place
+from anachron.stores import Place
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
 from store_server import serving
@@ -53,13 +52,8 @@ def test_what_killed_calls_left_goes_and_what_others_are_at_stays(where, tmp_pat
         check(snapshot, tmp_path / "out", tmp_path / "expected.parquet")
         return
     pytest.importorskip("obstore", reason="files on stores need the extra s3")
-    with serving() as server:
-        server.make_bucket("bucket")
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            monkeypatch.delenv(name)
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
-        check(snapshot, place("s3://bucket/out"), tmp_path / "expected.parquet")
+    with serving() as server, server.folder("out", monkeypatch) as out:
+        check(snapshot, out, tmp_path / "expected.parquet")
 
 
 def check(snapshot: Path, out: Place, expected: Path) -> None:

@@ -31,21 +31,13 @@ from wikidata.test_ingest import SETTINGS, some_entities
 @pytest.fixture(scope="module")
 def served():
     with serving() as server:
-        server.make_bucket("bucket")
         yield server
 
 
 @pytest.fixture
 def store(served: Server, monkeypatch, request):
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in served.environment().items():
-        monkeypatch.setenv(name, value)
-    served.faults.each, served.faults.within = 0, ""
-    folder = place(f"s3://bucket/{abs(hash(request.node.name))}")
-    assert isinstance(folder, StorePath)
-    yield folder
-    served.faults.each = 0
+    with served.folder(str(abs(hash(request.node.name))), monkeypatch) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +178,11 @@ def test_keys_are_never_shown(store, served):
 
 @pytest.mark.full
 def test_the_same_facts_and_updates(store, tmp_path, world):
+    same_facts_and_updates(store, tmp_path, world, Spread(2))
+
+
+def same_facts_and_updates(store: StorePath, tmp_path: Path, world: tuple[Path, Path], spread: Spread) -> None:
+    """Check that both snapshots of a world, put on a store, give there the bytes that they give here."""
     sides = []
     for name, folder in zip(("old", "new"), world, strict=True):
         for path in (path for path in folder.rglob("*") if path.is_file()):
@@ -193,14 +190,14 @@ def test_the_same_facts_and_updates(store, tmp_path, world):
         sides.append(store / name)
     here, there = tmp_path / "u.parquet", store / "u.parquet"
     build_updates(*world, here, Settings(popularity=False))
-    build_updates(*sides, there, Settings(popularity=False), spread=Spread(2))
+    build_updates(*sides, there, Settings(popularity=False), spread=spread)
     for one, other in zip((here, *companions(here).values()), (there, *companions(there).values()), strict=True):
         assert other.read_bytes() == one.read_bytes()
-    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
     facts = replace(Selection(), popularity=False, top_per_relation=None, ended_before=3000)
     build_facts(world[1], tmp_path / "facts.parquet", facts)
     build_facts(sides[1], store / "facts.parquet", facts)
     assert (store / "facts.parquet").read_bytes() == (tmp_path / "facts.parquet").read_bytes()
+    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
 
 
 def test_a_kind_of_store_that_is_not_known_is_refused(tmp_path, monkeypatch, capsys):

@@ -179,18 +179,16 @@ def statements(
         sample=sample,
         as_of=as_of,
     )
-    told = {}
+    there, told = place(out), {}
     if built.own is not None:
         tell_notes(built.own.notes)
         tell_left_out(built.own.left_out, built.own.about.height, str(built.own.as_of))
         told = {"left_out": built.own.left_out.to_dicts()}
     if json_:
-        numbers = counts(built.table)
-        print_json(
-            {"out": str(place(out)), "card": str(built.card), **numbers, "statistics": statistics(built.table), **told}
-        )
+        numbers = {**counts(built.table), "statistics": statistics(built.table)}
+        print_json({"out": str(there), "card": str(built.card), **numbers, **told})
     else:
-        print_statements(built, place(out))
+        print_statements(built, there)
 
 
 def print_statements(built: "BuiltDataset", out: Place) -> None:

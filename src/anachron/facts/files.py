@@ -2,17 +2,17 @@
 
 import codecs
 import csv
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 import polars as pl
 
 from anachron.errors import DataError, first_line
-from anachron.io import Json, parse_table, read_bytes
-from anachron.stores import Place, StorePath, place
+from anachron.io import Json, parse_table, read_bytes, scan_parquet
+from anachron.stores import Place, place
 
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")
@@ -59,8 +59,7 @@ def column_names(path: Place | str) -> tuple[str, ...]:
         return ()
     if ending == ".parquet":
         try:
-            source = io.BytesIO(path.read_bytes()) if isinstance(path, StorePath) else path
-            return tuple(pl.read_parquet_schema(source))
+            return tuple(scan_parquet(path).collect_schema())
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             return ()  # whoever reads the file says what is wrong with it
     try:
@@ -98,7 +97,7 @@ def decode(content: bytes, *, partial: bool = False) -> str:
 def _header(text: str) -> tuple[list[str], str]:
     """The first line that is not blank, cut at the delimiter that gives the most cells, and that delimiter."""
     lines = text.lstrip("\r\n \ufeff")
-    cut = {mark: next(csv.reader(io.StringIO(lines, newline=""), delimiter=mark), []) for mark in DELIMITERS}
+    cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in DELIMITERS}
     delimiter = max(DELIMITERS, key=lambda mark: len(cut[mark]))
     return [cell.strip() for cell in cut[delimiter]], delimiter
 
@@ -106,7 +105,7 @@ def _header(text: str) -> tuple[list[str], str]:
 def _delimited(text: str) -> Rows:
     try:
         header, delimiter = _header(text)
-        cells = csv.reader(io.StringIO(text.lstrip("\r\n \ufeff"), newline=""), delimiter=delimiter, strict=True)
+        cells = csv.reader(StringIO(text.lstrip("\r\n \ufeff"), newline=""), delimiter=delimiter, strict=True)
         lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
     except csv.Error as error:
         raise DataError(

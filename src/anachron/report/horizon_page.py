@@ -29,13 +29,15 @@ class HorizonPart:
 def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> str:
     """The page of some models. apart: every two of them, `anachron.horizon.compare.Apart` as JSON."""
     from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals["table"] = _table
-    template = environment.from_string(files("anachron.report").joinpath("horizon_page.html").read_text("utf-8"))
+    folder = files("anachron.report")
+    template = environment.from_string((folder / "horizon_page.html").read_text("utf-8"))
     return template.render(
         names=", ".join(part.summary["model"] for part in parts), models=[*map(_model, parts)],
-        apart=[_cells(one, APART) for one in apart],
+        apart=[_cells(one, APART) for one in apart], wide=Markup((folder / "page/wide.css").read_text("utf-8")),
     )  # fmt: skip
 
 

@@ -50,7 +50,9 @@ def in_page(name: str, data: Json, **more: Any) -> str:
 
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template.filters["percent"] = percent
-    return template.from_string(_file(name)).render(data=data, style=Markup(_file("style.css")), **more)
+    return template.from_string(_file(name)).render(
+        data=data, style=Markup(_file("style.css") + _file("wide.css")), **more
+    )
 
 
 def percent(share: float | None, digits: int = 1) -> str:
