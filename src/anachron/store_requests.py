@@ -50,13 +50,19 @@ def plain_http() -> bool:
     return any(os.environ.get(name, "").startswith("http://") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
 
 
+def opened(scheme: str, bucket: str) -> Any:
+    """The store of a bucket: opened once by a process, and again where the variables that say where it is have changed."""
+    variables = sorted(pair for pair in os.environ.items() if pair[0].startswith(("AWS_", "GOOGLE_")))
+    return _opened(scheme, bucket, plain_http(), tuple(variables), os.getpid())
+
+
 @lru_cache(maxsize=16)
-def opened(scheme: str, bucket: str, process: int) -> Any:
-    """The store of a bucket, opened once by a process. process: its number, for a fork must open its own."""
+def _opened(scheme: str, bucket: str, allow_http: bool, variables: tuple[tuple[str, str], ...], process: int) -> Any:
+    """variables: those that the library reads by itself. process: its number, for a fork must open its own."""
     obstore()
     from obstore.store import GCSStore, S3Store
 
-    client: Any = {"allow_http": plain_http(), "timeout": "120s", "connect_timeout": "10s"}
+    client: Any = {"allow_http": allow_http, "timeout": "120s", "connect_timeout": "10s"}
     retry: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=150)}
     try:
         return (S3Store if scheme == "s3" else GCSStore)(bucket, client_options=client, retry_config=retry)

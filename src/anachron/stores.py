@@ -55,7 +55,7 @@ class StorePath:
     @property
     def store(self) -> Any:
         """What the library is given to know the bucket by."""
-        return opened(self.scheme, self.bucket, os.getpid())
+        return opened(self.scheme, self.bucket)
 
     @property
     def name(self) -> str:

@@ -97,7 +97,7 @@ def content(folder: Path | StorePath) -> dict[str, bytes]:
 @pytest.mark.parametrize("views", ["there", "here"])
 def test_the_same_bytes_with_faults(views, store, served, sources, tmp_path, capsys):
     assert _code(words(sources, tmp_path / "here"), debug=False) == 0
-    served.faults.each, served.faults.kinds = 7, ("503", "cut", "drop", "slow")
+    served.faults.each, served.faults.kinds = 31, ("503", "cut", "drop", "slow")
     on_store = words(store / "sources", store / "out")
     given = [f"{sources}/{Path(word).name}" if views == "here" and "pageviews" in word else word for word in on_store]
     assert _code(given, debug=False) == 0

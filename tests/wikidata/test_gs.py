@@ -38,13 +38,11 @@ def store(served: Server, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
         monkeypatch.setenv(name, value)
     # Google's own address is never asked without encryption; that of a test's server is
     monkeypatch.setattr(store_requests, "plain_http", lambda: True)
-    store_requests.opened.cache_clear()
     served.faults.each = 0
     folder = place(f"gs://bucket/{request.node.name}")
     assert isinstance(folder, StorePath)
     yield folder
     served.faults.each = 0
-    store_requests.opened.cache_clear()
 
 
 def test_objects_folders_and_conditions(store, served):

