@@ -17,10 +17,10 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs and tables.")] = Path("demo-run"),
-    full: Annotated[bool, typer.Option("--full", help="All facts of mini instead of a fixed sample.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Use all facts of mini instead of a fixed sample.")] = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Probe the bundled model and its untrained twin for real dated facts, check ten facts, bring a few up to date.
+    """Probe the bundled model and its untrained twin on real dated facts, check ten facts, and make a few updates.
 
     Needs no network and no GPU.
 

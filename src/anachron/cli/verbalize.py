@@ -31,21 +31,25 @@ def register(app: typer.Typer) -> None:
 
 def verbalize(
     *,
-    facts: Annotated[Path, typer.Argument(help="Table of facts; with --judged, or to sample again, of questions.")],
+    facts: Annotated[
+        Path, typer.Argument(help="Table of facts; with --judged, or to draw another sample, a table of questions.")
+    ],
     out: Annotated[Path | None, typer.Option(help="File for the questions: .parquet or .jsonl.")] = None,
     llm: LlmName = None,
     base_url: LlmBaseUrl = None,
     templates: Templates = False,
     seed: Annotated[
-        int, typer.Option(help="Which of four questions each fact is asked with, and what is sampled.")
+        int, typer.Option(help="Seed for choosing one of each fact's four questions, and for the sample.")
     ] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many facts, to try a model.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N facts, to try out a model.")] = None,
     language: Language = None,
-    style: Annotated[str | None, typer.Option(help="How dates are worded; default: as the language does.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Draw so many questions for a person to judge.")] = None,
-    sample_out: Annotated[Path | None, typer.Option(help="File for them: .csv, with an empty column good.")] = None,
+    style: Annotated[str | None, typer.Option(help="Wording of dates. Default: that of the language.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Draw this many questions for a person to judge.")] = None,
+    sample_out: Annotated[
+        Path | None, typer.Option(help="File for the sample: .csv, with an empty column good to fill in.")
+    ] = None,
     judged: Annotated[
-        Path | None, typer.Option(help="Such a file, filled in with yes and no: print the share.")
+        Path | None, typer.Option(help="A sample filled in with yes and no: print the share of good questions.")
     ] = None,
     asking: LlmOptions,
     cache: AnswerFolder = None,
@@ -53,9 +57,9 @@ def verbalize(
     price_out: PriceOut = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Four questions for each fact, checked; one of them is drawn, and the facts without a good set are listed.
+    """Write and check four questions for each fact and draw one of them; facts without a good set are listed.
 
-    Interrupted, it goes on where it was: every answer of a model is kept, and none is paid for twice.
+    If interrupted, repeat the same command to resume: a model's answers are cached, and none is paid for twice.
 
     Example: anachron verbalize facts.parquet --out questions.parquet --templates
     """
