@@ -345,7 +345,7 @@ class RunFolder:
             raise DataError(f"{path} is not among the files of {self.path / RUN_FILE}; {REPAIR}")
         content = read_bytes(path)
         if hashlib.sha256(content).hexdigest() != wanted:
-            raise DataError(f"{path} is damaged (it has not the SHA-256 that {RUN_FILE} names); {REPAIR}")
+            raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
         return content
 
     def has(self, name: str, warn: Warn = lambda message: None) -> bool:
@@ -359,7 +359,7 @@ class RunFolder:
         elif not there:
             fault = f"is missing, though {RUN_FILE} names it"
         elif hashlib.sha256(read_bytes(path)).hexdigest() != wanted:
-            fault = f"is damaged (it has not the SHA-256 that {RUN_FILE} names)"
+            fault = f"is damaged (it does not have the SHA-256 that {RUN_FILE} names)"
         else:
             return True
         warn(f"{path} {fault}; it is made again")

@@ -77,7 +77,9 @@ def key_for(address: str, variable: str | None) -> str:
     if not key:
         raise ConfigError(f"the environment variable {name} holds no key; set it, or name another with --api-key-env")
     if not all("!" <= sign <= "~" for sign in key):  # a header cannot hold it, and the refusal would show it
-        raise ConfigError(f"the environment variable {name} holds no key: one is ASCII letters, digits and signs only")
+        raise ConfigError(
+            f"the environment variable {name} holds no key: a key consists of ASCII letters, digits and signs only"
+        )
     return key
 
 

@@ -232,7 +232,7 @@ def refuse_stores(*paths: Place | str | None) -> None:
     """Raise `ConfigError` for a path on a store, where only files of this machine are worked with."""
     for path in paths:
         if path is not None and isinstance(found := place(path), StorePath):
-            raise ConfigError(f"{found}: this takes files of this machine only; give a local path and copy the file")
+            raise ConfigError(f"{found}: this takes local files only; copy the file and give its local path")
 
 
 def remove_tree(folder: Place, *, ignore_errors: bool = False) -> None:

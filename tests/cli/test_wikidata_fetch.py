@@ -85,7 +85,7 @@ def test_page_views_alone_and_a_contact(server, tmp_path):
         (["--timeout", "0"], 2, "give a timeout above 0"),
         (["--format", "gz", "--retries", "0"], 1, "no such page on the server (404); check --archive-url"),
         (["--date", "2021"], 2, "give a day"),
-        (["--date", "2999-01-01"], 2, "days to come"),
+        (["--date", "2999-01-01"], 2, "future days"),
         (["--date", "soon"], 2, "is not a date"),
         (["--contact", "Zoë"], 2, "ASCII letters only"),
         (["--dumps-url", "nowhere"], 2, "is not an address"),

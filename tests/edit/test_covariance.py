@@ -224,7 +224,7 @@ def test_long_lines_are_cut_between_words_and_characters(tmp_path: Path, monkeyp
 def test_a_corpus_without_text_is_refused(lm: LanguageModel, tmp_path: Path, content: bytes):
     path = tmp_path / "empty.txt"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"empty\.txt: there is no text in it"):
+    with pytest.raises(DataError, match=r"empty\.txt: it contains no text"):
         collect(lm, [LAST], path, cache=tmp_path / "cache")
     assert files(tmp_path / "cache") == {}
 
@@ -565,7 +565,7 @@ def test_wrong_settings_are_refused(lm: LanguageModel, text: Path):
         collect(lm, ["model.layers.9.mlp.down_proj"], text)
     with pytest.raises(ConfigError, match="no module given"):
         collect(lm, [], text)
-    with pytest.raises(ModelError, match="its first input is no float tensor"):
+    with pytest.raises(ModelError, match="its first input is not a float tensor"):
         collect(lm, ["model.embed_tokens"], text)
     assert not any(m._forward_pre_hooks for m in lm.model.modules())
 

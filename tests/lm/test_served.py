@@ -119,8 +119,8 @@ def test_requests_go_side_by_side_and_no_more_than_asked(serve):
         ("choices swapped", "log-probabilities for .* tokens and one more|has the token"),
         ("short numbers", "log-probabilities beside"),
         ("another model", "answers as the model 'another' where 'served' was asked"),
-        ("an error as success", "answers with no completion .out of memory"),
-        ("deep", "answers with no completion"),
+        ("an error as success", "does not answer with a completion .out of memory"),
+        ("deep", "does not answer with a completion"),
         ("packed beyond measure", "more than 64 MB"),
         ("elsewhere", "sends requests on to http://localhost"),
     ],
@@ -286,7 +286,7 @@ def test_the_commands_send_a_key_that_was_named_and_show_none(serve, tmp_path: P
         said = capsys.readouterr()
         return "".join(traceback.format_exception(caught.value)) + said.out + said.err
 
-    assert "wants a key: name its variable with --api-key-env" in said_by("key in a 403")
+    assert "needs a key: name its variable with --api-key-env" in said_by("key in a 403")
     named = said_by("key in a 403", "--api-key-env", "OPENAI_API_KEY")
     assert "what is Bearer *** to me" in named and not any(KEY[i : i + 8] in named for i in range(len(KEY) - 7))
     how = ["--backend", "openai", "--base-url", "http://gpu-box.invalid/v1", "--api-key-env", "OPENAI_API_KEY"]

@@ -62,7 +62,7 @@ def test_white_space_before_an_answer_is_the_separator():
 
 @pytest.mark.parametrize("given", ["In 2011, who?", ("one",), ("a", "b", "c", "d"), ("a", 3), 5])
 def test_a_text_where_a_pair_belongs_is_refused(given):
-    with pytest.raises(DataError, match="is no pair of texts"):
+    with pytest.raises(DataError, match="is not a pair of texts"):
         anachron.load_model("demo").log_probs([given])
 
 

@@ -287,7 +287,7 @@ def test_what_a_server_does_not_take_is_left_out_once_and_said_once(tmp_path: Pa
         with_it = [name in request for request in server.requests]
     assert texts(answers) == ["re: a", "re: b", "re: c", "re: d"]
     assert with_it == [True, False, False, False, False]
-    assert said == [f"the server takes no {name}; it is left out from here on"]
+    assert said == [f"the server takes no {name}; it is left out from now on"]
     assert (usage.requests, usage.retries) == (5, 0)
 
 

@@ -138,7 +138,7 @@ def print_facts(selected: "Selected", out: Place) -> None:
 
     stdout().print(selection_table(selected.steps))
     if selected.cut.threshold is not None:
-        say(f"least popularity: {selected.cut.threshold:,.0f} monthly views")
+        say(f"minimum popularity: {selected.cut.threshold:,.0f} monthly views")
     say(f"{selected.facts.height:,} facts written to {out}")
 
 

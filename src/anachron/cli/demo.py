@@ -52,10 +52,12 @@ def demo(
         screen.print(
             f"\n[bold]The {len(worst)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
         )
-        screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
+        screen.print(
+            "bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost to a far year\n"
+        )
         for years in worst:
             screen.print(timeline(years))
-    screen.print("\n[bold]Ten facts of a file[/bold], as anachron check tells of them:")
+    screen.print("\n[bold]Ten facts of a file[/bold], as anachron check reports them:")
     for line in verdict_lines(made.check.verdicts):
         screen.print(line, soft_wrap=True)
     screen.print(LEGEND, style="dim", markup=False)

@@ -96,7 +96,7 @@ def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
     if save_model is not None and not of_edit.changes_weights:
         raise ConfigError(f"--save-model: {of_edit.name} changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
-        raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
+        raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ class EvaluationOptions:
 
         for option, value in (("--until", self.until), ("--ways", self.ways)):
             if value is not None and not self.dated:
-                raise ConfigError(f"{option} {value}: it is of dated questions; add --dated, or leave it out")
+                raise ConfigError(f"{option} {value}: it is for dated questions; add --dated, or leave it out")
         if self.audit_tokens is not None and not self.audit:
             raise ConfigError(f"--audit-tokens {self.audit_tokens} is for --audit; add it, or leave this out")
         ways = WAYS if self.ways is None else tuple(split_commas(self.ways))
@@ -207,7 +207,7 @@ def _counts(after: str) -> tuple[int, ...]:
 
     for number in split_commas(after):
         if not number.isascii() or not number.isdigit():
-            raise ConfigError(f"--after {after}: {number!r} is no number of updates; write for instance 1,10,100")
+            raise ConfigError(f"--after {after}: {number!r} is not a number of updates; write for instance 1,10,100")
     return tuple(map(int, split_commas(after)))
 
 

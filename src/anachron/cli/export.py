@@ -129,7 +129,7 @@ def hub(
         return
     say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
-        say("the card states no licence; name the data's with --licence before passing it on")
+        say("the card states no licence; give that of the data with --licence before sharing it")
     for file, size in sent.get("files", {}).items():
         say(f"{size:>12,} bytes  {file}")
     if sent:

@@ -51,7 +51,7 @@ def judge(
             shown.add_row(*row)
         stdout().print(shown)
         usage = counts["usage"]
-        say(f"{usage['answers']:,} verdicts asked for, {usage['kept']:,} kept from before")
+        say(f"{usage['answers']:,} verdicts requested, {usage['kept']:,} reused from before")
         say(f"{counts['disagreements']:,} disagreements; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
     for reason, count in counts["unreadable"].items():
         warn(f"{count:,} answers without a verdict: {reason}")

@@ -53,7 +53,7 @@ def updates(
     if out is not None:
         check_ending(out)
     if lacking is not None and lacking.suffix != ".jsonl":
-        raise ConfigError(f"--lacking {lacking}: the updates are written as .jsonl, whatever they were read from")
+        raise ConfigError(f"--lacking {lacking}: the updates are always written as .jsonl; choose such a name")
     cases = selected.load(updates)
     lm = asked.load(model, loading)
     found = lacking_updates(lm, cases, out)
@@ -73,6 +73,6 @@ def updates(
             say(f"{shown - PRINTED:,} more are not shown; --out writes them all")
         say(lacking_line(found, len(cases.cases)))
         if not passed:
-            say(f"FAILED: it lacks more than {max_lacking:,}")
+            say(f"FAILED: the model lacks more than {max_lacking:,}")
     if not passed:
         raise typer.Exit(TOO_MANY)

@@ -74,7 +74,7 @@ def verbalize(
             _judge(facts, judged, json_)
     else:
         if judged is not None:
-            raise ConfigError("--judged looks at questions that exist; leave --out away")
+            raise ConfigError("--judged reads questions that exist; leave out --out")
         if (price_in is None) != (price_out is None):
             raise ConfigError("give both --price-in and --price-out, or neither")
         writer = chosen_writer(llm, templates, asking, base_url, cache=cache, price_in=price_in)
@@ -139,7 +139,7 @@ def _judge(questions: Path, judged: Path, json_: bool) -> None:
         return
     stdout().print(
         f"{counted.good} of {counted.judged} questions are good: {share:.3f}, 95 % interval [{low:.3f}, {high:.3f}] "
-        f"(Wilson, corrected for the {counted.population:,} questions there are)",
+        f"(Wilson, corrected for a population of {counted.population:,} questions)",
         markup=False,
     )
 
@@ -162,12 +162,12 @@ def print_questions(summary: dict[str, Any], out: Place) -> None:
     lines += [f"  {count:,} dropped: {reason}" for reason, count in summary["failed"].items()]
     if usage := summary.get("usage"):
         lines.append(
-            f"{usage['answers']:,} answers asked for in {usage['requests']:,} requests ({usage['retries']:,} of them "
-            f"tried again), {usage['kept']:,} kept from before"
+            f"{usage['answers']:,} answers requested in {usage['requests']:,} requests ({usage['retries']:,} of them "
+            f"retries), {usage['kept']:,} reused from before"
         )
         lines.append(f"tokens: {usage['prompt_tokens']:,} read, {usage['completion_tokens']:,} written")
         if usage["uncounted"]:
-            lines.append(f"  {usage['uncounted']:,} answers came without a count of their tokens")
+            lines.append(f"  {usage['uncounted']:,} answers came without a token count")
         if "cost" in usage:
             lines.append(f"cost: {usage['cost']:.4f} now, {usage['cost_of_all_runs']:.4f} over all runs")
     stdout().print("\n".join(lines), markup=False)

@@ -155,7 +155,7 @@ def _explain_changes(
         stdout().print(changes_table(explained.entity, explained.is_new, changes))
     elif not explained.changes:
         of_property = f" of {property}" if property is not None else ""
-        into = f"; it was merged into {merged[entity]}, ask for that one" if merged and entity in merged else ""
+        into = f"; it was merged into {merged[entity]}; ask for that one" if merged and entity in merged else ""
         say(f"neither snapshot holds a statement{of_property} of {entity} as a subject{into}")
 
 

@@ -70,7 +70,7 @@ def download(
         rest = f"{_size(downloads.bytes_to_fetch)} to fetch, {_size(downloads.free)} free in {downloads.place}"
         stdout().print(f"{total}; {rest}", soft_wrap=True, markup=False)
     else:
-        say(f"{total} in {out}; {_size(sum(one.received for one in downloads.fetched))} came now")
+        say(f"{total} in {out}; {_size(sum(one.received for one in downloads.fetched))} fetched now")
 
 
 def _summary(downloads: "Downloads", out: Path) -> dict[str, Any]:
@@ -164,4 +164,4 @@ def print_popularity(result: "Result", redirects: Path | None = None) -> None:
     if redirects is not None:
         say(f"{c['redirects']:,} redirects, of which {c['redirects_used']:,} lead to titles of the snapshot")
     say(f"{c['titles']:,} entities with a title: {c['with_views']:,} with views, {c['without_views']:,} without")
-    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views are theirs; written to {result.path}")
+    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views belong to these; written to {result.path}")

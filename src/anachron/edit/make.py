@@ -60,7 +60,7 @@ def make_edit(
     `ModelError` for layers that it cannot change and weights that are NaN or infinite.
     """
     if not requests:
-        raise DataError(f"{method_named(method).name}: no update was given; an edit needs one request at least")
+        raise DataError(f"{method_named(method).name}: no update was given; an edit needs at least one request")
     with identified(lm), gradient_mode_kept():  # not part of the seconds: it takes the same time for any method
         (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
     return edit

@@ -64,7 +64,7 @@ class LifelongSettings:
             raise ConfigError(f"mode {self.mode!r}: updates add up in the modes {' and '.join(MODES)} only; choose one")
         if not self.after or self.after[0] < 1 or list(self.after) != sorted(set(self.after)):
             raise ConfigError(
-                f"after {', '.join(map(str, self.after)) or 'nothing'}: give rising numbers of updates, from 1 on"
+                f"after {', '.join(map(str, self.after)) or 'nothing'}: give increasing numbers of updates, from 1 on"
             )
         if self.size < 1 or (self.size > 1 and self.mode != "sequential"):
             raise ConfigError(
@@ -75,7 +75,7 @@ class LifelongSettings:
                 f"after {uneven[0]}: not a multiple of size {self.size}, so a batch would be cut; give multiples of it"
             )
         if self.text_tokens < 2:
-            raise ConfigError(f"text_tokens is {self.text_tokens}; a perplexity needs 2 tokens at least")
+            raise ConfigError(f"text_tokens is {self.text_tokens}; a perplexity needs at least 2 tokens")
 
 
 def run_lifelong(

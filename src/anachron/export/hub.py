@@ -125,7 +125,7 @@ def export_hub(
     and a folder that holds something else.
     """
     if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*", language):
-        raise ConfigError(f"language {language!r} is no code; write one such as en, fr or pt-BR")
+        raise ConfigError(f"language {language!r} is not a language code; write one such as en, fr or pt-BR")
     if licence is not None and not licence.strip():
         raise ConfigError("the licence is empty; name one, for instance cc-by-4.0, or leave --licence out")
     if dataset.name in BUNDLED:

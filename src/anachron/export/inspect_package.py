@@ -44,7 +44,7 @@ def export_inspect(dataset: Dataset, questions: Questions, as_of: Date, out: Pat
     package = task_name(dataset).replace(".", "_").replace("-", "_") if name is None else name
     if not (package.isidentifier() and package.isascii() and package == package.lower()):
         raise ConfigError(
-            f"name {package!r}: a package is called by small letters, digits and _, such as anachron_mini"
+            f"name {package!r}: a package name has lower-case letters, digits and _ only, such as anachron_mini"
         )
     open_folder(out, COMMAND)
     for stale in out.glob(f"*/{SAMPLES}"):  # of an earlier export under another name

@@ -63,7 +63,7 @@ def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None
     if not full:
         total, data = data.facts, data.sample(DEMO_FACTS)
         callbacks.notice(
-            f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full takes all of them"
+            f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full uses all of them"
         )
     runs = {name: folder / name for name in (DEMO, DEMO_UNTRAINED)}
     for name, run_folder in runs.items():

@@ -72,7 +72,7 @@ def choose_methods(
     Raises `ConfigError` for no method, an unknown one, and what does not go together.
     """
     if not methods:
-        raise ConfigError("no method is named; give one at least, such as ROME")
+        raise ConfigError("no method is named; give at least one, such as ROME")
     if corpus is not None and identity_covariance:
         raise ConfigError("give either --corpus or --no-covariance, not both")
     if mend is not None and not mend.is_file():
@@ -137,7 +137,7 @@ def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> Updat
     left_out = [str(failure.reason) for failure in failures]
     if left_out and not skip:
         raise DataError(
-            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; mend them, or "
+            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; fix them, or "
             "leave them out with --skip"
         )
     if not asked:
@@ -172,5 +172,5 @@ def told_objects(
     try:
         return before_and_after(lm, edit, cases) if cases else pl.DataFrame(schema=BESIDE)
     except (DataError, ModelError) as error:
-        warn(f"the edit is made, but its objects cannot be compared: {error}")
+        warn(f"the edit was made, but its objects cannot be compared: {error}")
         return pl.DataFrame(schema=BESIDE)

@@ -131,7 +131,10 @@ def find_horizon_by_answers(
         run.write_table(ANSWERS_FILE, answers_table(asking, around))
         run.finish()
     if asking.ended:
-        callbacks.warn(f"the budget ended after {len(readings)} of {len(questions)} questions; a larger one goes on")
+        callbacks.warn(
+            f"the budget ended after {len(readings)} of {len(questions)} questions; "
+            "repeat the command with a larger one to go on"
+        )
     return _written(folder, answerer.name, answered(asked, readings), claim, released)
 
 

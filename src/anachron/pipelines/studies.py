@@ -88,7 +88,7 @@ def open_study(
     )  # fmt: skip
     here = study.models["model"].to_list()
     if unknown := sorted(set(known["model"]) - set(here)):
-        warn(f"{models or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
+        warn(f"{models or 'a run'} names {', '.join(unknown)}, which is not among the models here: {', '.join(here)}")
     parameters = {**options, "sharing": sharing, "models": None if models is None else str(models)}
     return OpenedStudy(study, parameters, sources, asked)
 

@@ -124,7 +124,7 @@ def check_settings(*, precision: str, regularise: float | None) -> None:
     if precision not in PRECISIONS:
         raise ConfigError(f"precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     if regularise is not None and not regularise > 0:
-        raise ConfigError(f"regularise = {regularise}: give a number above 0, or nothing for C as it is")
+        raise ConfigError(f"regularise = {regularise}: give a number above 0, or leave it out to keep C as it is")
 
 
 def _check(lm: LanguageModel, *, tokens: int, batch_tokens: int, precision: str) -> None:
@@ -219,7 +219,7 @@ class _Pass:
                     saved = time.monotonic()
                 self.callbacks.progress(self.done, self.settings["tokens"])
         if not self.done:
-            raise DataError(f"{self.corpus.name}: there is no text in it; give a corpus with some")
+            raise DataError(f"{self.corpus.name}: it contains no text; give a corpus with text")
         if self.done < self.settings["tokens"]:
             self.callbacks.warn(
                 f"{self.corpus.name} has only {self.done:,} of the {self.settings['tokens']:,} tokens asked for; C is "
@@ -258,7 +258,7 @@ class _Pass:
 
     def _add(self, name: str, given: Any) -> None:
         if not isinstance(given, torch.Tensor) or not given.is_floating_point():
-            raise ModelError(f"{name}: its first input is no float tensor; name the output projection of an MLP")
+            raise ModelError(f"{name}: its first input is not a float tensor; name the output projection of an MLP")
         keys = given.reshape(-1, given.shape[-1]).to(self.dtype)
         sums = self.sums.get(name)
         if sums is None:

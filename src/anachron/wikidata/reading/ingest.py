@@ -115,10 +115,10 @@ def read_entity_list(path: Place | str) -> frozenset[str]:
         if not word or word.startswith("#"):
             continue
         if not (word[0] == "Q" and word[1:].isascii() and word[1:].isdigit()):
-            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id a line, as Q76")
+            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id per line, as Q76")
         ids.add(word)
     if not ids:
-        raise DataError(f"{path} lists no entities; write one id a line, as Q76")
+        raise DataError(f"{path} lists no entities; write one id per line, as Q76")
     return frozenset(ids)
 
 

@@ -73,7 +73,7 @@ class Explanation:
 def check_item(id: str) -> None:
     """Raise `ConfigError` for what is no id of an item."""
     if not _ENTITY.fullmatch(id):
-        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+        raise ConfigError(f"entity {id!r} is not an item id; write one such as Q42")
 
 
 def explain_entity(
