@@ -57,11 +57,12 @@ Progress = Callable[..., None]
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Whom a job tells what it does; by default nobody.
+    """The functions that a job calls to report what it does; by default it reports nothing.
 
-    warn, notice: told words for people. progress: told how much is done, out of how much, and perhaps words. open_bar:
-    given a title and a unit (``items`` or ``bytes``), a block that has a progress bar, and gives what tells it; without
-    it, all steps of a job tell ``progress``.
+    warn, notice: called with a message for people.
+    progress: called with how much is done, the total, and optionally a message.
+    open_bar: called with a title and a unit (``items`` or ``bytes``); returns a context manager that shows a progress
+        bar and yields the function that updates it. Without it, all steps of a job call ``progress``.
     """
 
     warn: Warn = lambda message: None

@@ -514,7 +514,7 @@ def test_mend_learns_from_no_subject_that_is_judged(
         ("no json", "as JSON: Expecting value"),
         ('{"subject": "France"}', "holds one dict, not a list of records"),
         ("[]", "has no records"),
-        ('[{"topic": "France", "claim": "Paris"}]', "no update that is known here; give those of one of WikiFactDiff"),
+        ('[{"topic": "France", "claim": "Paris"}]', "not a known kind of update; give those of one of WikiFactDiff"),
         ('[{"prompt": "The capital of France is", "target_new": "Lyon"}]', "lacks subject"),
         ('[{"prompt": "The capital of France is", "target_new": 7, "subject": "France"}]', "target_new is 7"),
     ],
@@ -635,7 +635,7 @@ def test_updates_that_a_model_lacks(
         assert run(*command[:4], "--max-lacking", len(absent) - 1, "--json") == 1
         assert not json.loads(capsys.readouterr().out)["passed"]
     assert run(*command[:4], "--lacking", tmp_path / "lacking.json") == 2
-    assert "the updates are written as .jsonl" in capsys.readouterr().err
+    assert "the updates are always written as .jsonl" in capsys.readouterr().err
     assert run(*command[:4], "--out", tmp_path / "updates.xlsx") == 2
 
 

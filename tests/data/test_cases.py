@@ -590,7 +590,7 @@ def test_a_data_set_of_the_hub_library(tmp_path, monkeypatch):
     assert [c.subject for c in load_cases(str(tmp_path / "folder"), split="train").cases] == ["France", "Peru"]
     with pytest.raises(ConfigError, match="choose one with --split"):
         load_cases(str(tmp_path / "folder"))
-    with pytest.raises(DataError, match=r"no bundled data set \(mini-updates\), and the hub says"):
+    with pytest.raises(DataError, match=r"a bundled data set \(mini-updates\), and the hub says"):
         load_cases("no-such-owner/no-such-set")
 
 
@@ -611,7 +611,7 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch):
         ("set.json", '{"data": []}', "holds one dict, not a list of records"),
         ("set.json", "[[1]]", r"set\.json, record 1: the record is \[1\]; it must be an object"),
         ("set.json", "[{", "cannot read .* as JSON"),
-        ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|record 1 has the fields a, which is no update"),
+        ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|record 1 has the fields a, which is not a known kind of update"),
         ("set.jsonl", "[1]", r"set\.jsonl, line 1: expected an object, found list"),
         ("set.parquet", "PAR1", "cannot read"),
         ("set.csv", "a,b", r"cannot be read from \.csv; use \.json, \.jsonl, \.ndjson, \.parquet"),

@@ -198,7 +198,7 @@ def test_data_sets_are_streamed(lm: LanguageModel, tmp_path: Path, monkeypatch: 
         assert torch.equal(a.matrix, collect(lm, [LAST], corpus, tokens=400, window=32)[LAST].matrix)
     with pytest.raises(ConfigError, match="no column 'text'; choose among body"):
         collect(lm, [LAST], table.parent)
-    with pytest.raises(ConfigError, match="no text file, and as a data set"):
+    with pytest.raises(ConfigError, match="not a text file, and as a data set"):
         collect(lm, [LAST], tmp_path / "nothing.jsonl")
     before = corpora.open_corpus(table.parent, column="body").identity
     write(table, rows + rows)

@@ -416,7 +416,7 @@ def test_an_answer_with_the_key_is_not_kept(tmp_path: Path):
 def test_a_reply_of_another_form_is_no_answer(tmp_path: Path, reply: Reply):
     with serving(lambda r, n: reply) as server:
         (answer,), _ = ask(server, tmp_path, tries=1)
-    assert isinstance(answer, NoAnswer) and "no chat completion" in answer.detail
+    assert isinstance(answer, NoAnswer) and "not a chat completion" in answer.detail
 
 
 def test_answers_on_disk_need_neither_server_nor_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

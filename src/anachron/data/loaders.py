@@ -241,7 +241,7 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
 
 
 def write_dataset(name: str, out: Path | str) -> dict[str, int]:
-    """Write a data set into a file with a manifest; what the manifest counts.
+    """Write a data set into a file with a manifest, and return what the manifest counts.
 
     name: as of `load_dataset`, in the published TimeStress columns (.parquet, .csv or .jsonl), ``{"statements",
     "facts"}``; or ``mini-updates``, in those of WikiFactDiff (.parquet or .jsonl), ``{"updates"}``;

@@ -49,7 +49,7 @@ def make_edit(
     resources: Resources | None = None,
     sites: Sites | None = None,
 ) -> Edit:
-    """Update facts in a model by one method; the model itself is left as it was. Put the result on with `edited`.
+    """Make an edit that updates facts, by one method. The model itself is unchanged; apply the edit with `edited`.
 
     method: name of one of `anachron.edit.methods.methods`, in any case. settings: of its dataclass; by default the
     preset for this model, or those of a trained network. requests: made true together (ROME makes them one on top of
@@ -74,7 +74,7 @@ def make_edits(
     resources: Resources | None = None,
     sites: Sites | None = None,
 ) -> list[Edit | Failure]:
-    """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
+    """Make one independent edit per request, in order: each as `make_edit` would make it from that request alone.
 
     They are made together, by FT and LoRA as many at a time as there is room for what they train. A request that cannot
     be made, or for which memory does not suffice, has its `DataError` or `BackendError` in place of an edit. An edit's

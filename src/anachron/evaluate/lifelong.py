@@ -47,8 +47,8 @@ FLUENT = 20  # prompts, evenly spread over the updates, after which the model ge
 
 @dataclass(frozen=True)
 class LifelongSettings:
-    """after: numbers of updates, rising, after which to measure. mode: one of `MODES`. measures: what is measured; the
-    length of free text is that of `FLUENT` prompts. text: running text to take the perplexity of, None for none;
+    """after: increasing numbers of updates after which to measure. mode: one of `MODES`. measures: what is measured;
+    the length of free text is that of `FLUENT` prompts. text: running text to measure perplexity on, or None;
     text_tokens: how many of its tokens, from the start. size: updates of a sequence made together; an update of a batch
     is not taken out again."""
 
@@ -87,7 +87,7 @@ def run_lifelong(
     *,
     callbacks: Callbacks | None = None,
 ) -> Evaluation:
-    """Make the first n updates of a data set by each method, for several n, and measure all updates after each.
+    """Make the first n updates of a data set with each method, for several n, and measure all updates after each.
 
     Those that are not made yet are measured too: their neighbours are facts that no update has changed. Resumes where
     an interrupted run stopped; a finished folder can be given further methods. Failures are records, as in

@@ -52,8 +52,8 @@ class Demo:
 
 
 def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None = None) -> Demo:
-    """Probe the bundled model and its untrained twin for real dated facts, check ten facts of a
-    file, then bring a few of its facts up to date.
+    """Probe the bundled model and its untrained twin on real dated facts, check ten facts of a file, and make a few
+    updates.
 
     full: all facts of ``mini`` and all updates of ``mini-updates``, instead of a fixed sample. Needs no network and no
     GPU. Raises as `anachron.run_probe` and `anachron.run_evaluation`.

@@ -79,7 +79,7 @@ def find_horizon(
     released: int | None = None,
     callbacks: Callbacks | None = None,
 ) -> FoundHorizon:
-    """Ask a model about changes, and say until when it learned.
+    """Ask a model about changes, and find out until when it learned.
 
     model: a loaded model, or a name for `load_model`. changes: as of `read_horizon_changes`. out: the run folder, in
     which a killed run goes on; one that is done is read again and nothing is asked. claim, released: months since the

@@ -41,14 +41,14 @@ class ProbeSettings:
     format: ``raw`` or ``chat``.
     prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is,
         but for a byte order mark.
-    label: what the model is called in tables; by default the last part of its name. It is no part of a run's identity:
-        another label for a run that is there renames it.
-    batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
-    prefix_tree: compute prefixes that texts share once, where the model takes it; off for padded batches everywhere.
+    label: name of the model in tables; by default the last part of its name. It is not part of a run's identity:
+        giving another label for an existing run renames it.
+    batch_tokens: maximum number of tokens per batch, by default chosen for the device; part of a run's identity.
+    prefix_tree: compute shared prefixes of texts only once, if the model supports it; off for padded batches.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
         `anachron.lm.scoring`; off except to compare with the published code.
     deterministic: see `anachron.lm.numerics`.
-    seed: of the noise measurement.
+    seed: seed for the noise measurement.
     """
 
     format: str = "raw"

@@ -67,14 +67,14 @@ def collect(
     checkpoint_seconds: float = 60.0,
     callbacks: Callbacks | None = None,
 ) -> dict[str, SecondMoment]:
-    """C of each module, over the first tokens of a corpus.
+    """Compute the covariance C of each module's inputs over the first tokens of a corpus.
 
     modules: dotted names, such as ``model.layers.2.mlp.down_proj``; any module whose first input is a float tensor.
     corpus: a text file or data set (see `anachron.edit.corpus.open_corpus`), read in its own order: shuffle it first
         where that matters.
-    tokens: how many to take the mean over, fewer where the corpus is shorter; special tokens count.
-    window: tokens a window, special ones included; by default what the model reads, at most 1024.
-    batch_tokens: most tokens a forward pass.
+    tokens: how many to average over, fewer if the corpus is shorter; special tokens count.
+    window: tokens per window, special ones included; by default the model's context length, at most 1024.
+    batch_tokens: maximum number of tokens per forward pass.
     precision: of the sums and the matrix. C^-1 amplifies the very directions that float32 loses; ``float32`` is for
         devices that are slow at float64, and halves memory and files.
     cache: the folder that matrices, factorisations and the state of an interrupted pass are kept in, for instance
