@@ -49,7 +49,7 @@ FORMAT = 2
 NAMES = frozenset({"dataset", "updates", "label"})
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
-REPAIR = "repeat the command that made the folder: it makes again what is damaged"
+REPAIR = "repeat the command that made the folder: damaged files are then made again"
 
 Warn = Callable[[str], None]
 Progress = Callable[..., None]
@@ -127,7 +127,7 @@ def locked(
     except filelock.Timeout as error:
         if waiting is None:
             raise ConfigError(f"{held} is in use by another process; wait for it or {elsewhere}") from error
-        waiting(f"{held} is in use by another process; waiting until that is done or ends")
+        waiting(f"{held} is in use by another process; waiting for it to finish")
         file_lock.acquire(poll_interval=0.2)
     except OSError as error:
         raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
@@ -370,10 +370,10 @@ class RunFolder:
 def _fault(record: Any) -> str | None:
     """What is wrong with the content of a record, if anything."""
     if not isinstance(record, dict):
-        return "it is no object"
+        return "it is not an object"
     content = {name: value for name, value in record.items() if name != "sha256"}
     if record.get("sha256") != _fingerprint(content):
-        return "its content has not the SHA-256 that it names"
+        return "its content does not have the SHA-256 that it names"
     if record.get("format") != FORMAT:
         return f"its format is {record.get('format')!r}, not {FORMAT}"
     for name, kind in SHAPE.items():

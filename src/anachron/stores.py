@@ -221,7 +221,7 @@ def place(path: Place | str) -> Place:
     if found is None or (scheme not in (*SCHEMES, *_OTHERS) and "://" not in str(path)):
         return Path(path)
     if scheme not in SCHEMES:
-        raise ConfigError(f"{scheme}://{found['rest'] or ''}: no store of this kind is known; give s3:// or gs://")
+        raise ConfigError(f"{scheme}://{found['rest'] or ''}: this kind of store is not supported; give s3:// or gs://")
     bucket, _, key = (found["rest"] or "").partition("/")
     if not bucket:
         raise ConfigError(f"{scheme}://: name a bucket and what lies in it, as {scheme}://bucket/folder")

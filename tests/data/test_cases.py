@@ -611,7 +611,7 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch):
         ("set.json", '{"data": []}', "holds one dict, not a list of records"),
         ("set.json", "[[1]]", r"set\.json, record 1: the record is \[1\]; it must be an object"),
         ("set.json", "[{", "cannot read .* as JSON"),
-        ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|record 1 has the fields a, which is not a known kind of update"),
+        ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|fields a, which is not a known kind of update"),
         ("set.jsonl", "[1]", r"set\.jsonl, line 1: expected an object, found list"),
         ("set.parquet", "PAR1", "cannot read"),
         ("set.csv", "a,b", r"cannot be read from \.csv; use \.json, \.jsonl, \.ndjson, \.parquet"),

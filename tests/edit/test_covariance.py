@@ -402,7 +402,7 @@ def test_a_second_process_waits_for_the_first(lm: LanguageModel, text: Path, tmp
             moments = collect(lm, MODULES["llama"], text, cache=cache, callbacks=told, **SETTINGS)
         finally:
             holder.kill()
-    assert len(said) == 1 and said[0].endswith("is in use by another process; waiting until that is done or ends")
+    assert len(said) == 1 and said[0].endswith("is in use by another process; waiting for it to finish")
     assert bool(computed) == killed  # else the first one's result was read
     alone = collect(lm, MODULES["llama"], text, **SETTINGS)
     for name, moment in moments.items():

@@ -184,7 +184,7 @@ def before(met: list[tuple[int, ...]]) -> set[tuple[int, ...]]:
         ("sglang-shifted", "belong to other tokens"),
         ("sglang-filled", "are filled in|belong to other tokens"),
         ("sglang-one-less", "log-probabilities where .* were asked for"),
-        ("sglang-nan", "NaN is no number"),
+        ("sglang-nan", "NaN is not a JSON number"),
         ("sglang-probabilities", "0 or less"),
         ("sglang-aborted", "gave up on the text .too long"),
         ("sglang-not-null", "before the answer as -1.0"),

@@ -36,7 +36,7 @@ def test_every_kind_of_file_holds_the_same_pairs(tmp_path):
     "name, text, said",
     [
         ("a.json", '{"prompt": "x", "answer": "y"}', "give a list of objects"),
-        ("a.json", '[["x"]]', r"row 1: \[.x.\] is no object"),
+        ("a.json", '[["x"]]', r"row 1: \[.x.\] is neither an object"),
         ("a.json", '[["x", 3]]', "row 1: answer is 3"),
         ("a.csv", "prompt,answer\nx,\n", "row 1: answer is None"),
         ("a.csv", "prompt,reply\nx,y\n", "row 1: unknown field 'reply'"),

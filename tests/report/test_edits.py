@@ -228,7 +228,9 @@ def test_files_are_laid_out_like_those_of_a_study(tmp_path):
 def test_another_table_and_an_empty_one_are_refused(make):
     with pytest.raises(DataError, match=r"the table of edits lacks seconds; make it with anachron\.evaluate"):
         make(published().drop("seconds"))
-    with pytest.raises(DataError, match=r"the table of edits has 0 rows; it needs at least one .* so evaluate an edit first"):
+    with pytest.raises(
+        DataError, match=r"table of edits has 0 rows; it needs at least one .* so evaluate an edit first"
+    ):
         make(published().clear())
 
 

@@ -398,7 +398,7 @@ def test_a_short_key_is_hidden_whole():
 
 def test_requests_are_not_sent_on(tmp_path: Path):
     with serving(echo) as other, serving(lambda r, n: Reply(307, {}, {"location": other.url})) as server:
-        with pytest.raises(ConfigError, match=f"sends requests on to {other.url}"):
+        with pytest.raises(ConfigError, match=f"redirects requests to {other.url}"):
             ask(server, tmp_path)
         assert other.requests == [] and len(server.requests) == 1
 
