@@ -33,7 +33,7 @@ class GateOptions:
         typer.Option(help="Run folder of an earlier check; fail if W has fallen since by more than chance explains."),
     ] = None
     confidence: Annotated[
-        float, typer.Option(help="Confidence that W has fallen below the baseline needed to fail, 0.5 to below 1.")
+        float, typer.Option(help="Confidence needed to say that W fell below the baseline, 0.5 to below 1.")
     ] = 0.95
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration.")] = None
 

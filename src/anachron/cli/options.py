@@ -46,7 +46,7 @@ DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub dat
 AsOf = Annotated[
     str | None,
     typer.Option(
-        help="Date as of which a file of facts is read: a fact without an end holds until then. Default: today."
+        help="Date at which a file of facts was up to date: a fact without an end holds until then. Default: today."
     ),
 ]
 Language = Annotated[

@@ -236,7 +236,7 @@ def _making(dataset: Dataset, name: str, made: Json) -> str:
             + ".\n"
         )
     else:
-        lines.append(f"Exported from `{name}`. How that was made is not recorded with it.\n")
+        lines.append(f"Exported from `{name}`. There is no record of how that was made.\n")
     lines.append(f"Boundaries `{dataset.boundaries}`: {BOUNDARIES[dataset.boundaries]}\n")
     lines.append(f"Fingerprint of the statements (SHA-256, as Anachron computes it): `{dataset.fingerprint()}`.\n")
     return "\n".join(lines)
