@@ -57,6 +57,7 @@ def report(
     *,
     scores: Sources,
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures.")],
+    style: PrintStyle = "plain",
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -74,7 +75,7 @@ def report(
 
     told = on_screen()
     with told.bars() as progress:
-        made = write_report(scores, out, warn=told.warn, progress=progress, **asdict(study))
+        made = write_report(scores, out, style=style, warn=told.warn, progress=progress, **asdict(study))
     written, tables, figures = made.written, out / TABLES, made.figures
     if json_:
         print_json({

@@ -20,8 +20,10 @@ def is_evaluation(path: Path) -> bool:
     return isinstance(settings, dict) and "number_of_updates" in settings and "mode" in settings
 
 
-def write_edits_report(folder: Path, page: Path, tables: Path) -> tuple[EvaluatedUpdates, Json]:
+def write_edits_report(folder: Path, page: Path, tables: Path, style: str = "plain") -> tuple[EvaluatedUpdates, Json]:
     """Write the page of a run of ``evaluate`` and the tables behind it; returns what it says, and what was read.
+
+    style: of the tables for print, as of `anachron.write_metrics`.
 
     Raises `DataError` for a run that is not finished or is damaged.
     """
@@ -30,7 +32,7 @@ def write_edits_report(folder: Path, page: Path, tables: Path) -> tuple[Evaluate
         raise DataError(f"{folder}: the run is not finished; repeat its evaluate command to go on")
     files = [name for name in run.record["files"] if name.endswith(".parquet") and "/" not in name]
     found = {name.removesuffix(".parquet"): run.read_table(name) for name in files}
-    evaluated = report_evaluation(run.record, found, tables)
+    evaluated = report_evaluation(run.record, found, tables, style)
     shown = with_printed_names(found, run.record)
     names, why_not = names_of_updates(run.record["settings"])
     made = {} if "stages" in found else moves(shown["targets"], shown["updates"], names)

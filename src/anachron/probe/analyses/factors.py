@@ -12,7 +12,7 @@ import polars as pl
 from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.metrics import RUN_KEYS
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_one_ratio, pearson
@@ -304,6 +304,10 @@ CORRELATIONS = Analysis(
         "p": "as if all pairs were independent (the papers')",
         "p_clustered": "allowing pairs of one fact to depend on each other",
     },
+    paper=InPaper(
+        words={"models": "models", "format": "format", "factor": "factor", "score": "score"},
+        numbers={"n": "pairs", "facts": "facts", "r": "r", "p": "p", "p_clustered": "p clustered"},
+    ),
 )
 
 FACTOR_BINS = Analysis(
@@ -326,4 +330,8 @@ FACTOR_BINS = Analysis(
         "mean": "mean of the score",
         **INTERVAL,
     },
+    paper=InPaper(
+        words={"models": "models", "format": "format", "factor": "factor", "score": "score", "bin": "bin"},
+        numbers={"facts": "facts", "value_mean": "mean value", "mean": "mean score (%)"},
+    ),
 )
