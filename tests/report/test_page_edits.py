@@ -50,6 +50,18 @@ def test_a_run_of_evaluate_has_a_page(run, tmp_path):
     assert set(made.written.tables) == {"summary"} and (tmp_path / "tables" / "edits.csv").is_file()
 
 
+def test_its_tables_can_be_set_as_papers_set_them(run, tmp_path):
+    write_report([run], tmp_path)
+    plain = (tmp_path / "tables" / "latex" / "edits.tex").read_text("utf-8")
+    write_report([run], tmp_path, style="paper")
+    for name in ("edits", "paired_tests"):
+        paper = (tmp_path / "tables" / "latex" / f"{name}.tex").read_text("utf-8")
+        assert paper.startswith("% \\usepackage{booktabs,siunitx}") and r"$\pm$" not in paper and "S[table" in paper
+    assert "siunitx" not in plain
+    with pytest.raises(ConfigError, match="'latex': choose plain or paper"):
+        write_report([run], tmp_path, style="latex")
+
+
 def test_what_cannot_be_reported_is_said(run, tmp_path):
     with pytest.raises(ConfigError, match="holds edits, which have a page of their own; report it alone"):
         write_report([run, run], tmp_path)

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
 import polars as pl
@@ -153,9 +154,13 @@ def test_a_number_and_its_bounds_are_one_column(tables):
             factor = (
                 100 if column.heading.endswith(("(%)", "(points)")) else 1e-6 if "millions" in column.heading else 1
             )
-            known = {value * factor for value in table[name].drop_nulls()}
+            known = {value * factor for value in table[name].drop_nulls() if isfinite(value)}
             for mean, *bounds in column.values:
-                assert mean is None or min(abs(mean - value) for value in known) <= 1e-9 * max(1, abs(mean))
+                assert (
+                    mean is None
+                    or not isfinite(mean)
+                    or min(abs(mean - value) for value in known) <= 1e-9 * max(1, abs(mean))
+                )
                 seen += bounds != [None, None]
     assert seen > 50
 
@@ -279,7 +284,7 @@ def test_paired_tests_have_their_difference_in_points_and_p():
 def test_portability_has_the_best_edited_model_in_bold():
     lines = paper_markdown(paper_of_portability(portability_rows())).splitlines()[4:]
     assert [line.count("**") for line in lines] == [0, 0, 10]
-    assert "| ROME | Compositionality_I | 10 | 31 | 2 | 25.0 [10.0, 30.0] |" in lines[1]
+    assert "| ROME | Compositionality_I | 31 | 25.0 [10.0, 30.0] |" in lines[1]
 
 
 def test_edits_are_compared_among_edited_models():

@@ -23,7 +23,7 @@ from anachron.cli.options import (
     Resamples,
     TemplateOption,
 )
-from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, quiet_loading, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.data.loaders import Dataset
@@ -179,7 +179,7 @@ def score(
             native_softmax=texts.native_softmax,
         )  # fmt: skip
         used = lm.dtype
-    say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
+    say(f"{counted(table.height, 'pair')} scored by {model} ({used}), written to {out}")
     if json_:
         print_json({"pairs": table.height, "model": model, "dtype": used, "scores": str(out)})
 

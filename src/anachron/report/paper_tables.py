@@ -19,7 +19,7 @@ from anachron.report.portability import TITLE as PORTABILITY_TITLE
 from anachron.report.portability import WORDS as PORTABILITY_WORDS
 
 STYLES = ("plain", "paper")
-BESIDE = 8  # columns of means that a page has room for
+BESIDE = 8  # columns of means that a page has room for, beside one of words
 INTERVAL = "95 % intervals in brackets"
 SUMMARY = "summary"
 MOST_ROWS = 200  # of a table for print
@@ -73,7 +73,7 @@ def _share(table: pl.DataFrame, heading: str, name: str, *, best: str | None = N
 
 
 def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
-    """Rows of `anachron.evaluate.metrics.summarise` in the columns of a layout, `BESIDE` of them a table.
+    """Rows of `anachron.evaluate.metrics.summarise` in the columns of a layout, as many of them a table as fit a page.
 
     Bold is the best edited model of a mode and scenario, and where edits accumulate of a number of edits; the unedited
     one is no competitor.
@@ -89,7 +89,8 @@ def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
     about = "; ".join(part for part in (same_in_all(summary), INTERVAL) if part)
     columns = {**layout.columns, **layout.measured(summary)}
     columns = {heading: column for heading, column in columns.items() if summary[column[0]].null_count() < len(summary)}
-    parts = [dict(list(columns.items())[first : first + BESIDE]) for first in range(0, len(columns), BESIDE)]
+    beside = max(BESIDE - len(words) + 1, 1)
+    parts = [dict(list(columns.items())[first : first + beside]) for first in range(0, len(columns), beside)]
     return [
         PaperTable(
             layout.name if number == 0 else f"{layout.name}_{number + 1}",
@@ -258,15 +259,18 @@ def paper_of_portability(summary: pl.DataFrame) -> PaperTable:
     """Rows of `anachron.evaluate.portability.portability_summary`: the best edited model of a kind of test in bold."""
     rows = summary.with_columns(method_label())
     words = {name: rows[name].to_list() for name in PORTABILITY_WORDS if name != "mode" or rows[name].n_unique() > 1}
-    numbers = [_numbers(rows, name, _words(name), None) for name in ("updates", "tests", "not_counted")]
+    updates = counted(rows["updates"], "updates")
+    counts = ("tests",) if updates else ("updates", "tests")
+    numbers = [_numbers(rows, name, name, None) for name in counts]
     numbers += [
         _share(rows, heading, name, best="high") for heading, name in PORTABILITY_COLUMNS.items() if rows[name].count()
     ]
     keys = rows.select("mode", "kind").rows()
+    about = f"{updates}; " if updates else ""
     compared = [None if method == UNEDITED else key for method, key in zip(rows["method"], keys, strict=True)]
     caption = (
-        f"{PORTABILITY_TITLE} (mean over updates in %, each the mean of its tests; {INTERVAL}). If edited: Right, only "
-        "over updates whose own object the model generates. Bold: the best edited model of each kind."
+        f"{PORTABILITY_TITLE} ({about}mean over updates in %, each the mean of its tests; {INTERVAL}). If edited: "
+        "Right, only over updates whose own object the model generates. Bold: the best edited model of each kind."
     )
     return PaperTable(PORTABILITY, caption, words, numbers, compared, rows.select("mode", "method").rows())
 
