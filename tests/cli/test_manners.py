@@ -1,11 +1,16 @@
 """What people type without thinking: short options, other spellings, words with spaces for commas."""
 
+import subprocess
+import sys
+
 import pytest
 
 import anachron
 from anachron.cli.main import _code, command_tree, with_commas
-from anachron.data.loaders import BUNDLED, list_datasets
-from anachron.data.mini import mini_statements
+from anachron.data import listings, loaders
+from anachron.data.mini import mini_facts, mini_statements
+from anachron.data.mini_changes import mini_changes
+from anachron.data.mini_updates import mini_updates
 
 
 def run(*words: object) -> int:
@@ -72,12 +77,28 @@ def test_both_spellings_of_a_licence(tmp_path, capsys):
         assert "license: cc0-1.0" in (folder / "README.md").read_text("utf-8")
 
 
-def test_listed_sizes_are_those_of_the_statements():
-    (listing,) = list_datasets()
-    table = mini_statements(None)
-    found = (table["fact_id"].n_unique(), table["relation_id"].n_unique(), table.height)
-    assert (listing.facts, listing.relations, listing.statements) == found
-    assert BUNDLED["mini"].size == table.height
+def test_listed_sizes_are_those_of_the_data():
+    (listing,), table, listed = listings.DATASETS, mini_statements(None), mini_facts()
+    found = (len(listed), table["fact_id"].n_unique(), table["relation_id"].n_unique(), table.height)
+    assert (listing.listed, listing.facts, listing.relations, listing.statements) == found
+    (updates,), rows = listings.UPDATES, mini_updates().to_dicts()
+    relations, subjects = ({row[name]["label"] for row in rows} for name in ("relation", "subject"))
+    assert (updates.updates, updates.relations, updates.subjects) == (len(rows), len(relations), len(subjects))
+    (changes,), rows = listings.CHANGES, mini_changes().to_dicts()
+    real = [row for row in rows if row["control"] is None]
+    assert (changes.changes, changes.controls) == (len(real), len(rows) - len(real))
+    assert (changes.subjects, changes.kinds) == tuple(len({row[name] for row in real}) for name in ("subject", "kind"))
+    assert [one.name for one in (*listings.DATASETS, *listings.UPDATES, *listings.CHANGES)] == [
+        *loaders.BUNDLED, *loaders.UPDATES, *loaders.CHANGES,
+    ]  # fmt: skip
+
+
+def test_listing_data_sets_reads_no_table():
+    code = (
+        "import sys; from anachron.cli.main import _code; _code(['datasets'], False);"
+        "sys.exit(int(bool({'torch', 'transformers', 'polars', 'numpy'} & set(sys.modules))))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize(
