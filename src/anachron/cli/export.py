@@ -48,9 +48,7 @@ def lm_eval(
     if json_:
         print_json({"out": str(out), "task": name, **counts})
     else:
-        say(
-            f"{counted(counts['statements'], 'statement')} of {counted(counts['facts'], 'fact')} written to {out}; run them with"
-        )
+        say(f"{_amount(counts)} written to {out}; run them with")
         say(f"lm_eval --model hf --model_args pretrained=MODEL --include_path {out} --tasks {name}")
 
 
@@ -109,13 +107,15 @@ def hub(
     Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
     from anachron.errors import ConfigError
-    from anachron.export.hub import export_hub
-    from anachron.export.push import files_to_push
+    from anachron.export.hub import export_hub, licence_of
+    from anachron.export.push import check_push, files_to_push
     from anachron.export.push import push as send
 
     if dry_run and push is None:
         raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
     data = selected.load(dataset)
+    if push is not None:
+        check_push(push, licence_of(data, licence))
     questions = None
     if benchmark:
         from anachron.pipelines.asking import questions_of_data
@@ -130,9 +130,7 @@ def hub(
     if json_:
         print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts, **sent})
         return
-    say(
-        f"{counted(counts['statements'], 'statement')} of {counted(counts['facts'], 'fact')} written to {out}, with a card in README.md"
-    )
+    say(f"{_amount(counts)} written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
         say("the card states no licence; give that of the data with --licence before sharing it")
     for file, size in sent.get("files", {}).items():

@@ -52,9 +52,8 @@ def judge(
         stdout().print(shown)
         usage = counts["usage"]
         say(f"{usage['answers']:,} verdicts requested, {usage['kept']:,} reused from before")
-        say(
-            f"{counted(counts['disagreements'], 'disagreement')}; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}"
-        )
+        disagreements = counted(counts["disagreements"], "disagreement")
+        say(f"{disagreements}; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
     for reason, count in counts["unreadable"].items():
         warn(f"{count:,} answers without a verdict: {reason}")
     if not counts["judged"]:

@@ -55,6 +55,11 @@ class Dataset:
         return {name: value for name, value in chosen.items() if value is not None}
 
     @property
+    def whole(self) -> str:
+        """The name of the data set that it is a sample of; else its own."""
+        return self.name if self.limit is None else self.name.removesuffix(f", {self.facts} facts")
+
+    @property
     def facts(self) -> int:
         return self.table["fact_id"].n_unique()
 
