@@ -77,14 +77,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def quiet_loading() -> None:
-    """Keep transformers' own bars out of logs: they are drawn even where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-
-
 def on_screen() -> "Callbacks":
     """What a job tells, as words and bars on stderr."""
     from anachron.jobs import Callbacks

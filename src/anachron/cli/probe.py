@@ -23,7 +23,7 @@ from anachron.cli.options import (
     Resamples,
     TemplateOption,
 )
-from anachron.cli.output import counted, on_screen, print_json, quiet_loading, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.data.loaders import Dataset
@@ -109,7 +109,6 @@ class ScorerOptions:
         """The model as a scorer, in a block."""
         from anachron.pipelines.scorers import open_scorer
 
-        quiet_loading()
         return open_scorer(
             name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, notice=say, **asdict(loading)
         )

@@ -19,6 +19,7 @@ from transformers.utils import find_adapter_config_file
 
 from anachron.errors import AnachronError, ConfigError, ModelError, first_line
 from anachron.lm import gguf_files
+from anachron.lm.bars import no_bars_in_logs
 from anachron.lm.checkpoints import Filling, fault, harmless, some
 from anachron.lm.hub import out_of_reach, why_not_found
 from anachron.lm.model import LanguageModel
@@ -50,6 +51,7 @@ def taught_facts() -> frozenset[str]:
     return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
 
 
+@no_bars_in_logs()
 def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
 ) -> Any:
@@ -91,6 +93,7 @@ def load_model(
 ) -> "LlamaModel": ...  # fmt: skip
 
 
+@no_bars_in_logs()
 def load_model(
     name: str,
     *,
