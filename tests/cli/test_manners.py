@@ -1,5 +1,6 @@
 """What people type without thinking: short options, other spellings, words with spaces for commas."""
 
+import re
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 import anachron
 from anachron.cli.main import _code, command_tree, with_commas
+from anachron.cli.output import counted
 from anachron.data import listings, loaders
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_changes import mini_changes
@@ -119,3 +121,37 @@ def test_a_store_is_refused_and_no_folder_of_its_name_appears(words, tmp_path, m
 def test_the_version_is_printed(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out.strip() == anachron.__version__
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("probe --foo", r"error: no such option: --foo .*; see anachron probe --help"),
+        ("prob", r"error: no such command 'prob'\. Did you mean 'probe'\? See anachron --help"),
+        ("probe demo", r"error: missing option '--dataset'; see anachron probe --help"),
+        ("datasets a b", r"error: got unexpected extra argument.*; see anachron datasets --help"),
+        (
+            "export hub mini -o x --limit many",
+            r"error: invalid value for '--limit': .*; see anachron export hub --help",
+        ),
+    ],
+)
+def test_wrong_use_is_one_line_like_other_errors(words: str, told: str, capsys):
+    assert run(*words.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and re.fullmatch(told, said.err.rstrip("\n"))
+
+
+def test_a_command_without_words_shows_its_help(capsys):
+    assert run("export") == 2
+    said = capsys.readouterr()
+    assert "lm-eval" in said.out + said.err and "error:" not in said.err
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_counted_agrees_with_its_number(count: int, tmp_path, capsys):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"prompt": "Who?", "answer": "Me"}\n' * count)
+    assert run("score", "demo-untrained", "--input", pairs, "--out", tmp_path / "s.jsonl") == 0
+    assert f"{counted(count, 'pair')} scored by" in capsys.readouterr().err
+    assert (counted(1, "pair"), counted(2000, "pair")) == ("1 pair", "2,000 pairs")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from anachron.pipelines.scorers import Backend
     from anachron.report.outputs import Written
 
+LOADED = ("transformers", "llama.cpp", "generate")  # backends that load the model here, so that it can be looked for
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
@@ -210,7 +212,7 @@ def probe(
     """
     from anachron.errors import ConfigError
     from anachron.facts.own import is_fact_file
-    from anachron.lm.loading import check_dtype
+    from anachron.lm.loading import check_dtype, check_model
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
 
@@ -226,6 +228,9 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
+    if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
+        for name in model:  # before the first is scored, which may take hours
+            check_model(name, revision=loading.revision, trust_remote_code=loading.trust_remote_code)
     named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
     if answers is not None:
         for name, model_label, folder in named:

@@ -79,6 +79,29 @@ def load_tokenizer(
     return tokenizer
 
 
+@no_bars_in_logs()
+def check_model(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> None:
+    """Raise `ModelError` for a model that is not there, or whose settings cannot be read; no weights are loaded.
+
+    name: as of `load_model`. A file of a hub model is brought, as loading it will need it.
+    """
+    if name in (DEMO, DEMO_UNTRAINED):
+        return
+    gguf_files.refuse_folder_of_files(name)
+    if gguf_files.is_gguf(name):
+        gguf_files.open_gguf(name, revision)
+        return
+    alone = out_of_reach(name)
+    try:
+        if find_adapter_config_file(name, revision=revision, local_files_only=alone) is None:
+            transformers.AutoConfig.from_pretrained(
+                name, revision=revision, trust_remote_code=trust_remote_code, local_files_only=alone
+            )
+    except Exception as error:  # transformers raises many classes here; all mean the same to a user
+        reason = why_not_found(name) if alone else first_line(error)
+        raise ModelError(f"cannot load a causal language model from {name!r}: {reason}") from error
+
+
 @overload
 def load_model(
     name: str, *, backend: Literal["transformers"] = ..., dtype: str = ..., device: str | None = ...,
