@@ -49,7 +49,7 @@ FORMAT = 2
 NAMES = frozenset({"dataset", "updates", "label"})
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
-REPAIR = "repeat the command that made the folder: it makes again what is damaged"
+REPAIR = "repeat the command that made the folder: damaged files are then made again"
 
 Warn = Callable[[str], None]
 Progress = Callable[..., None]
@@ -57,11 +57,12 @@ Progress = Callable[..., None]
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Whom a job tells what it does; by default nobody.
+    """The functions that a job calls to report what it does; by default it reports nothing.
 
-    warn, notice: told words for people. progress: told how much is done, out of how much, and perhaps words. open_bar:
-    given a title and a unit (``items`` or ``bytes``), a block that has a progress bar, and gives what tells it; without
-    it, all steps of a job tell ``progress``.
+    warn, notice: called with a message for people.
+    progress: called with how much is done, the total, and optionally a message.
+    open_bar: called with a title and a unit (``items`` or ``bytes``); returns a context manager that shows a progress
+        bar and yields the function that updates it. Without it, all steps of a job call ``progress``.
     """
 
     warn: Warn = lambda message: None
@@ -126,7 +127,7 @@ def locked(
     except filelock.Timeout as error:
         if waiting is None:
             raise ConfigError(f"{held} is in use by another process; wait for it or {elsewhere}") from error
-        waiting(f"{held} is in use by another process; waiting until that is done or ends")
+        waiting(f"{held} is in use by another process; waiting for it to finish")
         file_lock.acquire(poll_interval=0.2)
     except OSError as error:
         raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
@@ -345,7 +346,7 @@ class RunFolder:
             raise DataError(f"{path} is not among the files of {self.path / RUN_FILE}; {REPAIR}")
         content = read_bytes(path)
         if hashlib.sha256(content).hexdigest() != wanted:
-            raise DataError(f"{path} is damaged (it has not the SHA-256 that {RUN_FILE} names); {REPAIR}")
+            raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
         return content
 
     def has(self, name: str, warn: Warn = lambda message: None) -> bool:
@@ -359,7 +360,7 @@ class RunFolder:
         elif not there:
             fault = f"is missing, though {RUN_FILE} names it"
         elif hashlib.sha256(read_bytes(path)).hexdigest() != wanted:
-            fault = f"is damaged (it has not the SHA-256 that {RUN_FILE} names)"
+            fault = f"is damaged (it does not have the SHA-256 that {RUN_FILE} names)"
         else:
             return True
         warn(f"{path} {fault}; it is made again")
@@ -369,10 +370,10 @@ class RunFolder:
 def _fault(record: Any) -> str | None:
     """What is wrong with the content of a record, if anything."""
     if not isinstance(record, dict):
-        return "it is no object"
+        return "it is not an object"
     content = {name: value for name, value in record.items() if name != "sha256"}
     if record.get("sha256") != _fingerprint(content):
-        return "its content has not the SHA-256 that it names"
+        return "its content does not have the SHA-256 that it names"
     if record.get("format") != FORMAT:
         return f"its format is {record.get('format')!r}, not {FORMAT}"
     for name, kind in SHAPE.items():

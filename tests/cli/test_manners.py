@@ -28,7 +28,7 @@ def test_every_out_is_o_and_help_is_h(capsys):
     assert with_out > 20
     assert run("evaluate", "-h") == 0
     printed = capsys.readouterr().out
-    assert "Make updates in a model by several methods" in printed and "bool" not in printed
+    assert "Make updates in a model with several methods" in printed and "bool" not in printed
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_listed_sizes_are_those_of_the_statements():
 def test_a_store_is_refused_and_no_folder_of_its_name_appears(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(*words) == 2
-    assert "this command takes files of this machine" in capsys.readouterr().err
+    assert "this command only takes local files" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
 
 

@@ -96,7 +96,7 @@ def test_questions_that_differ_are_said(table: Path):
         for name in ("fir-7b", "oak-3b")
     )
     study = make_study([one, other])
-    assert study.remarks == ("question of 10 facts differs between the sources; the first is taken",)
+    assert study.remarks == ("question of 10 facts differs between the sources; the first one is used",)
     assert set(study.about["question"]) == {f"fir-7b{fact}" for fact in study.about["fact_id"]}
 
 

@@ -268,5 +268,5 @@ def test_common_facts_say_what_they_left_and_take_the_first_number():
     with pytest.raises(DataError, match="more than one popularity"):
         make_study([one, two], resamples=100)
     notes = study_notes(make_study([one, two], sharing="common", resamples=100))
-    assert "compared on 1 of 2 facts, those that every run was asked in the same contexts" in notes
-    assert "popularity of 1 facts differs between the sources; the first is taken" in notes
+    assert "compared on 1 of 2 facts: those that every run was asked about in the same contexts" in notes
+    assert "popularity of 1 facts differs between the sources; the first one is used" in notes

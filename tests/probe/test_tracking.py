@@ -93,7 +93,7 @@ def test_evaluated_updates_and_a_check(probed):
 def test_what_is_no_run_or_no_tracker(probed):
     with pytest.raises(ConfigError, match="object has neither log_metrics nor log"):
         anachron.log_to(probed, object())
-    with pytest.raises(ConfigError, match="DataFrame is no run"):
+    with pytest.raises(ConfigError, match="DataFrame is not a run"):
         anachron.log_to(probed.scores, MlflowLike())
 
 

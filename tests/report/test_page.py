@@ -506,7 +506,7 @@ def test_manifests_say_what_matters(evil):
     assert found["versions"] == "torch 2"
     assert json.loads(whole)["settings"]["dtype"] == "float32"
     assert manifest_parts(None) == ([], "")
-    assert "A score table that is not part of a run" in page
+    assert "This score table is not part of a run" in page
 
 
 def test_a_missing_extra_is_named(monkeypatch, data):

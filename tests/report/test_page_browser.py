@@ -321,7 +321,7 @@ def test_filters_work_together_and_are_cleared(page, study):
 @pytest.mark.full
 def test_a_bound_that_is_no_year_is_named(page):
     page.fill("#from", "0")
-    assert "“0” is no year" in page.inner_text("#filter-trouble")
+    assert "“0” is not a year" in page.inner_text("#filter-trouble")
     assert page.get_attribute("#from", "aria-invalid") == "true"
     assert len(listed(page)) == FACTS
 

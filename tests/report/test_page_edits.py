@@ -45,7 +45,7 @@ def test_a_run_of_evaluate_has_a_page(run, tmp_path):
         for side in ("new", "old"):
             told = [f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" for p in (row[f"{side}_before"], row[f"{side}_after"])]
             assert " → ".join(told) in text
-    assert "update 1" in text and "gone.jsonl is not there" in text
+    assert "update 1" in text and "gone.jsonl is missing" in text
     assert "not made: " in text and "1 could not be made" in text
     assert set(made.written.tables) == {"summary"} and (tmp_path / "tables" / "edits.csv").is_file()
 

@@ -38,7 +38,7 @@ def test_it_opens_with_the_worst_far_error(several):
     _, _, data = several
     first = data["worst"][0]
     assert {k: data["telling"][k] for k in ("run", "fact", "time")} == {k: first[k] for k in ("run", "fact", "time")}
-    assert f"{abs(first['alpha']):.1f} lengths of its period away" in data["telling"]["why"]
+    assert f"{abs(first['alpha']):.1f} period lengths away" in data["telling"]["why"]
     assert f"wins {100 * first['win_rate']:.0f} %" in data["telling"]["why"]
 
 
@@ -104,7 +104,7 @@ COMPARED = {
         ("anachronism_summary", [{"facts": 200, "facts_with": 198}],
          "Prefers an impossible or far date to a true one for 198 of 200 facts"),
         ("comparison", [COMPARED | {"win_rate_difference_low": -0.014}],
-         "W is not surely apart from that of b, chat: +2.4 points (\N{MINUS SIGN}1.4 to +6.7)"),
+         "W is not significantly different from that of b, chat: +2.4 points (\N{MINUS SIGN}1.4 to +6.7)"),
         ("comparison", [COMPARED | {"win_rate_difference_low": 0.001}],
          "W is above that of b, chat: +2.4 points (+0.1 to +6.7)"),
         ("comparison", [COMPARED | {f"win_rate_difference{end}": n
@@ -116,25 +116,26 @@ COMPARED = {
          "R is 25 %, and 20 % if each match must be won by more than 0.1 nats"),
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.0} for m in (0.0, 0.1)], None),
         ("margins", [{"granularity": "year", "margin": m, "robustness": 0.25} for m in (0.0, 0.1)],
-         "R is 25 %, also if each match must be won by more than 0.1 nats"),
+         "R is 25 %, even if each match must be won by more than 0.1 nats"),
         ("base_and_instruct", [{"score": s, "base": "b", "win": w, "loss": 10} for s, w in
                                (("robustness", 10), ("win_rate", 30))],
-         "Holds more facts better than its base, b, than worse: 30 better, 10 worse (sign test, p 0.002)"),
+         "Does better than its base, b, on more facts than it does worse: 30 better, 10 worse (sign test, p 0.002)"),
         ("base_and_instruct", [{"score": "win_rate", "base": "b", "win": 14, "loss": 8}], None),  # p 0.29
         ("asked", [{"win_rate": 0.7, "win_rate_low": 0.62, "win_rate_high": 0.78}],
-         "Asked to choose between two years, it is right 70 % (62 % to 78 %); chance is 50 %"),
+         "Asked to choose between two years, it is right in 70 % (62 % to 78 %); chance is 50 %"),
         ("asked", [{"win_rate": 0.55, "win_rate_low": 0.48, "win_rate_high": 0.62}],
-         "Asked to choose between two years, it is not surely better than chance: right 55 % (48 % to 62 %)"),
+         "Asked to choose between two years, it is not significantly better than chance: right in 55 % (48 % to 62 %)"),
         ("bridge", [{"asked": a, "facts": 40, "correlation": 0.5, "correlation_low": 0.2, "correlation_high": 0.7}
                     for a in ("choice", "open")],
-         "The higher W by choice of a fact, the higher W by log-probabilities: r +0.50 (+0.20 to +0.70) over 40 facts"),
+         "The higher a fact's W by choice, the higher its W by log-probabilities: r +0.50 (+0.20 to +0.70) over "
+         "40 facts"),
         ("bridge", [{"asked": "choice", "facts": 40, "correlation": 0.5, "correlation_low": -0.1,
                      "correlation_high": 0.7}], None),
         ("transfer_mean", [{"rate": 0.5}], None),
         ("lifespans", [{"granularity": "year", "difference": 0.062, "low": 0.008, "high": 0.11}],
-         "Without dates outside the lives of those named W is 6.2 points lower (0.8 to 11.0)"),
+         "Without dates outside the lifetimes of subject and object, W is 6.2 points lower (0.8 to 11.0)"),
         ("lifespans", [{"granularity": "year", "difference": -0.05, "low": -0.09, "high": -0.01}],
-         "Without dates outside the lives of those named W is 5.0 points higher (1.0 to 9.0)"),
+         "Without dates outside the lifetimes of subject and object, W is 5.0 points higher (1.0 to 9.0)"),
         ("lifespans", [{"granularity": "year", "difference": 0.01, "low": -0.09, "high": 0.05}], None),
         ("years", [{"first_year": 1900}], None),
     ],
@@ -166,10 +167,10 @@ def test_findings_of_all_runs_together():
     ]  # fmt: skip
     table = pl.DataFrame(rows, schema=names, orient="row")
     assert finding("correlations", table, RUN) == (
-        "W goes with popularity: r +0.31 over 90 facts; of 3 tests it passes alone"
+        "W correlates with popularity: r +0.31 over 90 facts; of 3 tests, only this one passed"
     )
     assert finding("correlations", table.filter(pl.col("p_clustered") != 0.001), RUN) == (
-        "W goes with duration: r \N{MINUS SIGN}0.40 over 90 facts; of 2 tests it passes alone"
+        "W correlates with duration: r \N{MINUS SIGN}0.40 over 90 facts; of 2 tests, only this one passed"
     )  # of two tests each may take 0.025
     assert finding("correlations", table.filter(pl.col("factor") == "others"), RUN) is None
 
@@ -185,10 +186,10 @@ MIDDLE, SIDES = "(-0.25, 0]", ("(-3, -1]", "(1, 3]")
     ("rows", "told"),
     [
         ([cell("correct", MIDDLE, -5), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)],
-         "An answer is likelier in the middle of its period than one to three lengths before and behind it: "
+         "An answer is likelier in the middle of its period than one to three lengths before and after it: "
          "-5.0, -6.0, -7.0 nats"),
         ([cell("correct", MIDDLE, -8), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)],
-         "An answer is less likely in the middle of its period than one to three lengths before and behind it: "
+         "An answer is less likely in the middle of its period than one to three lengths before and after it: "
          "-8.0, -6.0, -7.0 nats"),
         ([cell("correct", MIDDLE, -6.3), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)], None),
         ([cell("correct", MIDDLE, -6.5), cell("incorrect", SIDES[0], -6), cell("incorrect", SIDES[1], -7)], None),
@@ -210,21 +211,22 @@ def compared(model, form, prefix, low, middle, high, p=0.5, level="global"):
     ("name", "rows", "told"),
     [
         ("formats", [compared("m", "chat", "none", 0.01, 0.02, 0.03)],
-         "In chat W is above that in raw text: +2.0 points (+1.0 to +3.0)"),
+         "In chat, W is above that in raw text: +2.0 points (+1.0 to +3.0)"),
         ("formats", [compared("m", "chat", "none", -0.01, 0.02, 0.03), compared("n", "chat", "none", 1, 1, 1)],
-         "m: in chat W is not surely apart from that in raw text: +2.0 points (-1.0 to +3.0)"),
+         "m: in chat, W is not significantly different from that in raw text: +2.0 points (-1.0 to +3.0)"),
         ("formats", [compared("n", "chat", "none", 0.01, 0.02, 0.03)], None),
         ("prefixes", [compared("m", "raw", "early", -0.03, -0.02, -0.01), compared("m", "chat", "late", 1, 1, 1)],
-         "With prefix early W is below that without: -2.0 points (-3.0 to -1.0)"),
+         "With prefix early, W is below that without: -2.0 points (-3.0 to -1.0)"),
         ("prefixes", [compared("m", "raw", name, -1, d, 1, p) for name, d, p in
                       (("a", 0.1, 0.001), ("b", -0.1, 0.01), ("c", 0.1, 0.02), ("d", 0.2, 0.001))],
          "Of 4 prefixes, a, d raise W and b lowers W"),  # 0.02 is not below 0.05 / 4
         ("prefixes", [compared("m", "raw", name, -1, 0.1, 1, 0.03) for name in "ab"], None),
         ("granularity_variance", [KEY | {"model": "n", "prefix": "p", "ratio": 2, "low": 1.1, "high": 3}], None),
         ("granularity_variance", [KEY | {"prefix": "p", "ratio": 0.6, "low": 0.5, "high": 0.8}],
-         "With prefix p R is more alike by year, month and day: its variance is 0.60 of that without (0.50 to 0.80)"),
+         "With prefix p, R by year, month and day is more alike: its variance is 0.60 times that without "
+         "(0.50 to 0.80)"),
         ("granularity_variance", [KEY | {"prefix": p, "ratio": 2, "low": 1.1, "high": 3} for p in "pq"],
-         "With each of 2 prefixes R is less alike by year, month and day"),
+         "With each of 2 prefixes, R by year, month and day is less alike"),
         ("granularity_variance", [KEY | {"prefix": p, "ratio": 2, "low": low, "high": 3} for p, low in
                                   (("p", 1.1), ("q", 0.9))], None),
         ("overlap", [{"format": "raw", "prefix": "none", "model": "m", "other": "n", "robust_both": 3,

@@ -233,9 +233,9 @@ def test_a_local_folder_on_a_cluster_is_refused_with_what_to_type(cluster, store
     ("mode", "token", "told"),
     [
         ("token", "right", ""),
-        ("token", "wrong", "is not let in, most likely because the cluster asks for a token"),
+        ("token", "wrong", "is refused, most likely because the cluster asks for a token"),
         ("token", None, "the cluster asks for a token, and this machine has none"),
-        ("disabled", None, "is not let in, most likely because the cluster asks for a token"),
+        ("disabled", None, "is refused, most likely because the cluster asks for a token"),
     ],
 )
 def test_a_token(mode, token, told, guarded, served, store, tmp_path):

@@ -460,7 +460,7 @@ def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"relations": ("position",)}, "'position' is no property id"),
+        ({"relations": ("position",)}, "'position' is not a property id"),
         ({"relations": ("P47",)}, "P47 is both chosen and banned"),
         ({"several_periods": "both"}, "choose 'drop', 'drop-closed' or 'keep'"),
         ({"first_year": 2021}, "cannot end before 2021"),

@@ -29,11 +29,13 @@ def lm_eval(
     *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the task.")],
-    task: Annotated[str | None, typer.Option(help="Name of the task; by default anachron_ and the data set's.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Name of the task. Default: anachron_ and the data set's name.")
+    ] = None,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """A task folder for lm-evaluation-harness that measures W and R there, without Anachron.
+    """Write a task folder with which lm-evaluation-harness measures W and R, without Anachron.
 
     Example: anachron export lm-eval mini --out task
     """
@@ -53,12 +55,14 @@ def inspect(
     *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the package.")],
-    name: Annotated[str | None, typer.Option(help="Of the package; by default anachron_ and the data set's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the package. Default: anachron_ and the data set's name.")
+    ] = None,
     language: Language = None,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """A Python package with an Inspect task: choices of two years in both orders, and open questions with a year.
+    """Write a Python package with an Inspect task: choices of two years in both orders, and open questions with a year.
 
     Example: anachron export inspect mini --limit 100 --out mini-task
     """
@@ -80,21 +84,24 @@ def hub(
     licence: Annotated[
         str | None,
         typer.Option(
-            "--licence", "--license", help="Of the data, for instance cc-by-4.0; for a bundled data set it is known."
+            "--licence", "--license", help="Licence of the data, such as cc-by-4.0; known for bundled data sets."
         ),
     ] = None,
-    language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
+    language: Annotated[str, typer.Option(help="Language of the statements, as a code.")] = "en",
     benchmark: Annotated[
-        bool, typer.Option("--benchmark", help="Add choices of two years, and eval.yaml, by which the hub scores them.")
+        bool,
+        typer.Option("--benchmark", help="Add choices of two years, and the eval.yaml by which the hub scores them."),
     ] = False,
     push: Annotated[
-        str | None, typer.Option(help="Send it to this data set of the hub, OWNER/NAME; a new one is private.")
+        str | None, typer.Option(help="Upload it to this data set on the hub, OWNER/NAME; a new one is private.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what --push would send, and send nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what --push would upload, without uploading it.")
+    ] = False,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
+    """Write a Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
 
     Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
@@ -122,7 +129,7 @@ def hub(
         return
     say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
-        say("the card states no licence; name the data's with --licence before passing it on")
+        say("the card states no licence; give that of the data with --licence before sharing it")
     for file, size in sent.get("files", {}).items():
         say(f"{size:>12,} bytes  {file}")
     if sent:
@@ -136,7 +143,7 @@ def counterfact(
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Successions of a data set (one object gives way to the next) as edit requests, in the schema of CounterFact.
+    """Write the successions of a data set (one object replaces another) as edit requests in the CounterFact schema.
 
     Example: anachron export counterfact mini --out mini-counterfact.json
     """

@@ -28,10 +28,10 @@ def metrics(
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Per-fact win rate and robustness, and every table they allow, from any score table.
+    """Compute win rate and robustness for each fact, and every table based on them, from any score table.
 
-    Tables come as Parquet and CSV, and for print as Markdown and LaTeX. Runs of --backend chat or generate are taken
-    too; where a model was both scored and asked, the two are compared.
+    Tables are written as Parquet and CSV, and for print as Markdown and LaTeX. Runs of --backend chat or generate are
+    accepted too; if a model was both scored and asked, the two are compared.
 
     Example: anachron metrics runs/gpt2 --out tables
     """
@@ -60,13 +60,13 @@ def report(
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """One page about one or more runs that works offline, with every table behind it and every figure for print.
+    """Write a page about one or more runs that works offline, with every table behind it and every figure for print.
 
-    Of runs of --backend chat or generate it shows the model's own words; of a run of evaluate, which is reported
-    alone, the methods' table and each update before and after.
+    For runs of --backend chat or generate it shows the model's own words. A run of evaluate is reported alone, with
+    the table of methods and each update before and after.
 
     The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
-    to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG, PDF and PNG.
+    to download. Tables are written as Parquet, CSV, Markdown and LaTeX, figures as SVG, PDF and PNG.
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """

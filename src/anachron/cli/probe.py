@@ -16,6 +16,7 @@ from anachron.cli.options import (
     JsonFlag,
     Language,
     ModelArgument,
+    ModelLabel,
     ModelOptions,
     PrefixOption,
     RayAddress,
@@ -38,20 +39,22 @@ class TextOptions:
     format: FormatOption = "raw"
     prefix: PrefixOption = "none"
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens in a batch; by default chosen for the device.")
+        int | None, typer.Option(min=1, help="Maximum number of tokens in a batch. Default: chosen for the device.")
     ] = None
     prefix_tree: Annotated[
         bool,
-        typer.Option(help="Compute what texts begin with alike once, where the model takes it; else padded batches."),
+        typer.Option(
+            help="Compute shared beginnings of texts only once, if the model supports it; otherwise use padded batches."
+        ),
     ] = True
     all_occurrences: Annotated[
-        bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")
+        bool, typer.Option("--all-occurrences", help="As published: score every occurrence of the answer.")
     ] = False
     answer_in_user_turn: Annotated[
-        bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")
+        bool, typer.Option("--answer-in-user-turn", help="As published: put the answer in the user's turn too.")
     ] = False
     native_softmax: Annotated[
-        bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")
+        bool, typer.Option("--native-softmax", help="As published: compute the softmax in the model's dtype.")
     ] = False
 
     def style(self) -> "Format":
@@ -74,21 +77,25 @@ class ScorerOptions:
     backend: Annotated[
         str,
         typer.Option(
-            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check, probe and horizon also: "
-            "chat, generate."
+            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check, probe and horizon "
+            "also accept chat and generate."
         ),
     ] = "transformers"
     base_url: Annotated[
-        str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
+        str | None,
+        typer.Option(
+            help="Base URL of the server, such as http://localhost:8000/v1; openai needs /completions with echo "
+            "and logprobs."
+        ),
     ] = None
     api_key_env: ApiKeyEnv = None
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")
+        int | None, typer.Option(min=1, help="Number of concurrent requests to the server. Default: 8.")
     ] = None
     chat_template: TemplateOption = None
-    edit: Annotated[
-        Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")
-    ] = None
+    edit: Annotated[Path | None, typer.Option(help="Apply an edit of this model, written by anachron edit --out.")] = (
+        None
+    )
 
     def place(self, **replicated: Any) -> "Backend":
         from anachron.pipelines.scorers import Backend
@@ -114,14 +121,25 @@ class ReplicaOptions:
 
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Replicas of the model, on Ray; default with --ray: as many as it has GPUs."),
+        typer.Option(
+            min=1, help="Number of replicas of the model, on Ray. Default with --ray: as many as the cluster has GPUs."
+        ),
     ] = None
     ray: RayAddress = None
     gpus_per_replica: Annotated[
-        int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
+        int,
+        typer.Option(
+            "--gpus-per-replica",
+            min=0,
+            help="Number of GPUs per replica; with several, the layers are spread over them.",
+        ),
     ] = 0
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="Use only algorithms that give bit-identical results every time on the same machine.",
+        ),
     ] = False
 
 
@@ -134,7 +152,7 @@ def score(
     *,
     model: ModelArgument,
     input: Annotated[
-        Path, typer.Option(help="prompt, answer and, if wanted, separator of each: .jsonl, .json, .csv, .parquet.")
+        Path, typer.Option(help="Pairs with prompt, answer and optionally separator: .jsonl, .json, .csv, .parquet.")
     ],
     out: Annotated[Path, typer.Option(help="Table of row, prompt, answer, logp, n_tokens: .parquet, .csv or .jsonl.")],
     texts: TextOptions,
@@ -142,7 +160,7 @@ def score(
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """log Pr(answer | prompt) for any pairs, in input order.
+    """Compute log Pr(answer | prompt) for any pairs, in input order.
 
     Example: anachron score gpt2 --input pairs.jsonl --out scores.parquet
     """
@@ -168,24 +186,26 @@ def score(
 
 def probe(
     *,
-    model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo; several with spaces or commas.")],
+    model: Annotated[
+        list[str], typer.Argument(help="Hub names, folders, or demo; separate several with spaces or commas.")
+    ],
     dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
-    label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
+    label: ModelLabel = None,
     loading: ModelOptions,
     selected: DatasetOptions,
     language: Language = None,
-    seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
     asking: AskOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Score a data set of dated statements with one or more models, then print win rate and robustness.
 
-    The run folder survives being killed: the same command goes on where it stopped.
+    If interrupted or killed, repeat the same command to resume.
 
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """

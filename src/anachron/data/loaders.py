@@ -172,12 +172,14 @@ def _loaded(
             name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling
         )
     if as_of is not None:
-        raise ConfigError(f"as of {as_of}: {name} is no file of facts, so its dates are chosen already; leave it out")
+        raise ConfigError(
+            f"as of {as_of}: {name} is not a file of facts, so its dates are chosen already; leave it out"
+        )
     if sampling is not None:
-        raise ConfigError(f"sampling {sampling}: {name} is no file of facts, so its dates are chosen; leave it out")
+        raise ConfigError(f"sampling {sampling}: {name} is not a file of facts, so its dates are chosen; leave it out")
     if language is not None:
         raise ConfigError(
-            f"language {language}: {name} is no file of facts, so its questions are written; leave it out"
+            f"language {language}: {name} is not a file of facts, so its questions are written; leave it out"
         )
     if name in BUNDLED:
         if boundaries not in (None, "released"):
@@ -229,7 +231,7 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
     except Exception as error:  # datasets raises many classes here; all mean the same to a user
         reason = first_line(error)
         raise DataError(
-            f"{name!r} is no file and no bundled data set ({', '.join(bundled)}), and the hub says: {reason}"
+            f"{name!r} is neither a file nor a bundled data set ({', '.join(bundled)}), and the hub says: {reason}"
         ) from error
     if isinstance(loaded, dict):
         if len(loaded) != 1:
@@ -239,7 +241,7 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
 
 
 def write_dataset(name: str, out: Path | str) -> dict[str, int]:
-    """Write a data set into a file with a manifest; what the manifest counts.
+    """Write a data set into a file with a manifest, and return what the manifest counts.
 
     name: as of `load_dataset`, in the published TimeStress columns (.parquet, .csv or .jsonl), ``{"statements",
     "facts"}``; or ``mini-updates``, in those of WikiFactDiff (.parquet or .jsonl), ``{"updates"}``;

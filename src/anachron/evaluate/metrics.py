@@ -67,9 +67,9 @@ def geometric_mean(logp: float, tokens: int) -> float:
     sum that is above 0 or no number.
     """
     if tokens < 1:
-        raise DataError(f"a target of {tokens} tokens has no probability; it needs one token at least")
+        raise DataError(f"a target of {tokens} tokens has no probability; it needs at least one token")
     if isnan(logp) or logp > 1e-4 * tokens:  # log-softmax in single precision ends a little above 0 at times
-        raise DataError(f"{logp} is no sum of log-probabilities; it must be 0 or below, so score that target again")
+        raise DataError(f"{logp} is not a sum of log-probabilities; it must be 0 or below, so score that target again")
     return min(1.0, exp(logp / tokens))
 
 

@@ -125,7 +125,7 @@ def export_hub(
     and a folder that holds something else.
     """
     if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*", language):
-        raise ConfigError(f"language {language!r} is no code; write one such as en, fr or pt-BR")
+        raise ConfigError(f"language {language!r} is not a language code; write one such as en, fr or pt-BR")
     if licence is not None and not licence.strip():
         raise ConfigError("the licence is empty; name one, for instance cc-by-4.0, or leave --licence out")
     if dataset.name in BUNDLED:
@@ -236,7 +236,7 @@ def _making(dataset: Dataset, name: str, made: Json) -> str:
             + ".\n"
         )
     else:
-        lines.append(f"Exported from `{name}`. How that was made is not recorded with it.\n")
+        lines.append(f"Exported from `{name}`. There is no record of how that was made.\n")
     lines.append(f"Boundaries `{dataset.boundaries}`: {BOUNDARIES[dataset.boundaries]}\n")
     lines.append(f"Fingerprint of the statements (SHA-256, as Anachron computes it): `{dataset.fingerprint()}`.\n")
     return "\n".join(lines)

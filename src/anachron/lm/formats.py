@@ -65,7 +65,7 @@ class Format:
         if self.answer_in_user_turn and self.kind != "chat":
             raise ConfigError("answer-in-user-turn needs the chat format; add --format chat")
         if self.score_separator and (self.answer_in_user_turn or self.all_occurrences):
-            raise ConfigError("score_separator needs one occurrence of the answer, behind the prompt")
+            raise ConfigError("score_separator needs one occurrence of the answer, after the prompt")
 
 
 TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
@@ -85,11 +85,11 @@ def as_triple(pair: Sequence[str | None]) -> tuple[str, str, str | None]:
     """(prompt, answer, separator) of a pair that may lack the separator.
 
     White space that an answer begins with, as other harnesses write it, becomes the separator: the text stays the same.
-    Raises `DataError` for what is no pair of texts, and for such white space behind a separator.
+    Raises `DataError` for what is not a pair of texts, and for such white space behind a separator.
     """
     whole = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3)
     if not whole or not all(isinstance(part, str) for part in pair[:2]):
-        raise DataError(f"{pair!r} is no pair of texts; give (prompt, answer) or (prompt, answer, separator)")
+        raise DataError(f"{pair!r} is not a pair of texts; give (prompt, answer) or (prompt, answer, separator)")
     prompt, answer, separator = str(pair[0]), str(pair[1]), pair[2] if len(pair) == 3 else None
     bare = answer.lstrip()
     if bare == answer or not bare:

@@ -53,8 +53,7 @@ def taught_facts() -> frozenset[str]:
 def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
 ) -> Any:
-    """The tokenizer of a hub name, a folder, a GGUF file or ``demo``, with a chat template in place of its own where
-    one is given.
+    """Load the tokenizer of a hub name, a folder, a GGUF file or ``demo``; chat_template replaces its own template.
 
     Raises `ModelError` in one line.
     """

@@ -50,12 +50,12 @@ def names_of_updates(settings: Json) -> tuple[dict[str, str], str | None]:
     and why. A data set of the hub is not fetched again."""
     name = settings["updates"]
     if not Path(name).is_file() and name != MINI_UPDATES:
-        return {}, f"updates are called by their numbers, for {name} is not there"
+        return {}, f"updates are named by number, because {name} is missing"
     for scenario in ("ReplaceObject", None):
         cases = load_cases(name, scenario=scenario, limit=settings["number_of_updates"])
         if cases.fingerprint() == settings["updates_fingerprint"]:
             return _named(cases), None
-    return {}, f"updates are called by their numbers, for {name} is not what the run read"
+    return {}, f"updates are named by number, because {name} is not what the run read"
 
 
 def _named(cases: CaseSet) -> dict[str, str]:

@@ -59,7 +59,7 @@ def evaluate_updates(
     style: str = "plain",
     callbacks: Callbacks | None = None,
 ) -> EvaluatedUpdates:
-    """Make updates by several methods, measure what they did, and write tables and figures into ``out/report``.
+    """Make updates with several methods, measure what they did, and write tables and figures into ``out/report``.
 
     methods: of `anachron.prepare_methods`. settings: of `anachron.run_evaluation`, or of `anachron.run_lifelong` to
     measure as edits accumulate. style: of the tables for print, as of `anachron.write_metrics`. An interrupted call

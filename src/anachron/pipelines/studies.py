@@ -67,13 +67,13 @@ def open_study(
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> OpenedStudy:
-    """The study of some score tables, run folders, or folders of run folders, of scores or of answers.
+    """Open a study of score tables, run folders, or folders of run folders, of scores or of answers.
 
     models: a table of model, family, parameters, instruct, base; it overrides what runs recorded. common_facts: compare
     runs of different data sets on the facts they share. options: of `anachron.probe.study.make_study`. warn: told of
     models in the table that no run is of. progress: told what is worked on, how much of it is done, and of how much.
 
-    Raises `ConfigError` for options that cannot be, `DataError` for scores that cannot be read or put together.
+    Raises `ConfigError` for invalid options, `DataError` for scores that cannot be read or put together.
     """
     scored, asked_folders = split_runs(map(Path, paths))
     asked = [read_source(folder) for folder in asked_folders]
@@ -88,7 +88,7 @@ def open_study(
     )  # fmt: skip
     here = study.models["model"].to_list()
     if unknown := sorted(set(known["model"]) - set(here)):
-        warn(f"{models or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
+        warn(f"{models or 'a run'} names {', '.join(unknown)}, which is not among the models here: {', '.join(here)}")
     parameters = {**options, "sharing": sharing, "models": None if models is None else str(models)}
     return OpenedStudy(study, parameters, sources, asked)
 
@@ -110,7 +110,7 @@ def write_metrics(
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Written:
-    """Every table that some runs allow, into a folder: as Parquet and CSV, and for print as Markdown and LaTeX.
+    """Write every table that the runs allow into a folder: Parquet and CSV, and for print Markdown and LaTeX.
 
     scores: score tables, run folders, or folders of run folders. style: of what is for print, ``plain``, all columns as
     they are, or ``paper`` (`anachron.report.paper`). progress, options: of `open_study`, which says what it raises.
@@ -133,7 +133,7 @@ def write_report(
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Report:
-    """A page about some runs that works offline, with the tables behind it and the figures for print.
+    """Write a page about some runs that works offline, with the tables behind it and the figures for print.
 
     scores, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has the
     methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the extra

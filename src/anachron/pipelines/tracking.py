@@ -21,8 +21,8 @@ LONGEST = 500  # letters of a parameter that every version of MLflow takes
 def log_to(run: ProbeResult | Check | EvaluatedUpdates, tracker: Any) -> dict[str, float]:
     """Log the numbers of a run and its settings to a tracker; returns the numbers.
 
-    run: what `anachron.run_probe`, `anachron.check` or `anachron.evaluate_updates` gave back. tracker: the module
-    ``mlflow`` while one of its runs is active, or the run that ``wandb.init`` gave back; anything with
+    run: what `anachron.run_probe`, `anachron.check` or `anachron.evaluate_updates` returned. tracker: the module
+    ``mlflow`` while one of its runs is active, or the run that ``wandb.init`` returned; anything with
     ``log_metrics(dict)`` or ``log(dict)`` will do. Settings go to ``log_params(dict)`` or ``config.update(dict)``,
     where the tracker has either.
 
@@ -36,7 +36,7 @@ def log_to(run: ProbeResult | Check | EvaluatedUpdates, tracker: Any) -> dict[st
     if not callable(log):
         raise ConfigError(
             f"{type(tracker).__name__} has neither log_metrics nor log; give the module mlflow, or what wandb.init "
-            "gave back"
+            "returned"
         )
     parameters = getattr(tracker, "log_params", None) or getattr(getattr(tracker, "config", None), "update", None)
     if callable(parameters):
@@ -57,7 +57,7 @@ def numbers_of(run: ProbeResult | Check | EvaluatedUpdates) -> dict[str, float]:
     elif isinstance(run, EvaluatedUpdates):
         found = [pair for name, (summary, _) in run.summaries.items() for pair in _of_summary(name, summary)]
     else:
-        raise ConfigError(f"{type(run).__name__} is no run; give what run_probe, check or evaluate_updates gave back")
+        raise ConfigError(f"{type(run).__name__} is not a run; give what run_probe, check or evaluate_updates returned")
     return {FORBIDDEN.sub("_", name): float(value) for name, value in found if value is not None and isfinite(value)}
 
 

@@ -244,7 +244,7 @@ def _one_row_a_fact(known: pl.DataFrame, numbers_may_differ: bool) -> tuple[pl.D
     for name in ABOUT:
         clash = merged.filter(pl.col(f"{name} values") > 1)
         if clash.height and (name == "question" or (numbers_may_differ and ABOUT[name] == pl.Float64)):
-            remarks.append(f"{name} of {clash.height} facts differs between the sources; the first is taken")
+            remarks.append(f"{name} of {clash.height} facts differs between the sources; the first one is used")
         elif clash.height:
             fact = clash["fact_id"][0]
             values = known.filter(pl.col("fact_id") == fact)[name].drop_nulls().unique().sort().to_list()
@@ -270,7 +270,9 @@ def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Shar
     if common.height == 0:
         raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
     kept = [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
-    remark = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
+    remark = (
+        f"compared on {common.height} of {everything} facts: those that every run was asked about in the same contexts"
+    )
     return kept, remark
 
 

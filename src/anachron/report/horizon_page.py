@@ -54,7 +54,7 @@ def _model(part: HorizonPart) -> dict[str, Any]:
         "kinds": [_cells(row, KINDS) for row in part.kinds.iter_rows(named=True)] if told and part.kinds is not None
         else [],
         "figure": None if part.figure is None else base64.b64encode(part.figure).decode(),
-        "alt": f"share of new values preferred by the date of the change{half}",
+        "alt": f"share of new values preferred, by date of the change{half}",
     }  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def selection_table(steps: Sequence[Mapping[str, Any]]) -> Table:
 
 def statistics_table(statistics: Mapping[str, float]) -> Table:
     """The numbers of `anachron.data.card.statistics` beside the published ones."""
-    table = Table(title="The data set beside the published ones")
+    table = Table(title="The data set compared with the published ones")
     table.add_column("what")
     for name in ("here", *PUBLISHED_STATISTICS):
         table.add_column(name, justify="right")
@@ -149,7 +149,9 @@ def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float]
 
     groups: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
     """
-    table = Table(title="Updates beside the published ones", caption=_groups_caption(groups), caption_justify="left")
+    table = Table(
+        title="Updates compared with the published ones", caption=_groups_caption(groups), caption_justify="left"
+    )
     table.add_column("what")
     for name in ("here", "WikiFactDiff", "replacements here", "WFD_repl"):
         table.add_column(name, justify="right")

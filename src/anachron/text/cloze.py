@@ -92,7 +92,7 @@ def _check_templates(templates: list[Any], where: str) -> None:
         if fault is not None:
             raise DataError(f"{where} {place}: {fault}")
         if template.casefold() in {other.casefold() for other in templates[: place - 1]}:
-            raise DataError(f"{where} {place}: {template!r} is there already; leave it out")
+            raise DataError(f"{where} {place}: {template!r} occurs twice; leave one out")
 
 
 def cloze_fault(template: str) -> str | None:

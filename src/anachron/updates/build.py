@@ -41,9 +41,9 @@ class Settings:
     """What the updates depend on besides the snapshots.
 
     label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
-    neighbours: nearest facts of each group. popularity: order by page views of the new snapshot, and write them.
+    neighbours: number of nearest facts per group. popularity: order by page views of the new snapshot, and write them.
     style: how dates in objects are worded, see `anachron.text.dates`; its language is that of the prompts.
-    seed: of random neighbours, the neighbours' prompts and the replacement subset.
+    seed: seed for random neighbours, the neighbours' prompts and the replacement subset.
     """
 
     label_unchanged: bool = False
@@ -152,8 +152,9 @@ def build_updates(
     machine may take together, by default three quarters of what it has; buckets that are too large for it are split
     first. warn: told what a reader of the updates must know.
 
-    An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
-    be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
+    An interrupted call resumes from the work kept in a folder beside ``out``. Raises `ConfigError` for snapshots that
+    cannot be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are
+    missing.
     """
     old, new, out, settings = open_snapshot(old), open_snapshot(new), place(out), settings or Settings()
     templates = cloze_in(settings.language) if templates is None else templates

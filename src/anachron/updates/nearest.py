@@ -72,7 +72,7 @@ def entity_numbers(ids: pl.Series) -> pl.Series:
     if odd_numbers.null_count():
         wrong = ids.filter(odd).filter(odd_numbers.is_null())[0]
         raise DataError(
-            f"{wrong!r} is no id of an entity: a letter and a number, as Q42; select statements by value_type"
+            f"{wrong!r} is not the id of an entity: a letter and a number, as Q42; select statements by value_type"
         )
     return numbers.scatter(odd.arg_true(), odd_numbers)
 
@@ -95,7 +95,7 @@ def features_of(statements: pl.LazyFrame, subjects: Iterable[str] | None = None)
     relations = rows["property"].unique().cast(pl.String)
     wrong = relations.filter(~relations.str.contains("^P[0-9]{1,6}$"))
     if wrong.len():
-        raise DataError(f"{wrong[0]!r} is no property: a P and a number of up to six digits, as P31")
+        raise DataError(f"{wrong[0]!r} is not a property: a P and a number of up to six digits, as P31")
     coded = rows.select(
         entity_numbers(rows["subject"]).alias("key"),
         entity_numbers(rows["property"]).alias("relation"),

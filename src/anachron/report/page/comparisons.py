@@ -21,7 +21,7 @@ from anachron.report.page.finding_words import (
 
 def _formats(rows: Rows, run: Run) -> str | None:
     kept = _same(rows, run, "model", "prefix")
-    return None if not kept else _about(rows, run, difference("in chat W is", widest(kept), "that in raw text"))
+    return None if not kept else _about(rows, run, difference("in chat, W is", widest(kept), "that in raw text"))
 
 
 def _prefixes(rows: Rows, run: Run) -> str | None:
@@ -33,7 +33,7 @@ def _prefixes(rows: Rows, run: Run) -> str | None:
     of_each = [widest(of_prefix) for of_prefix in by_prefix.values()]
     if len(of_each) == 1:
         name = prefix_name(of_each[0]["prefix"])
-        return _about(rows, run, difference(f"with {name} W is", of_each[0], "that without"))
+        return _about(rows, run, difference(f"with {name}, W is", of_each[0], "that without"))
     sure = [row for row in of_each if _below(row["win_rate_difference_p"], LEVEL / len(of_each))]
     if not sure:
         return None
@@ -54,11 +54,11 @@ def _granularity_variance(rows: Rows, run: Run) -> str | None:
         return None
     (side,) = sides
     if len(kept) > 1:
-        return _about(rows, run, f"with each of {len(kept)} prefixes R is {side} by year, month and day")
+        return _about(rows, run, f"with each of {len(kept)} prefixes, R by year, month and day is {side}")
     (row,) = kept
-    share = f"{row['ratio']:.2f} of that without ({row['low']:.2f} to {row['high']:.2f})"
+    share = f"{row['ratio']:.2f} times that without ({row['low']:.2f} to {row['high']:.2f})"
     name = prefix_name(row["prefix"])
-    return _about(rows, run, f"with {name} R is {side} by year, month and day: its variance is {share}")
+    return _about(rows, run, f"with {name}, R by year, month and day is {side}: its variance is {share}")
 
 
 def _sizes(rows: Rows, run: Run) -> str | None:

@@ -195,7 +195,7 @@ def telling(
         first = worst[0]
         why = (
             f"{looks.name(runs[first['run']])} wins {100 * first['win_rate']:.0f} % of this fact's matches by year, "
-            f"and yet finds it likelier in a year that lies {abs(first['alpha']):.1f} lengths of its period away than "
+            f"yet finds it likelier in a year that is {abs(first['alpha']):.1f} period lengths away than "
             "in one when it held."
         )
         return {"run": first["run"], "fact": first["fact"], "time": first["time"], "why": why}
@@ -208,7 +208,10 @@ def telling(
     order = ["win_rate", "matches", "popularity"]
     best = rows.sort(order, descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
     matches = "its one match" if best["matches"] == 1 else f"its {best['matches']:,} matches"
-    why = f"{looks.name(leading)} wins {100 * best['win_rate']:.0f} % of {matches} by year, and of no fact more."
+    why = (
+        f"{looks.name(leading)} wins {100 * best['win_rate']:.0f} % of {matches} by year, and no larger share for any "
+        "other fact."
+    )
     return {"run": runs.index(leading), "fact": places[best["fact_id"]], "time": None, "why": why}
 
 

@@ -25,7 +25,7 @@ def difference(words: str, row: Row, other: str) -> str | None:
     low, high = row["win_rate_difference_low"], row["win_rate_difference_high"]
     if row["win_rate_difference"] is None or low is None or high is None:
         return None
-    side = "above" if low > 0 else "below" if high < 0 else "not surely apart from"
+    side = "above" if low > 0 else "below" if high < 0 else "not significantly different from"
     return f"{words} {side} {other}: {points(row['win_rate_difference'])} points ({points(low)} to {points(high)})"
 
 

@@ -125,7 +125,7 @@ def _margins(rows: Rows) -> str | None:
     if not plain or later is None:
         return None
     if percent(plain) == percent(later[1]):
-        return f"R is {percent(plain)}, also if each match must be won by more than {later[0]:g} nats"
+        return f"R is {percent(plain)}, even if each match must be won by more than {later[0]:g} nats"
     return f"R is {percent(plain)}, and {percent(later[1])} if each match must be won by more than {later[0]:g} nats"
 
 
@@ -135,7 +135,7 @@ def _lifespans(rows: Rows) -> str | None:
         return None
     low, high = sorted(abs(100 * row[name]) for name in ("low", "high"))
     change = f"{abs(100 * row['difference']):.1f} points {'lower' if row['low'] > 0 else 'higher'}"
-    return f"Without dates outside the lives of those named W is {change} ({low:.1f} to {high:.1f})"
+    return f"Without dates outside the lifetimes of subject and object, W is {change} ({low:.1f} to {high:.1f})"
 
 
 def _correlations(rows: Rows) -> str | None:
@@ -148,9 +148,9 @@ def _correlations(rows: Rows) -> str | None:
     row = max(sure, key=lambda row: abs(row["r"]))
     score = {"win_rate": "W", "robustness": "R"}[row["score"]]
     r = f"{row['r']:+.2f}".replace("-", MINUS)
-    passed = "alone" if len(sure) == 1 else f"and {len(sure) - 1} more with smaller r"
-    tests = "" if len(tested) == 1 else f"; of {len(tested)} tests it passes {passed}"
-    return f"{score} goes with {row['factor']}: r {r} over {row['facts']:,} facts{tests}"
+    passed = "only this one" if len(sure) == 1 else f"this one and {len(sure) - 1} with smaller r"
+    tests = "" if len(tested) == 1 else f"; of {len(tested)} tests, {passed} passed"
+    return f"{score} correlates with {row['factor']}: r {r} over {row['facts']:,} facts{tests}"
 
 
 def _base_and_instruct(rows: Rows) -> str | None:
@@ -162,7 +162,7 @@ def _base_and_instruct(rows: Rows) -> str | None:
         return None
     words = "more" if row["win"] > row["loss"] else "fewer"
     counts = f"{row['win']:,} better, {row['loss']:,} worse (sign test, {_p(p)})"
-    return f"Holds {words} facts better than its base, {row['base']}, than worse: {counts}"
+    return f"Does better than its base, {row['base']}, on {words} facts than it does worse: {counts}"
 
 
 def _alpha(rows: Rows) -> str | None:
@@ -178,7 +178,7 @@ def _alpha(rows: Rows) -> str | None:
     words = "likelier" if sides == {1} else "less likely"
     nats = ", ".join(f"{row['logp']:.1f}".replace("-", MINUS) for row in (middle, *away) if row is not None)
     return (
-        f"An answer is {words} in the middle of its period than one to three lengths before and behind it: {nats} nats"
+        f"An answer is {words} in the middle of its period than one to three lengths before and after it: {nats} nats"
     )
 
 
@@ -188,8 +188,8 @@ def _asked(rows: Rows) -> str | None:
     (row,) = rows
     share = interval(row, "win_rate")
     if row["win_rate_low"] <= 0.5 <= row["win_rate_high"]:
-        return f"Asked to choose between two years, it is not surely better than chance: right {share}"
-    return f"Asked to choose between two years, it is right {share}; chance is 50 %"
+        return f"Asked to choose between two years, it is not significantly better than chance: right in {share}"
+    return f"Asked to choose between two years, it is right in {share}; chance is 50 %"
 
 
 def _bridge(rows: Rows) -> str | None:
@@ -198,8 +198,10 @@ def _bridge(rows: Rows) -> str | None:
         return None
     (row,) = kept
     r, low, high = (f"{row[f'correlation{end}']:+.2f}".replace("-", MINUS) for end in ("", "_low", "_high"))
-    words = "the higher W by log-probabilities" if row["correlation"] > 0 else "the lower W by log-probabilities"
-    return f"The higher W by choice of a fact, {words}: r {r} ({low} to {high}) over {row['facts']:,} facts"
+    words = (
+        "the higher its W by log-probabilities" if row["correlation"] > 0 else "the lower its W by log-probabilities"
+    )
+    return f"The higher a fact's W by choice, {words}: r {r} ({low} to {high}) over {row['facts']:,} facts"
 
 
 def _p(p: float) -> str:

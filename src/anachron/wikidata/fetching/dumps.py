@@ -60,14 +60,14 @@ def download(
     archive_url: str = ARCHIVE_URL,
     callbacks: Callbacks | None = None,
 ) -> Downloads:
-    """Fetch the Wikidata dump nearest to a day into a folder; of two that are equally near, the older.
+    """Fetch the Wikidata dump nearest to a day into a folder, or the older one if two are equally near.
 
     date: YYYY-MM-DD. dump, pageviews: which of the two. months: whole months of page views, counted back from the day.
     format: ``bz2`` or ``gz``, by default what the nearest dump has. dry_run: look only. manners: how the servers are
     asked. callbacks: told how near the dump is, what is missing, and the bytes of each file. Needs the extra
     ``wikidata``.
 
-    An interrupted call goes on where it stopped. Raises `ConfigError` for options that cannot be, and as
+    An interrupted call resumes where it stopped. Raises `ConfigError` for invalid options, and as
     `anachron.wikidata.fetching.download.fetch_all`.
     """
     if not dump and not pageviews:

@@ -95,7 +95,7 @@ def parse_day(text: str, today: Day | None = None) -> Day:
         raise ConfigError(f"--date {text}: give a day, such as {date}{'-01' if date.month else '-01-01'}")
     today = today or Day.today()
     if date.first_day > today.toordinal():
-        raise ConfigError(f"--date {text}: there are no dumps of days to come; give a day up to {today.isoformat()}")
+        raise ConfigError(f"--date {text}: there are no dumps of future days; give a day up to {today.isoformat()}")
     if date.first_day < 1:
         raise ConfigError(f"--date {text}: the first dumps are of 2014")
     return Day.fromordinal(date.first_day)

@@ -47,13 +47,13 @@ ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell 
 class IngestSettings:
     """What goes into a snapshot.
 
-    ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those
-    of the language's Wikipedia). ``limit``: only the first so many entities of the dump, broken ones included; the
-    end of the dump is then not looked at. ``entities``: only these items are subjects (of all others labels and classes
-    are kept, for they occur as objects and classes). ``buckets``: files a table, by default by the size of
-    the dump (`buckets_for`). ``most_bad``: percent of lines, or of
-    their bytes, that may hold no entity; above it the dump is refused. It changes nothing in a snapshot.
-    Raises `ConfigError` or `DataError` for values out of range.
+    ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those of
+    the language's Wikipedia). ``limit``: read only the first so many entities of the dump, broken ones included; the
+    end of the dump is then not checked. ``entities``: only these items are subjects (labels and classes of all others
+    are kept, because they occur as objects and classes). ``buckets``: number of files per table, by default depending
+    on the size of the dump (`buckets_for`). ``most_bad``: maximum percentage of lines, or of their bytes, without a
+    readable entity; above it the dump is refused. It does not affect the content of a snapshot. Raises `ConfigError` or
+    `DataError` for values out of range.
     """
 
     date: str
@@ -115,10 +115,10 @@ def read_entity_list(path: Place | str) -> frozenset[str]:
         if not word or word.startswith("#"):
             continue
         if not (word[0] == "Q" and word[1:].isascii() and word[1:].isdigit()):
-            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id a line, as Q76")
+            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id per line, as Q76")
         ids.add(word)
     if not ids:
-        raise DataError(f"{path} lists no entities; write one id a line, as Q76")
+        raise DataError(f"{path} lists no entities; write one id per line, as Q76")
     return frozenset(ids)
 
 

@@ -314,7 +314,9 @@ class Parser:
                     if value[0] == "other":
                         value = ("other", self._raw(line, name, number), None, None, None)
                     elif value[0] == "no entity":
-                        self._left_out.append(f"statement {claim.id} of {name}: {value[1]!r} is no id of an entity")
+                        self._left_out.append(
+                            f"statement {claim.id} of {name}: {value[1]!r} is not the id of an entity"
+                        )
                         snaktype, value = "somevalue", _NO_VALUE
                 dates = _NO_QUALIFIERS
                 if claim.qualifiers:
@@ -343,7 +345,7 @@ class Parser:
                         text = self._raw(line, name, number, (key, place))
                     elif kind == "no entity":
                         self._left_out.append(
-                            f"qualifier {key} of a statement of {name}: {text!r} is no id of an entity"
+                            f"qualifier {key} of a statement of {name}: {text!r} is not the id of an entity"
                         )
                         text, snaktype = None, "somevalue"
                 texts.append((snaktype, text))

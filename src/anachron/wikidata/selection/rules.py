@@ -63,7 +63,7 @@ class Selection:
     def __post_init__(self) -> None:
         for name in (*self.relations, *self.banned):
             if not _PROPERTY.fullmatch(name):
-                raise ConfigError(f"relation {name!r} is no property id; write ids such as P39")
+                raise ConfigError(f"relation {name!r} is not a property id; write ids such as P39")
         both = sorted(set(self.relations) & set(self.banned))
         if both:
             raise ConfigError(f"relation {both[0]} is both chosen and banned; choose one")
