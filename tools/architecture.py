@@ -29,7 +29,7 @@ Arrows = Mapping[str, set[str]]  # component -> the components that it imports
 
 
 def imports(graph: grimp.ImportGraph, package: str) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """(importing component, imported component) -> the (importing module, imported module) behind it, inside one package."""
+    """(importing component, imported component) -> its (importing module, imported module), inside one package."""
     inside = [name for name in sorted(graph.modules) if name.startswith(f"{package}.")]
     behind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for module in inside:
