@@ -104,7 +104,7 @@ def _readable(study: Study) -> str | None:
 
 LIFESPANS = Analysis(
     name="lifespans",
-    title="W with and without the dates at which the subject or the object did not exist",
+    title="W with and without the dates on which the subject or the object did not exist",
     source="beyond the papers",
     compute=_of_study,
     needs=(
@@ -115,10 +115,10 @@ LIFESPANS = Analysis(
     columns={
         **RUN,
         **LEVEL,
-        "facts": "with an incorrect date outside the lives and one inside",
-        "outside": "share of their incorrect dates that lie outside, mean over facts",
+        "facts": "facts with an incorrect date outside the lifespans and one inside",
+        "outside": "share of their incorrect dates outside the lifespans, mean over facts",
         "win_rate": "W over all incorrect dates",
-        "win_rate_inside": "W over those inside the lives",
+        "win_rate_inside": "W over the incorrect dates inside the lifespans",
         "difference": "win_rate minus win_rate_inside",
         **INTERVAL,
     },
