@@ -190,11 +190,11 @@ def _readable_dates(study: Study) -> str | None:
     broken = next(iter(study.undatable.values()), None)
     if broken is None or not any(known):
         return None
-    return f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+    return f"the time {broken!r} is not a date (write YYYY, YYYY-MM or YYYY-MM-DD)"
 
 
 def _any_anachronism(study: Study) -> str | None:
-    return None if study.once(most_absurd_and_summary)[0].height else "no impossible or far date beat a true one"
+    return None if study.once(most_absurd_and_summary)[0].height else "no impossible or distant date beat a true one"
 
 
 READABLE_DATES = Need(

@@ -101,7 +101,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 def _pairs(study: Study) -> str | None:
     count = base_and_instruct(study.facts, study.models).height
-    return None if count else "no instruct model is here with its base model in raw format (give --models)"
+    return None if count else "no instruct model comes with its base model in raw format (give --models)"
 
 
 BASE_AND_INSTRUCT = Analysis(

@@ -148,7 +148,7 @@ def _converted(models: Sequence[Pairs], level: str, measure: str) -> dict[str, A
     if len(models) < LEAST[level]:
         few = f"{len(models)} model{'s' if len(models) > 1 else ''}"
         return cells | {
-            "words": f"{target}: to leave one out it takes {LEAST[level]} models with both, and here is {few}"
+            "words": f"{target}: leaving one out takes at least {LEAST[level]} models with both; found {few}"
         }
     errors, values = left_out_errors(models), [win_rate for _, win_rate in models]
     within = values if level == "fact" else [np.concatenate(values)]

@@ -21,7 +21,7 @@ def _year_contexts(study: Study) -> str | None:
     if not any(run.select(dated.any()).item() for run in study.runs):
         return "no date is a year"
     broken = study.undatable.get("year")
-    return None if broken is None else f"the time {broken!r} of a year context is no year (write YYYY)"
+    return None if broken is None else f"the time {broken!r} of a year context is not a year (write YYYY)"
 
 
 def mean_interval(rows: pl.DataFrame, value: str, *, resamples: int, seed: int) -> tuple[float, float]:

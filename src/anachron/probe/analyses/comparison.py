@@ -181,14 +181,14 @@ def _both_formats(study: Study) -> str | None:
 
 
 def _prefixes(study: Study) -> str | None:
-    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores with a prefix and without"
+    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores both with and without a prefix"
 
 
 def _against_baseline(study: Study) -> str | None:
     if _pairs_with_baseline(study):
         return None
     if study.baseline is None:
-        return "there is one model only in each format and prefix"
+        return "there is only one model in each format and prefix"
     return f"the baseline {study.baseline} has no run in the format and prefix of another model"
 
 

@@ -260,9 +260,9 @@ def _any_factor(study: Study) -> str | None:
         return "there is no run without a prefix"
     values = study.once(factors_of)
     if not values.height:
-        return "the score tables do not say popularity, start, end or other_objects"
+        return "the score tables have no popularity, start, end or other_objects"
     count = values.join(plain, on="fact_id", how="semi").height
-    return None if count else "nothing is known of the facts that a run without a prefix has at all granularities"
+    return None if count else "no property is known of facts with all granularities in a run without a prefix"
 
 
 def _compute_correlations(study: Study) -> pl.DataFrame:

@@ -94,12 +94,12 @@ def _of_study(study: Study) -> pl.DataFrame:
 
 def _known(study: Study) -> str | None:
     known = study.about.select(pl.any_horizontal(pl.col(*FROM, *UNTIL).is_not_null()).any()).item()
-    return None if known else "the data set does not know from when to when a subject or object exists"
+    return None if known else "the data set does not say when subjects or objects exist"
 
 
 def _readable(study: Study) -> str | None:
     broken = next(iter(study.undatable.values()), None)
-    return None if broken is None else f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+    return None if broken is None else f"the time {broken!r} is not a date (write YYYY, YYYY-MM or YYYY-MM-DD)"
 
 
 LIFESPANS = Analysis(
@@ -111,7 +111,7 @@ LIFESPANS = Analysis(
         Need("lifespans (`SubjectFrom`, `SubjectUntil`, `ObjectFrom`, `ObjectUntil`)", _known),
         Need("dates that can be read", _readable),
     ),
-    empty="no fact has an incorrect date outside the lives and one inside",
+    empty="no fact has an incorrect date outside the lifespans and one inside",
     columns={
         **RUN,
         **LEVEL,

@@ -139,7 +139,7 @@ def _known_sizes(study: Study) -> str | None:
 
 def _families(study: Study) -> str | None:
     count = size_to_perfection(study.once(sizes_of)).height
-    return None if count else "no family has two models of different and known size (give --models)"
+    return None if count else "no family has two models of different known sizes (give --models)"
 
 
 KNOWN_SIZES = Need("the number of parameters of a model (recorded by runs, or `--models`)", _known_sizes)
