@@ -121,7 +121,7 @@ def redirects(
     page: Annotated[Path, typer.Argument(help="The table page of the same date: wikidatawiki-DATE-page.sql.gz.")],
     out: Annotated[Path, typer.Option(help="File for the list: .csv, to be given to build updates --redirects.")],
 ) -> None:
-    """The items that were merged into others, from two SQL dumps of dumps.wikimedia.org.
+    """The items that were merged into others, from two SQL dumps as wikidata download --redirects fetches them.
 
     Example: anachron wikidata redirects dumps/*-redirect.sql.gz dumps/*-page.sql.gz --out redirects.csv
     """

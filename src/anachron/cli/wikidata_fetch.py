@@ -23,8 +23,11 @@ def download(
     date: Annotated[str, typer.Option(help="Day whose nearest dump is wanted: YYYY-MM-DD.")],
     out: Annotated[Path, typer.Option(help="Folder for the files.")],
     pageviews: Annotated[bool, typer.Option("--pageviews", help="Also the page views of the months before.")] = False,
+    redirects: Annotated[
+        bool, typer.Option("--redirects", help="Also the tables of merged items, for wikidata redirects.")
+    ] = False,
     months: Annotated[int, typer.Option(help="How many whole months of page views, counted back from the day.")] = 12,
-    dump: Annotated[bool, typer.Option("--dump/--no-dump", help="Fetch the dump, or only page views.")] = True,
+    dump: Annotated[bool, typer.Option("--dump/--no-dump", help="Fetch the dump, or only the others.")] = True,
     format: Annotated[
         str | None, typer.Option(help="bz2 (smaller) or gz (faster to read); by default what the nearest dump has.")
     ] = None,
@@ -50,7 +53,7 @@ def download(
     from anachron.wikidata.fetching.web import Manners
 
     downloads = fetch(
-        date, out, dump=dump, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
+        date, out, dump=dump, redirects=redirects, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
         manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
         archive_url=archive_url, callbacks=on_screen(),
     )  # fmt: skip
