@@ -137,6 +137,11 @@ class Snapshot:
         """File of one bucket of ``entities`` or ``statements``."""
         return self.folder / table / part_name(bucket)
 
+    def files(self) -> list[Place]:
+        """The tables without which it is not complete."""
+        parts = [self.part(table, bucket) for table in TABLES for bucket in range(self.buckets)]
+        return [*parts, self.folder / "properties.parquet", self.folder / "classes.parquet"]
+
     def read(self, table: str, bucket: int, columns: list[str] | None = None) -> pl.DataFrame:
         """One bucket of ``entities`` or ``statements``, in the order of the dump."""
         path = self.part(table, bucket)
@@ -163,11 +168,11 @@ def open_snapshot(folder: Snapshot | Place | str) -> Snapshot:
     if isinstance(folder, Snapshot):
         return folder
     folder = place(folder)
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"
-        )
     if not (folder / "manifest.json").is_file():
+        if not folder.is_dir():
+            raise DataError(
+                f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"
+            )
         hint = (
             "its ingest did not end; repeat that command" if (folder / "work").is_dir() else "is it a snapshot folder?"
         )
@@ -185,8 +190,7 @@ def open_snapshot(folder: Snapshot | Place | str) -> Snapshot:
             "ingest`; ingest the dump again into another folder"
         )
     snapshot = Snapshot(folder, manifest)
-    files = [snapshot.part(table, bucket) for table in TABLES for bucket in range(snapshot.buckets)]
-    for file in [*files, folder / "properties.parquet", folder / "classes.parquet"]:
+    for file in snapshot.files():
         if not file.is_file():
             raise DataError(f"{file} is missing from the snapshot; ingest the dump again into another folder")
     return snapshot
