@@ -7,7 +7,7 @@
       properties.parquet         property entities
       classes.parquet            edges child -> parent (P279)
       bad.jsonl                  what could not be read
-      work/                      only while unfinished
+      work/                      while unfinished; on a store what was not listed when it was removed
 
 A bucket is a function of the id, so that tables of one bucket can be worked on together and apart from all others. Rows
 are in the order of the dump.
@@ -174,7 +174,9 @@ def open_snapshot(folder: Snapshot | Place | str) -> Snapshot:
                 f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"
             )
         hint = (
-            "its ingest did not end; repeat that command" if (folder / "work").is_dir() else "is it a snapshot folder?"
+            "the command that makes it did not end; repeat that"
+            if (folder / "work").is_dir()
+            else "is it a snapshot folder?"
         )
         raise DataError(f"{folder} has no manifest.json: {hint}")
     manifest = read_json(folder / "manifest.json")
