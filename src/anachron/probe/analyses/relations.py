@@ -98,7 +98,7 @@ def _compute(study: Study) -> pl.DataFrame:
 
 RELATIONS = Analysis(
     name="relations",
-    title="R of each relation, the highest first",
+    title="R of each relation, highest first",
     source="002, figure 16",
     compute=_compute,
     needs=(
@@ -106,12 +106,12 @@ RELATIONS = Analysis(
         Need("relation labels of facts with matches at year, month and day, in a run without a prefix", _labelled),
     ),
     figure=draw,
-    chart=Chart(page_views, "The ten relations with the highest R; few facts make wide bars."),
+    chart=Chart(page_views, "The ten relations with the highest R. Relations with few facts have wide intervals."),
     columns={
         "format": "`raw` or `chat`; all models together",
-        "rank": "by R, then W",
-        "relation": "its label, with its id where two have one label",
-        "facts": "of the relation",
+        "rank": "rank by R, then W",
+        "relation": "its label, with its id if two relations share the label",
+        "facts": "number of facts of the relation",
         "win_rate": "mean W",
         "robustness": "mean R",
         **INTERVAL,
