@@ -285,7 +285,7 @@ COLUMNS = {
 
 ALPHA = Analysis(
     name="alpha",
-    title="Log-probability of the answer by relative distance from the period",
+    title="How likely the answer is, by how far the date lies from the period",
     source="002, figure 3; 001, figure 3",
     compute=lambda study: alpha_profile(study.runs, resamples=study.resamples, seed=study.seed),
     columns=COLUMNS,
@@ -300,7 +300,7 @@ ALPHA = Analysis(
 
 ALPHA_FINE = Analysis(
     name="alpha_fine",
-    title="The same in fine bins, for the three granularities",
+    title="How likely the answer is in fine bins of distance, by year, month and day",
     source="002, figure 15",
     compute=lambda study: alpha_profile(study.runs, fine=True, resamples=study.resamples, seed=study.seed),
     columns=COLUMNS,

@@ -32,11 +32,13 @@ class Need:
 class Chart:
     """How the page draws a table, and how that is read, in a sentence.
 
-    draw: from the table and the looks of the runs to views (see there), shown one at a time.
+    draw: from the table and the looks of the runs to views (see there), shown one at a time. empty: why a table that
+    has rows may have nothing to draw.
     """
 
     draw: Callable[[pl.DataFrame, charts.Looks], charts.Views]
     note: str
+    empty: str = "its table has no number other than 0 to draw"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,4 +74,4 @@ class Analysis:
         """What the page draws of the table: views with ``label, data, layout``; none where there is nothing to draw."""
         if self.chart is None or not table.height:
             return []
-        return [view for view in self.chart.draw(table, looks) if view["data"]]
+        return [view for view in self.chart.draw(table, looks) if charts.shows(view)]

@@ -293,7 +293,9 @@ CORRELATIONS = Analysis(
     compute=_compute_correlations,
     needs=NEEDS,
     figure=draw_correlations,
-    chart=Chart(correlation_views, "Right of 0: the larger, the better known."),
+    chart=Chart(
+        correlation_views, "Right of 0: the larger, the better known.", "neither W nor R varies with a known property"
+    ),
     columns={
         "models": "`all` or `top`, the most robust",
         "format": "`raw`, `chat` or `all`",

@@ -156,6 +156,9 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """None where every share is 0: an interval above it is no error yet."""
+    if not any(table["share"].drop_nulls()):
+        return []
     names = {"facts": "mean over facts", "matches": "of all lost matches"}
     views = []
     known = table.drop_nulls("share").sort("average", "threshold", maintain_order=True)
@@ -195,6 +198,7 @@ FAR_ERRORS = Analysis(
         page_views,
         "Of the matches that a fact lost although it seems known, the share that went to a date so far away. One "
         "length of the period away is alpha 1.",
+        "no fact that seems known has an error far from its period",
     ),
     columns={
         **POOLED_RUN,

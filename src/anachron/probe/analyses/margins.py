@@ -103,11 +103,15 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 MARGINS = Analysis(
     name="margins",
-    title="Facts whose every match is won by more than a margin",
+    title="R if every match must be won by a margin",
     source="beyond the papers",
     compute=lambda study: robust_with_margin(study.map(margins)),
     figure=draw,
-    chart=Chart(page_views, "At 0 this is R; further right, every match must be won more clearly."),
+    chart=Chart(
+        page_views,
+        "At 0 this is R; further right, every match must be won more clearly.",
+        "no fact wins all its matches",
+    ),
     columns={
         **RUN,
         **LEVEL,

@@ -135,7 +135,11 @@ OVERLAP = Analysis(
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     empty="no two models have a fact in common",
     figure=draw,
-    chart=Chart(page_views, "Jaccard index of the robust facts: 1 where two models know the same ones."),
+    chart=Chart(
+        page_views,
+        "Jaccard index of the robust facts: 1 where two models know the same ones.",
+        "none of the models knows a fact robustly",
+    ),
     columns={
         **OF_FORMAT,
         "model": "one of the two",

@@ -71,8 +71,8 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         names = charts.texts(top["relation"])
         hover = charts.rows(top, "low", "high", "facts", "win_rate")
         traces: charts.Traces = [
-            {"type": "bar", "orientation": "h", "name": "R", "y": names, "x": charts.numbers(top["robustness"]),
-             "marker": {"color": "@0"}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
+            {"type": "scatter", "mode": "markers", "name": "R", "y": names, "x": charts.numbers(top["robustness"]),
+             "marker": {"color": "@0", "size": 10}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
              "hovertemplate": "R %{x:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts"},
             {"type": "scatter", "mode": "markers", "name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
              "marker": {"color": "@1", "symbol": "diamond", "size": 10}, "hovertemplate": "W %{x:.1%}"},
@@ -98,7 +98,7 @@ def _compute(study: Study) -> pl.DataFrame:
 
 RELATIONS = Analysis(
     name="relations",
-    title="R of each relation, the highest first",
+    title="W and R of each relation, the highest R first",
     source="002, figure 16",
     compute=_compute,
     needs=(
@@ -106,7 +106,7 @@ RELATIONS = Analysis(
         Need("relation labels of facts with matches at year, month and day, in a run without a prefix", _labelled),
     ),
     figure=draw,
-    chart=Chart(page_views, "The ten relations with the highest R; few facts make wide bars."),
+    chart=Chart(page_views, "The ten relations with the highest R; few facts make wide intervals."),
     columns={
         "format": "`raw` or `chat`; all models together",
         "rank": "by R, then W",

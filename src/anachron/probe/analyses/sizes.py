@@ -90,6 +90,9 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """None of one size alone, which shows nothing of what size does."""
+    if table["parameters"].n_unique() < 2:
+        return []
     views = []
     ticks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
     names = [marks.short_count(n, 3) for n in ticks]
@@ -152,7 +155,11 @@ SIZES = Analysis(
     needs=(ALL_GRANULARITIES, KNOWN_SIZES),
     empty="no model of known size has facts with matches at year, month and day",
     figure=draw,
-    chart=Chart(page_views, f"Each line is a family; dashed: base models. {charts.INTERVALS}"),
+    chart=Chart(
+        page_views,
+        f"Each line is a family; dashed: instruct models. {charts.INTERVALS}",
+        "all models of known size have the same number of parameters",
+    ),
     columns={
         "family": "from the model's configuration, or `--models`",
         **RUN,

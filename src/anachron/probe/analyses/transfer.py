@@ -202,7 +202,11 @@ TRANSFER = Analysis(
     compute=lambda study: study.once(transfer_of_most_robust),
     needs=(TWO_GRANULARITIES,),
     figure=draw,
-    chart=Chart(page_views, "Of the facts known (R = 1) by the dates of a row, the share known by those of a column."),
+    chart=Chart(
+        page_views,
+        "Of the facts known (R = 1) by the dates of a row, the share known by those of a column.",
+        empty="no fact is known at any granularity",
+    ),
     columns={
         **POOLED_RUN,
         "a": "granularity that knowledge is carried to",
@@ -222,7 +226,9 @@ TRANSFER_MEAN = Analysis(
     compute=lambda study: mean_transfer(study.once(transfer_of_most_robust)),
     needs=(TWO_GRANULARITIES,),
     figure=draw_mean,
-    chart=Chart(mean_views, "Bars reach from the lowest to the highest of the six."),
+    chart=Chart(
+        mean_views, "Bars reach from the lowest to the highest of the six.", "no run knows a fact at each granularity"
+    ),
     columns={
         **POOLED_RUN,
         "rate": "mean of the six rates off the diagonal; empty where one is",

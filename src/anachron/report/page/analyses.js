@@ -27,7 +27,7 @@ async function tableOf(analysis) {
   const [header, ...rows] = parseCsv(new TextDecoder().decode(await inflate(analysis.csv)));
   const shownRows = rows.slice(0, SHOWN_ROWS).map((row) =>
     element("tr", {}, ...row.map((text, i) => element("td", { class: analysis.numeric[i] ? "number" : null, dir: "auto" }, readable(text, analysis.numeric[i])))));
-  const head = element("tr", {}, ...header.map((name, i) => element("th", { scope: "col", class: analysis.numeric[i] ? "number" : null }, name)));
+  const head = element("tr", {}, ...header.map((name, i) => element("th", { scope: "col", class: analysis.numeric[i] ? "number" : null, title: `${name}: ${analysis.meanings[i]}` }, analysis.words[i])));
   const more = rows.length > SHOWN_ROWS ? element("p", { class: "hint" }, `The first ${SHOWN_ROWS} of ${grouped(rows.length)} rows; the CSV has all.`) : null;
   return element("div", {}, element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": analysis.title }, element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...shownRows))), more ?? "");
 }
@@ -53,8 +53,11 @@ function section(analysis) {
   const details = element("details", { open: !chart && !periods && analysis.rows <= 30, toggle: async () => {
     if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
   } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
+  const others = [...analysis.others, analysis.untold ? `${grouped(analysis.untold)} more in the table` : null]
+    .filter(known).map((text) => element("li", { dir: "auto" }, text));
   return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
     element("h3", { dir: "auto" }, analysis.finding ?? analysis.title),
+    others.length ? element("ul", { class: "others" }, ...others) : "",
     element("p", { class: "hint" }, `${analysis.finding ? `${analysis.title}. ` : ""}${analysis.note} Source: ${analysis.source}.`.trim()),
     analysis.views.length > 1 ? element("label", { class: "view" }, "Show ", choose) : "",
     chart ?? "", periods, details, download(analysis));
@@ -86,7 +89,7 @@ function drawInTurn(charts) {
 
 /** Groups in their order with what is drawn or found in them; the rest is folded. */
 function startAnalyses() {
-  const shownHere = data.analyses.filter(({ apart }) => !apart);
+  const shownHere = data.analyses.filter(({ apart, empty }) => !apart && !empty);
   const groups = data.groups.map((group, n) => {
     const own = shownHere.filter((analysis) => analysis.group === group);
     return own.length ? element("section", { class: "group", id: `group-${n}` }, element("h2", {}, group), ...own.map(section)) : null;
