@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from anachron.metrics import POOLED
 from anachron.plots import charts
 from anachron.probe.study import Study
 
@@ -74,4 +75,6 @@ class Analysis:
         """What the page draws of the table: views with ``label, data, layout``; none where there is nothing to draw."""
         if self.chart is None or not table.height:
             return []
+        if "model" in table.columns and set(table["model"]) - {POOLED} == {table["model"][0]}:
+            table = table.filter(pl.col("model") != POOLED)  # one model, which is the same pooled
         return [view for view in self.chart.draw(table, looks) if charts.shows(view)]

@@ -209,8 +209,9 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
 
 
 def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
-    views = []
-    for (models, form), cell in charts.groups(table, "models", "format"):
+    """Of groups with the same numbers, as with one model, the first."""
+    views: charts.Views = []
+    for (models, form), cell in charts.groups(table.filter(pl.col("r").is_finite()), "models", "format"):
         traces = [
             {"type": "scatter", "mode": "markers", "name": charts.NAMES[score],
              "y": [_factor(f) for f in group["factor"]], "x": charts.numbers(group["r"]),
@@ -222,11 +223,14 @@ def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
                 charts.groups(cell, "score"), ("@0", "@1"), ("circle", "diamond"), strict=False
             )
         ]  # fmt: skip
+        if traces in [view["data"] for view in views]:
+            continue
         of = "all models" if models == "all" else "the most robust models"
         views.append(
             charts.view(
                 f"{of}; {'all formats' if form == 'all' else form}", traces, rows=cell["factor"].n_unique(),
-                xaxis=charts.axis("Pearson's r", zeroline=True), yaxis=charts.NAMED_ROWS,
+                xaxis=charts.axis("Pearson's r", zeroline=True, minallowed=-1.1, maxallowed=1.1),
+                yaxis=charts.NAMED_ROWS,
             )
         )  # fmt: skip
     return views
@@ -248,6 +252,8 @@ def bin_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
              "hovertemplate": "%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:.1%}, %{customdata[2]:,} facts"}
             for number, ((models, form), group) in enumerate(charts.groups(cell, "models", "format"))
         ]  # fmt: skip
+        if len(traces) == 2 and traces[0]["y"] == traces[1]["y"]:  # of one model, which is all and the most robust
+            traces = traces[:1]
         name, factor_name = charts.NAMES[score], _factor(factor)
         upright = charts.axis(f"global {name}", **charts.PERCENT)
         views.append(charts.view(f"{factor_name}: {name}", traces, xaxis=charts.axis(factor_name), yaxis=upright))

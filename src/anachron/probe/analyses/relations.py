@@ -70,11 +70,12 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         top = group.head(HIGHEST)
         names = charts.texts(top["relation"])
         hover = charts.rows(top, "low", "high", "facts", "win_rate")
+        dots = {"type": "scatter", "mode": "markers", "cliponaxis": False}
         traces: charts.Traces = [
-            {"type": "scatter", "mode": "markers", "name": "R", "y": names, "x": charts.numbers(top["robustness"]),
+            dots | {"name": "R", "y": names, "x": charts.numbers(top["robustness"]),
              "marker": {"color": "@0", "size": 10}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
              "hovertemplate": "R %{x:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts"},
-            {"type": "scatter", "mode": "markers", "name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
+            dots | {"name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
              "marker": {"color": "@1", "symbol": "diamond", "size": 10}, "hovertemplate": "W %{x:.1%}"},
         ]  # fmt: skip
         views.append(charts.view(form, traces, rows=top.height, xaxis=charts.axis("share", **charts.PERCENT),

@@ -1,6 +1,7 @@
 // Every analysis: its chart with a choice of views, its table, its file.
 
 const SHOWN_ROWS = 200;
+const OPEN_RUNS = 2; // whose findings stand below a heading; more are folded
 
 /** Rows of a CSV text (RFC 4180), the header first. */
 function parseCsv(text) {
@@ -53,11 +54,11 @@ function section(analysis) {
   const details = element("details", { open: !chart && !periods && analysis.rows <= 30, toggle: async () => {
     if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
   } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
-  const others = [...analysis.others, analysis.untold ? `${grouped(analysis.untold)} more in the table` : null]
-    .filter(known).map((text) => element("li", { dir: "auto" }, text));
+  const others = element("ul", { class: "others" }, ...analysis.others.map((text) => element("li", { dir: "auto" }, text)));
+  const folded = element("details", { class: "others" }, element("summary", {}, `Other runs: ${analysis.others.length}`), others);
   return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
     element("h3", { dir: "auto" }, analysis.finding ?? analysis.title),
-    others.length ? element("ul", { class: "others" }, ...others) : "",
+    analysis.others.length > OPEN_RUNS ? folded : analysis.others.length ? others : "",
     element("p", { class: "hint" }, `${analysis.finding ? `${analysis.title}. ` : ""}${analysis.note} Source: ${analysis.source}.`.trim()),
     analysis.views.length > 1 ? element("label", { class: "view" }, "Show ", choose) : "",
     chart ?? "", periods, details, download(analysis));

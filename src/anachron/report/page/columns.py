@@ -19,6 +19,7 @@ WORDS = {
     "robust_both": "robust in both",
     "robust_any": "robust in either",
     "jaccard": "Jaccard index",
+    "mean_jaccard": "mean Jaccard index",
     "matthews": "Matthews correlation",
     "accuracy_pooled": "accuracy, pooled",
     "win_rate_difference": "difference of W",

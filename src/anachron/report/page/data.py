@@ -28,8 +28,6 @@ from anachron.report.page.scores import pack_scores
 from anachron.report.page.verdicts import verdict_columns
 from anachron.text.spreadsheets import harmless
 
-OTHER_RUNS = 5  # whose findings stand below that of the heading
-
 
 def page_data(
     study: Study,
@@ -225,9 +223,9 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequen
     """Each table of the catalogue that was made: what it is, its group, what it finds, what is drawn of it, and its
     CSV, compressed.
 
-    ``finding`` is of the leading run or, if there is none, of the first that has one; ``others`` are of further runs,
-    and ``untold`` says how many more there are. What is neither drawn nor found has no group; if it would be drawn,
-    ``empty`` says why it is not, and the page leaves it out.
+    ``finding`` is of the leading run or, if there is none, of the first that has one; ``others`` are of further runs.
+    What is neither drawn nor found has no group; if it would be drawn, ``empty`` says why it is not, and the page
+    leaves it out.
     """
     groups = {name: group for group, names in GROUPS.items() for name in names}
     entries = []
@@ -244,8 +242,7 @@ def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequen
             periods = period_views(table, looks, leading, ids) if analysis.name == "believed" else []
             if periods:
                 entry |= {"periods": periods, "note": RULE}
-            entry |= {"finding": found[0] if found else None, "others": found[1 : 1 + OTHER_RUNS]}
-            entry |= {"untold": len(found[1 + OTHER_RUNS :])}
+            entry |= {"finding": found[0] if found else None, "others": found[1:]}
             entry |= {"group": groups.get(analysis.name, OTHERS) if found or views or periods else None}
             blank = analysis.chart is not None and entry["group"] is None
             entry |= {"empty": analysis.chart.empty if blank and analysis.chart is not None else None}

@@ -14,6 +14,7 @@ from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
 from anachron.metrics import RUN_KEYS
 from anachron.plots.words import year_name
 from anachron.probe.analyses.dataset import SPAN
+from anachron.probe.analyses.factors import FACTORS
 from anachron.report.page.comparisons import BESIDE
 from anachron.report.page.finding_words import (
     FEW,
@@ -164,7 +165,7 @@ def _correlations(rows: Rows) -> str | None:
     tested = [row for row in known if isfinite(row["p_clustered"]) and row["facts"] >= FEW]
     sure = [row for row in tested if row["p_clustered"] < LEVEL / len(tested)]
     if tested and not sure:
-        return f"W and R correlate significantly with no property of facts, in {_counted(len(tested), 'test')}"
+        return f"No property of facts correlates significantly with W or R ({_counted(len(tested), 'test')})"
     if not sure:
         return None
     row = max(sure, key=lambda row: abs(row["r"]))
@@ -172,7 +173,8 @@ def _correlations(rows: Rows) -> str | None:
     r = f"{row['r']:+.2f}".replace("-", MINUS)
     passed = "only this one" if len(sure) == 1 else f"this one and {len(sure) - 1} with smaller r"
     tests = "" if len(tested) == 1 else f"; of {len(tested)} tests, {passed} passed"
-    return f"{score} correlates with {row['factor']}: r {r} over {row['facts']:,} facts{tests}"
+    factor = FACTORS.get(row["factor"], row["factor"])
+    return f"{score} correlates with {factor}: r {r} over {row['facts']:,} facts{tests}"
 
 
 def _base_and_instruct(rows: Rows) -> str | None:
@@ -267,7 +269,7 @@ def _years(rows: Rows) -> str | None:
     held, wrong, between = (sum(row[name] for row in rows) for name in ("correct", "incorrect", "transitional"))
     undecided = f", {between:,} on its edges" if between else ""
     return (
-        f"Asks about years within {year_name(first)} to {year_name(last)}: {held:,} times within a fact's period, "
+        f"Asks about years between {year_name(first)} and {year_name(last)}: {held:,} times within a fact's period, "
         f"{wrong:,} outside it{undecided}"
     )
 
