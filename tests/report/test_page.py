@@ -319,6 +319,8 @@ def test_charts_draw_what_their_tables_say(everything, name):
     table = tables[name]
     if name == "relations":
         table = table.filter(pl.col("rank") <= 10)
+    if name == "correlations":
+        table = table.filter(pl.col("models") == "all")  # of five models, the same as the most robust
     expected = [v for c in columns for v in table[c] if v is not None and isfinite(v)]
     assert len(drawn) == len(expected) > 0
     assert sorted(drawn) == pytest.approx(sorted(expected), abs=1e-4)

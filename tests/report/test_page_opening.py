@@ -417,6 +417,25 @@ def test_what_has_nothing_to_draw_is_left_out_with_its_reason():
     assert "<code>transfer</code>): no fact is known at any granularity." in html
 
 
+def test_two_facts_make_no_correlation():
+    analysis = next(analysis for analysis in every_analysis() if analysis.name == "correlations")
+    for facts, drawn in ((2, 0), (6, 1)):
+        study = make_study([synthetic_scores(facts, runs=RUNS[:1])], models=synthetic_models(), resamples=20)
+        assert len(analysis.views(analysis.compute(study), Looks(RUNS[:1]))) == drawn  # all and top are one model's
+
+
+def test_one_model_is_not_drawn_pooled(several):
+    _, tables, data = made(facts=12, runs=RUNS[:1])
+    pooled = {name for name, table in tables.items() if "pooled" in table.to_dict(as_series=False).get("model", ())}
+    assert pooled >= {"alpha", "transfer", "far_errors"}
+    for entry in data["analyses"]:
+        named = [view["label"] for view in entry["views"]]
+        named += [trace.get("name", "") for view in entry["views"] for trace in view["data"]]
+        assert not [name for name in named if name.startswith("pooled")]
+    alpha = next(entry for entry in several[2]["analyses"] if entry["name"] == "alpha")
+    assert "pooled" in {trace["name"].split(",")[0] for view in alpha["views"] for trace in view["data"]}
+
+
 def test_sizes_are_drawn_from_two_on():
     looks = Looks(RUNS)
     sizes = next(analysis for analysis in every_analysis() if analysis.name == "sizes")

@@ -209,9 +209,10 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
 
 
 def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
-    """Of groups with the same numbers, as with one model, the first."""
+    """Of groups with the same numbers, as with one model, the first. Any two facts have an r of 1 or -1: not drawn."""
     views: charts.Views = []
-    for (models, form), cell in charts.groups(table.filter(pl.col("r").is_finite()), "models", "format"):
+    shown = table.filter(pl.col("r").is_finite(), pl.col("facts") > 2)
+    for (models, form), cell in charts.groups(shown, "models", "format"):
         traces = [
             {"type": "scatter", "mode": "markers", "name": charts.NAMES[score],
              "y": [_factor(f) for f in group["factor"]], "x": charts.numbers(group["r"]),
@@ -300,7 +301,9 @@ CORRELATIONS = Analysis(
     needs=NEEDS,
     figure=draw_correlations,
     chart=Chart(
-        correlation_views, "Right of 0: the larger, the better known.", "neither W nor R varies with a known property"
+        correlation_views,
+        "Right of 0: the larger, the better known.",
+        "it takes three facts that differ in W or R and in a known property",
     ),
     columns={
         "models": "`all` or `top`, the most robust",

@@ -79,7 +79,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
              "marker": {"color": "@1", "symbol": "diamond", "size": 10}, "hovertemplate": "W %{x:.1%}"},
         ]  # fmt: skip
         views.append(charts.view(form, traces, rows=top.height, xaxis=charts.axis("share", **charts.PERCENT),
-                          yaxis=charts.NAMED_ROWS))  # fmt: skip
+                          yaxis={**charts.NAMED_ROWS, "ticklabelstandoff": 8}))  # fmt: skip
     return views
 
 
