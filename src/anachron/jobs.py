@@ -7,12 +7,14 @@ wording for all jobs (`refuse_others`). What is finished lies in files that appe
 * in a `RunFolder`, written by one process and kept: ``run.json`` holds the SHA-256 of every finished file and of
   itself. Nothing is read out of such a folder that is not as it was written: a reader refuses it, and whoever opens the
   folder to go on makes it again;
-* in a work folder (`begin`, `discard`), whose parts any number of processes write, and which goes with the job's end;
+* in a work folder (`begin`, `parts_folder`, `discard`), whose parts any number of processes write, and which goes with
+  the job's end;
 * in one file of tensors: `anachron.edit.tensors.Checkpoint`.
 """
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -189,8 +191,9 @@ def _short(value: Any) -> str:
 def begin(work: Place, identity: Json) -> Json:
     """A new work folder, or the one that a killed call with the same identity left; returns its record.
 
-    The record is ``{"started": when it was first begun, "identity": identity}``. The job's lock is held. Raises
-    `ConfigError` with the differences for the unfinished work of another identity, `DataError` for a broken record.
+    The record is ``{"started": when it was first begun, "identity": identity}``, and on a store ``parts``, a name that
+    is new for every job (`parts_folder`). The job's lock is held. Raises `ConfigError` with the differences for the
+    unfinished work of another identity, `DataError` for a broken record.
     """
     if (record := begun(work)) is not None:
         refuse_others(work, record["identity"], identity, "unfinished work")
@@ -198,8 +201,19 @@ def begin(work: Place, identity: Json) -> Json:
     if work.is_dir():  # what was being removed when its process was killed
         remove_tree(work)
     record = {"started": now(), "identity": identity}
+    if isinstance(work, StorePath):
+        record["parts"] = secrets.token_hex(4)
     write_json(work / WORK_FILE, record)
     return record
+
+
+def parts_folder(work: Place, record: Json) -> Place:
+    """Where the parts of the job with this record lie: on a disk in the work folder itself, on a store in one below it.
+
+    The listings of some stores leave out for a while what was just put, and `discard` then misses it. Under a name that
+    is new for every job, no later job meets it. Unfinished work that was begun before there were such names has none.
+    """
+    return work / record["parts"] if "parts" in record else work
 
 
 def begun(work: Place) -> Json | None:
@@ -208,13 +222,21 @@ def begun(work: Place) -> Json | None:
     if not file.is_file():
         return None
     record = read_json(file)
-    if not isinstance(record, dict) or not isinstance(record.get("identity"), dict) or "started" not in record:
+    if (
+        not isinstance(record, dict)
+        or not isinstance(record.get("identity"), dict)
+        or not isinstance(record.get("parts", ""), str)
+        or "started" not in record
+    ):
         raise DataError(f"{file} is not the record of unfinished work; remove {work} and repeat the command")
     return record
 
 
 def discard(work: Place) -> None:
-    """Remove a work folder; without its record, which goes first, nothing in it counts."""
+    """Remove a work folder; without its record, which goes first, nothing in it counts.
+
+    What a store does not list yet stays, and goes when the next job begins there.
+    """
     (work / WORK_FILE).unlink(missing_ok=True)
     remove_tree(work, ignore_errors=True)  # a dying worker may still write into it
 

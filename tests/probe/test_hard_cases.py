@@ -122,7 +122,9 @@ def test_years_that_are_no_years_leave_out_what_needs_them(scores):
         pl.when(pl.col("granularity") == "year").then("y" + pl.col("time")).otherwise("time").alias("time")
     )
     made, left_out = tables_of(odd)
-    assert {"years", "timelines", "believed", "believed_summary"} <= set(left_out) and "is no year" in left_out["years"]
+    assert {"years", "timelines", "believed", "believed_summary"} <= set(left_out) and "is not a year" in left_out[
+        "years"
+    ]
     assert made["summary"].equals(tables_of(scores)[0]["summary"])
 
 

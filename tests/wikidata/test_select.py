@@ -15,6 +15,7 @@ from anachron.core.facts import fact_id
 from anachron.data.facts import FACTS_SCHEMA
 from anachron.errors import ConfigError, DataError
 from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.lookups import property_classes
 from anachron.wikidata.selection.rules import PRESETS, Rules, Selection, preset
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
@@ -436,6 +437,44 @@ def test_an_empty_snapshot_has_no_facts(tmp_path: Path):
     found = select(write_snapshot(tmp_path / "s", [], [], []), Selection(popularity=False))
     assert found.facts.height == 0
     assert emptied_by(found.steps) == "the snapshot has no statements"
+
+
+@pytest.mark.parametrize(
+    ("wiki", "options", "words"),
+    [
+        (
+            "enwiki",
+            {},
+            "no item with statements and a title in enwiki; ingest another dump or the same with another --wiki",
+        ),
+        ("all", {}, "no item with statements; ingest another dump"),
+        ("all", {"limit": 3}, "no item with statements; ingest another dump or the same without --limit"),
+        (
+            "frwiki",
+            {"entities": {"ids": 1}},
+            "no item with statements and a title in frwiki; ingest another dump or the same with another --wiki or the "
+            "same without --entities",
+        ),
+    ],
+)
+def test_facts_of_an_empty_snapshot_are_refused_in_words_that_fit(tmp_path: Path, wiki: str, options: Any, words: str):
+    """There is no threshold that could be changed, as there is where a step left nothing."""
+    folder = write_snapshot(tmp_path / "s", ENTITIES, [], PROPERTIES, wiki=wiki)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["options"] |= options
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError) as refused:
+        build_facts(folder, tmp_path / "f.parquet", Selection(popularity=False))
+    assert str(refused.value) == f"no fact of {folder} is left: the snapshot has no statements, as it has {words}"
+    assert not (tmp_path / "f.parquet").exists()
+
+
+def test_facts_that_a_step_leaves_none_of_are_refused_with_that_step(tmp_path: Path):
+    folder = write_snapshot(tmp_path / "s", ENTITIES, [statement("Q1", "P39", "Q6", *TIMES)], PROPERTIES)
+    with pytest.raises(
+        DataError, match=r"the step 'relations' dropped the last 1 statements .*change what that step asks"
+    ):
+        build_facts(folder, tmp_path / "f.parquet", Selection(popularity=False, relations=("P1",)))
 
 
 def test_a_damaged_snapshot_is_noticed(tmp_path: Path):

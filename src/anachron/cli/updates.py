@@ -1,5 +1,6 @@
 """The commands ``build updates``, ``build cloze`` and ``label``: what changed between two snapshots, in words."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,7 +94,7 @@ def updates(
         built = build_updates(
             old, new, target, settings, templates=templates, redirects=merged,
             sources=[path for path in (redirects, cloze) if path is not None], spread=spread.over(progress),
-            memory=None if memory is None else int(memory * 1e9), warn=warn,
+            memory=_bytes(memory), warn=warn,
         )  # fmt: skip
     numbers, files = statistics(built.updates), companions(target)
     if json_:
@@ -108,6 +109,17 @@ def updates(
         f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, the card to "
         f"{files['card']}"
     )
+
+
+def _bytes(memory: float | None) -> int | None:
+    """The bytes of ``--memory``. Raises `ConfigError` for what is no number of them."""
+    from anachron.errors import ConfigError
+
+    if memory is not None and not math.isfinite(memory):
+        raise ConfigError(
+            f"--memory {memory:g}: give a number of GB, or leave it out for three quarters of the machine's"
+        )
+    return None if memory is None else int(memory * 1e9)
 
 
 def _merged_line(counts: Any, listed: int, new: Path) -> str:

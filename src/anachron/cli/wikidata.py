@@ -132,7 +132,7 @@ def redirects(
     ],
     out: Annotated[Path, typer.Option(help="File for the list: .csv, to pass to build updates --redirects.")],
 ) -> None:
-    """List the items that were merged into others, from two SQL dumps of dumps.wikimedia.org.
+    """List the items that were merged into others, from the two SQL dumps that wikidata download --redirects fetches.
 
     Example: anachron wikidata redirects dumps/*-redirect.sql.gz dumps/*-page.sql.gz --out redirects.csv
     """

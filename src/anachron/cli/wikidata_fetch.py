@@ -25,9 +25,12 @@ def download(
     pageviews: Annotated[
         bool, typer.Option("--pageviews", help="Also fetch the page views of the months before.")
     ] = False,
+    redirects: Annotated[
+        bool, typer.Option("--redirects", help="Also fetch the tables of merged items, for wikidata redirects.")
+    ] = False,
     months: Annotated[int, typer.Option(help="Number of whole months of page views, counting back from the day.")] = 12,
     dump: Annotated[
-        bool, typer.Option("--dump/--no-dump", help="Fetch the dump; --no-dump fetches page views only.")
+        bool, typer.Option("--dump/--no-dump", help="Fetch the dump; --no-dump fetches only the others.")
     ] = True,
     format: Annotated[
         str | None, typer.Option(help="bz2 (smaller) or gz (faster to read). Default: whichever the nearest dump has.")
@@ -56,7 +59,7 @@ def download(
     from anachron.wikidata.fetching.web import Manners
 
     downloads = fetch(
-        date, out, dump=dump, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
+        date, out, dump=dump, redirects=redirects, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
         manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
         archive_url=archive_url, callbacks=on_screen(),
     )  # fmt: skip

@@ -29,8 +29,13 @@ def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spr
     room = given / workers - WORKER
     if room <= 0:
         least = math.ceil(workers * WORKER / 1e9 * 10 + 1) / 10
+        has = "--memory" if memory is not None else "three quarters of this machine's memory,"
+        ways = [f"give --memory {least:g} or more"]
+        ways += ["leave it out for three quarters of the machine's"] * (memory is not None)
+        ways += ["use fewer --workers"] * (workers > 1)
         raise ConfigError(
-            f"--memory {given / 1e9:g} GB for {workers} workers: give at least {least:g}, or fewer --workers"
+            f"{has} {given / 1e9:g} GB for {workers} worker{'s' if workers > 1 else ''}: each needs more than "
+            f"{WORKER / 1e9:g} GB, whatever it holds; {', or '.join(ways)}"
         )
     rows = sum(_largest(side) * side.buckets / common for side in (old, new))
     times = max(1, math.ceil(rows * STATEMENT / room))

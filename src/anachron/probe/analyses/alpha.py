@@ -275,12 +275,12 @@ COLUMNS = {
     **GRANULARITY,
     "status": "`correct`, `incorrect` or `transitional`; empty in the fine bins",
     "bin": "range of alpha; transitional contexts count at -0.5 or 0.5",
-    "alpha": "where the bin is drawn",
-    "statements": "how many are in the bin",
-    "facts": "how many they belong to",
+    "alpha": "position at which the bin is drawn",
+    "statements": "number of statements in the bin",
+    "facts": "number of facts that the statements belong to",
     "logp": "mean log-probability of the answer, nats",
     **INTERVAL,
-    "lift": "mean of log-probability minus the fact's prior, nats; empty without priors",
+    "lift": "mean of the log-probability minus the fact's prior, nats; empty without priors",
 }
 
 ALPHA = Analysis(
@@ -293,8 +293,8 @@ ALPHA = Analysis(
     figure=draw_coarse,
     chart=Chart(
         coarse_views,
-        "Filled: dates when the fact held; open: dates when it did not; diamonds: undecided ones. A model that knows "
-        f"peaks in the middle. {charts.INTERVALS}",
+        "Filled: dates on which the fact held; open: dates on which it did not; diamonds: undecided dates. A model "
+        f"that knows the fact peaks in the middle. {charts.INTERVALS}",
     ),
 )
 

@@ -61,7 +61,7 @@ class Analysis:
     compute: Callable[[Study], pl.DataFrame]
     columns: Mapping[str, str]
     needs: tuple[Need, ...] = ()
-    empty: str = "nothing in the scores belongs into it"
+    empty: str = "no score belongs in it"
     figure: "Callable[[pl.DataFrame], Figure] | None" = None
     chart: Chart | None = None
     large: bool = False

@@ -101,24 +101,24 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 def _pairs(study: Study) -> str | None:
     count = base_and_instruct(study.facts, study.models).height
-    return None if count else "no instruct model is here with its base model in raw format (give --models)"
+    return None if count else "no instruct model comes with its base model in raw format (give --models)"
 
 
 BASE_AND_INSTRUCT = Analysis(
     name="base_and_instruct",
-    title="Facts that instruct models win, tie and lose against their base",
+    title="Facts that instruct models win, tie or lose against their base model",
     source="001, figure 9",
     compute=lambda study: base_and_instruct(study.facts, study.models),
-    needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (told by their names, or `--models`)", _pairs)),
+    needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (matched by name, or `--models`)", _pairs)),
     figure=draw,
-    chart=Chart(page_views, "A win is a fact that the instruct model holds better."),
+    chart=Chart(page_views, "A win is a fact on which the instruct model scores higher than its base model."),
     columns={
         **RUN,
-        "base": "its pretrained model, always raw",
-        "score": "`win_rate` or `robustness`, global",
-        "facts": "that both have",
+        "base": "its base model, always raw",
+        "score": "`win_rate` or `robustness`, over all granularities",
+        "facts": "facts that both models have",
         "win": "facts on which the instruct model scores higher",
-        "tie": "equal",
-        "loss": "lower",
+        "tie": "facts on which both score the same",
+        "loss": "facts on which the instruct model scores lower",
     },
 )

@@ -181,45 +181,45 @@ def _both_formats(study: Study) -> str | None:
 
 
 def _prefixes(study: Study) -> str | None:
-    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores with a prefix and without"
+    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores both with and without a prefix"
 
 
 def _against_baseline(study: Study) -> str | None:
     if _pairs_with_baseline(study):
         return None
     if study.baseline is None:
-        return "there is one model only in each format and prefix"
+        return "there is only one model in each format and prefix"
     return f"the baseline {study.baseline} has no run in the format and prefix of another model"
 
 
-WITH_AND_WITHOUT_PREFIX = Need("scores of one model with a prefix and without", _prefixes)
+WITH_AND_WITHOUT_PREFIX = Need("scores of one model with and without a prefix", _prefixes)
 COLUMNS = {
     **RUN,
-    "against_model": "model of the run that it is compared with",
+    "against_model": "model of the run compared with",
     "against_format": "its format",
     "against_prefix": "its prefix",
     **LEVEL,
-    "facts": "that both runs have",
+    "facts": "facts that both runs have",
     "against_win_rate": "mean W of the other run",
     "win_rate": "mean W of this run",
-    "win_rate_difference": "this minus the other",
+    "win_rate_difference": "mean W of this run minus that of the other",
     "win_rate_difference_low": "lower end of the difference's 95 % interval, paired bootstrap over facts",
     "win_rate_difference_high": "its upper end",
-    "win_rate_difference_p": "p of no difference, paired bootstrap",
+    "win_rate_difference_p": "p value for no difference, paired bootstrap",
     "against_robustness": "mean R of the other run",
     "robustness": "mean R of this run",
-    "robustness_difference": "this minus the other",
+    "robustness_difference": "mean R of this run minus that of the other",
     "robustness_difference_low": "lower end of the difference's 95 % interval",
     "robustness_difference_high": "its upper end",
-    "robustness_difference_p": "p of no difference, paired bootstrap",
+    "robustness_difference_p": "p value for no difference, paired bootstrap",
     "gained": "facts robust in this run only",
-    "lost": "facts robust in the other only",
-    "mcnemar_p": "exact p of gained against lost, McNemar's test",
+    "lost": "facts robust in the other run only",
+    "mcnemar_p": "exact p value of McNemar's test of gained against lost",
 }
 
 RAW_AND_CHAT = Analysis(
     name="formats",
-    title="Raw text against chat",
+    title="Chat format compared with raw text",
     source="002, figure 5; 001, figure 5",
     compute=lambda study: _compare(study, format_pairs(run_keys(study.facts))),
     columns=COLUMNS,
@@ -231,19 +231,21 @@ RAW_AND_CHAT = Analysis(
 
 PREFIXES = Analysis(
     name="prefixes",
-    title="W and R with a prefix against without",
+    title="W and R with a prefix compared with none",
     source="002, figure 10; 001, section 4.6",
     compute=lambda study: _compare(study, prefix_pairs(run_keys(study.facts))),
     columns=COLUMNS,
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has scores both with a prefix and without",
     figure=draw_prefixes,
-    chart=Chart(difference_views, f"With the prefix minus without: above the line, it helps. {charts.INTERVALS}"),
+    chart=Chart(
+        difference_views, f"With minus without the prefix: above the line, the prefix helps. {charts.INTERVALS}"
+    ),
 )
 
 COMPARISON = Analysis(
     name="comparison",
-    title="Every model against the baseline, on the same facts",
+    title="Every model compared with the baseline, on the same facts",
     source="beyond the papers",
     compute=lambda study: _compare(study, _pairs_with_baseline(study)),
     columns=COLUMNS,

@@ -121,10 +121,10 @@ YEARS_ASKED = Analysis(
     compute=lambda study: years(study.once(contexts_of)),
     needs=(YEAR_CONTEXTS,),
     figure=draw_years,
-    chart=Chart(year_views, "Where on the calendar the data set asks."),
+    chart=Chart(year_views, "How the dates asked about are distributed over the years."),
     columns={
-        "first_year": "of a span of ten; -10 is 10 to 1 BCE",
-        **dict.fromkeys(["correct", "incorrect", "transitional"], "year contexts"),
+        "first_year": "first year of a span of ten; -10 is 10 to 1 BCE",
+        **dict.fromkeys(["correct", "incorrect", "transitional"], "number of year contexts"),
     },
 )
 
@@ -133,5 +133,5 @@ DATASET = Analysis(
     title="The data set in numbers",
     source="002, section 3.2; 001, table 2",
     compute=lambda study: dataset_statistics(study.once(contexts_of), study.about),
-    columns={"what": "is counted", "value": "the count, or the mean a fact"},
+    columns={"what": "what is counted", "value": "the count, or the mean per fact"},
 )

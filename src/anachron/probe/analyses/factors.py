@@ -267,9 +267,9 @@ def _any_factor(study: Study) -> str | None:
         return "there is no run without a prefix"
     values = study.once(factors_of)
     if not values.height:
-        return "the score tables do not say popularity, start, end or other_objects"
+        return "the score tables have no popularity, start, end or other_objects"
     count = values.join(plain, on="fact_id", how="semi").height
-    return None if count else "nothing is known of the facts that a run without a prefix has at all granularities"
+    return None if count else "no property is known of facts with all granularities in a run without a prefix"
 
 
 def _compute_correlations(study: Study) -> pl.DataFrame:
@@ -285,12 +285,12 @@ def _compute_bins(study: Study) -> pl.DataFrame:
 
 NEEDS = (
     ALL_GRANULARITIES,
-    Need("popularity, dates or the number of other objects of facts in a run without a prefix", _any_factor),
+    Need("popularity, dates or number of other objects of facts in a run without a prefix", _any_factor),
 )
 FACTOR = {
     "factor": "`popularity`, `subject_popularity`, `object_popularity` and their logarithms, `log_distance`, "
     "`log_duration`, `other_objects`",
-    "score": "`win_rate` or `robustness`, global",
+    "score": "`win_rate` or `robustness`, over all granularities",
 }
 
 CORRELATIONS = Analysis(
@@ -302,18 +302,18 @@ CORRELATIONS = Analysis(
     figure=draw_correlations,
     chart=Chart(
         correlation_views,
-        "Right of 0: the larger, the better known.",
+        "Right of 0: the larger the property, the better the facts are known.",
         "it takes three facts that differ in W or R and in a known property",
     ),
     columns={
-        "models": "`all` or `top`, the most robust",
+        "models": "`all` models or `top`, the most robust",
         "format": "`raw`, `chat` or `all`",
         **FACTOR,
         "n": "pairs of run and fact",
-        "facts": "different facts among them",
+        "facts": "number of distinct facts among them",
         "r": "Pearson's r",
-        "p": "as if all pairs were independent (the papers')",
-        "p_clustered": "allowing pairs of one fact to depend on each other",
+        "p": "p value that treats all pairs as independent (the papers')",
+        "p_clustered": "p value with standard errors clustered by fact",
     },
 )
 
@@ -324,16 +324,16 @@ FACTOR_BINS = Analysis(
     compute=_compute_bins,
     needs=NEEDS,
     figure=draw_bins,
-    chart=Chart(bin_views, f"Facts in up to ten groups of like value. {charts.INTERVALS}"),
+    chart=Chart(bin_views, f"Facts in up to ten groups of similar value. {charts.INTERVALS}"),
     columns={
-        "models": "`all` or `top`, the most robust",
-        "format": "`raw` or `chat`; their runs together",
+        "models": "`all` models or `top`, the most robust",
+        "format": "`raw` or `chat`; all runs of the format together",
         **FACTOR,
-        "bin": "0 to at most 9: facts in groups of like value, about equally many each",
+        "bin": "0 to at most 9: groups of facts of similar value and about equal size",
         "value_low": "lowest value in the group",
-        "value_high": "highest",
-        "value_mean": "mean",
-        "facts": "in the group",
+        "value_high": "highest value in the group",
+        "value_mean": "mean value in the group",
+        "facts": "number of facts in the group",
         "mean": "mean of the score",
         **INTERVAL,
     },

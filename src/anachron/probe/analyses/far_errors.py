@@ -189,25 +189,25 @@ def _compute(study: Study) -> pl.DataFrame:
 
 FAR_ERRORS = Analysis(
     name="far_errors",
-    title="Share of lost matches far from the period, on facts that seem known",
+    title="Share of lost matches that are far from the period, for facts that seem known",
     source="002, figures 4 and 7",
     compute=_compute,
     needs=(YEARS,),
     figure=draw,
     chart=Chart(
         page_views,
-        "Of the matches that a fact lost although it seems known, the share that went to a date so far away. One "
-        "length of the period away is alpha 1.",
+        "For facts that seem known, the share of lost matches in which the winning date is at least this far away. "
+        "Alpha is 1 at one length of the period from its middle.",
         "no fact that seems known has an error far from its period",
     ),
     columns={
         **POOLED_RUN,
-        "threshold": "facts with at least this W and less than 1, by year",
-        "alpha": "share of errors at this distance or farther",
+        "threshold": "only facts whose W by year is at least this and less than 1",
+        "alpha": "smallest distance that counts as far",
         "average": "`facts`: mean of each fact's share (the papers'); `matches`: share of all lost matches",
-        "facts": "that qualify; pairs of model and fact where pooled",
-        "share": "of lost matches whose incorrect context is that far; empty where no fact qualifies",
-        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson's for `matches`",
+        "facts": "number of facts that qualify; if pooled, pairs of model and fact",
+        "share": "share of lost matches whose incorrect context is at least that far; empty if no fact qualifies",
+        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson for `matches`",
         "high": "its upper end",
     },
 )

@@ -81,7 +81,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 GRANULARITY_VARIANCE = Analysis(
     name="granularity_variance",
-    title="Variance of R between granularities, with a prefix over without",
+    title="Variance of R between granularities, ratio with to without a prefix",
     source="001, figure 6",
     compute=lambda study: granularity_variance(study.facts, resamples=study.resamples, seed=study.seed),
     needs=(WITH_AND_WITHOUT_PREFIX,),
@@ -90,10 +90,10 @@ GRANULARITY_VARIANCE = Analysis(
     chart=Chart(page_views, "Below 1, the prefix makes granularities more alike."),
     columns={
         **RUN,
-        "facts": "with all three granularities in both runs",
+        "facts": "facts with all three granularities in both runs",
         "variance": "mean over facts of the variance of R between granularities, with the prefix",
-        "variance_without": "the same without it",
-        "ratio": "with over without; below 1 the prefix reduced it; empty where there is none without",
+        "variance_without": "the same without the prefix",
+        "ratio": "variance / variance_without; below 1: the prefix reduced it; empty if variance_without is 0",
         **INTERVAL,
     },
 )

@@ -103,20 +103,20 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 MARGINS = Analysis(
     name="margins",
-    title="R if every match must be won by a margin",
+    title="Share of facts whose every match is won by more than a margin",
     source="beyond the papers",
     compute=lambda study: robust_with_margin(study.map(margins)),
     figure=draw,
     chart=Chart(
         page_views,
-        "At 0 this is R; further right, every match must be won more clearly.",
+        "At 0 this is R; further right, every match must be won by a larger margin.",
         "no fact wins all its matches",
     ),
     columns={
         **RUN,
         **LEVEL,
-        "facts": "that have matches",
-        "margin": "in nats",
+        "facts": "facts that have matches",
+        "margin": "the margin, in nats",
         "robustness": "share of facts whose every match is won by more than the margin",
     },
 )

@@ -129,7 +129,7 @@ TWO_MODELS = Need("two models in the same format and prefix", _two_models)
 
 OVERLAP = Analysis(
     name="overlap",
-    title="Facts that two models know robustly",
+    title="Facts that pairs of models know robustly",
     source="002, section 4.2",
     compute=lambda study: overlap(study.facts, run_keys(study.global_facts)),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
@@ -137,33 +137,33 @@ OVERLAP = Analysis(
     figure=draw,
     chart=Chart(
         page_views,
-        "Jaccard index of the robust facts: 1 where two models know the same ones.",
+        "Jaccard index of the robust facts: 1 if two models know the same facts.",
         "none of the models knows a fact robustly",
     ),
     columns={
         **OF_FORMAT,
-        "model": "one of the two",
-        "other": "the other",
-        "robust_both": "facts globally robust in both",
-        "robust_any": "in one at least",
-        "jaccard": "both over any; empty where neither has one",
+        "model": "one model of the pair",
+        "other": "the other model",
+        "robust_both": "facts that are globally robust in both",
+        "robust_any": "facts that are globally robust in at least one",
+        "jaccard": "robust_both / robust_any; empty if neither model has robust facts",
     },
 )
 
 SHARED_KNOWLEDGE = Analysis(
     name="shared_knowledge",
-    title="Facts that all of the models know robustly",
+    title="Facts that all models know robustly",
     source="002, section 4.2",
     compute=lambda study: shared_knowledge(study.facts, run_keys(study.global_facts), study.most_robust.rows()),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     columns={
         **OF_FORMAT,
         "group": "`all` models, or `top`, the most robust",
-        "models": "how many",
-        "pairs": "pairs of models, without those in which neither knows a fact",
-        "mean_jaccard": "mean over these pairs",
-        "robust_in_all": "facts robust in every one of them",
-        "robust_in_any": "in one at least",
-        "share": "all over any",
+        "models": "number of models",
+        "pairs": "number of pairs of models, except pairs in which neither knows a fact",
+        "mean_jaccard": "mean Jaccard index over these pairs",
+        "robust_in_all": "facts that are robust in every model",
+        "robust_in_any": "facts that are robust in at least one",
+        "share": "robust_in_all / robust_in_any",
     },
 )

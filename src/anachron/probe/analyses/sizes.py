@@ -142,7 +142,7 @@ def _known_sizes(study: Study) -> str | None:
 
 def _families(study: Study) -> str | None:
     count = size_to_perfection(study.once(sizes_of)).height
-    return None if count else "no family has two models of different and known size (give --models)"
+    return None if count else "no family has two models of different known sizes (give --models)"
 
 
 KNOWN_SIZES = Need("the number of parameters of a model (recorded by runs, or `--models`)", _known_sizes)
@@ -163,9 +163,9 @@ SIZES = Analysis(
     columns={
         "family": "from the model's configuration, or `--models`",
         **RUN,
-        "parameters": "counted in the model, or from `--models`",
-        "instruct": "tuned on instructions: by its name, or `--models`",
-        "facts": "with all three granularities",
+        "parameters": "number of parameters, counted in the model or from `--models`",
+        "instruct": "whether it is instruction-tuned, judged by its name or `--models`",
+        "facts": "facts with all three granularities",
         **MEANS,
     },
 )
@@ -175,13 +175,13 @@ SIZE_TO_PERFECTION = Analysis(
     title="Size at which each family would reach R = 1",
     source="001, figure 7",
     compute=lambda study: size_to_perfection(study.once(sizes_of)),
-    needs=(ALL_GRANULARITIES, KNOWN_SIZES, Need("two models of one family and of different size", _families)),
+    needs=(ALL_GRANULARITIES, KNOWN_SIZES, Need("two models of the same family and different sizes", _families)),
     columns={
-        "family": "of at least two models of different size",
-        "instruct": "tuned on instructions or not",
+        "family": "family with at least two models of different sizes",
+        "instruct": "whether the models are instruction-tuned",
         **OF_FORMAT,
-        "models": "points of the line",
-        "slope": "R gained for ten times the parameters",
-        "parameters_at_1": "where the line reaches R = 1; empty where R does not grow",
+        "models": "number of models that the line is fitted to",
+        "slope": "gain in R for ten times the parameters",
+        "parameters_at_1": "number of parameters at which the line reaches R = 1; empty if R does not grow",
     },
 )

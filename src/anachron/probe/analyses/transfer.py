@@ -197,23 +197,23 @@ TWO_GRANULARITIES = Need("facts with matches at two granularities", _two_granula
 
 TRANSFER = Analysis(
     name="transfer",
-    title="Known at one granularity given known at another",
+    title="Share of facts known at one granularity that are also known at another",
     source="002, figures 6, 9 and 10",
     compute=lambda study: study.once(transfer_of_most_robust),
     needs=(TWO_GRANULARITIES,),
     figure=draw,
     chart=Chart(
         page_views,
-        "Of the facts known (R = 1) by the dates of a row, the share known by those of a column.",
+        "Of the facts known (R = 1) at a row's granularity, the share also known at a column's.",
         empty="no fact is known at any granularity",
     ),
     columns={
         **POOLED_RUN,
-        "a": "granularity that knowledge is carried to",
+        "a": "granularity to which knowledge transfers",
         "b": "granularity at which the fact is known",
         "known_both": "facts known (R = 1) at both",
         "known_b": "facts known at b that have matches at a",
-        "rate": "known_both / known_b; empty where nothing is known at b",
+        "rate": "known_both / known_b; empty if nothing is known at b",
         "low": "lower end of Wilson's 95 % interval with continuity correction",
         "high": "its upper end",
     },
@@ -227,12 +227,14 @@ TRANSFER_MEAN = Analysis(
     needs=(TWO_GRANULARITIES,),
     figure=draw_mean,
     chart=Chart(
-        mean_views, "Bars reach from the lowest to the highest of the six.", "no run knows a fact at each granularity"
+        mean_views,
+        "Bars extend from the lowest to the highest of the six rates.",
+        "no run knows a fact at each granularity",
     ),
     columns={
         **POOLED_RUN,
-        "rate": "mean of the six rates off the diagonal; empty where one is",
-        "lowest": "the lowest of them",
-        "highest": "the highest",
+        "rate": "mean of the six rates between different granularities; empty if one of them is",
+        "lowest": "lowest of the six",
+        "highest": "highest of the six",
     },
 )
