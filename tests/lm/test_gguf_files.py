@@ -218,3 +218,21 @@ def test_the_identity_knows_the_file_and_the_fingerprint_only_the_model(whole: s
     other = make_gguf_lm(seed=1)
     changed = load_model(write_gguf(replace(other), tmp_path / "other.gguf"))
     assert changed.file != loaded.file and changed.fingerprint() != loaded.fingerprint()
+
+
+def test_no_bar_is_drawn_into_a_log_and_the_settings_stay(
+    llama: LanguageModel, whole: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    """Neither of the tensors of a GGUF file nor of the weights of a folder; afterwards transformers draws as before."""
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers import modeling_gguf_pytorch_utils as of_gguf
+    from transformers.utils import logging
+
+    llama.model.save_pretrained(tmp_path)
+    llama.tokenizer.save_pretrained(tmp_path)
+    capfd.readouterr()
+    before = logging.is_progress_bar_enabled(), are_progress_bars_disabled(), of_gguf.tqdm
+    load_model(whole)
+    load_model(str(tmp_path))
+    assert capfd.readouterr().err == ""
+    assert (logging.is_progress_bar_enabled(), are_progress_bars_disabled(), of_gguf.tqdm) == before

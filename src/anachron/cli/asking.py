@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.options import PriceIn, PriceOut
-from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout
+from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
     from anachron.ask.asking import Answerer, AskSettings
@@ -108,7 +108,6 @@ class AnswerOptions:
             for name in ("base_url", "api_key_env", "concurrency", "edit"):
                 if getattr(scorer, name) is not None:
                     raise ConfigError(f"--{name.replace('_', '-')} is not for --backend generate; leave it out")
-            quiet_loading()
             lm = loading.load(model, read_template(scorer.chat_template))
             return LocalAnswerer(lm, folder, label or Path(model).resolve().name, self.max_tokens or MOST_TOKENS)
         from anachron.ask.chat import ChatAnswerer

@@ -19,7 +19,7 @@ from anachron.cli.options import (
     SpreadOptions,
     split_commas,
 )
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import counted, print_json, progress_bar, say, stdout, warn
 from anachron.stores import Place, place
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def print_facts(selected: "Selected", out: Place) -> None:
     stdout().print(selection_table(selected.steps))
     if selected.cut.threshold is not None:
         say(f"minimum popularity: {selected.cut.threshold:,.0f} monthly views")
-    say(f"{selected.facts.height:,} facts written to {out}")
+    say(f"{counted(selected.facts.height, 'fact')} written to {out}")
 
 
 def statements(

@@ -70,21 +70,22 @@ def datasets(
     """
     from dataclasses import asdict
 
-    from anachron.data.loaders import list_changes, list_datasets, list_updates, write_dataset
+    from anachron.data.listings import CHANGES, DATASETS, UPDATES
     from anachron.errors import ConfigError
-    from anachron.report.tables import change_sets_table, dataset_table, update_sets_table
 
     if (name is None) != (out is None):
         raise ConfigError("give both a data set and --out FILE to write it, or neither to list the bundled ones")
     if name is None or out is None:
-        listings = [asdict(listing) for listing in list_datasets()]
-        updates = [asdict(listing) for listing in list_updates()]
-        changes = [asdict(listing) for listing in list_changes()]
+        listings, updates, changes = ([asdict(one) for one in listed] for listed in (DATASETS, UPDATES, CHANGES))
         if json_:
             print_json([*listings, *updates, *changes])
         else:
+            from anachron.report.listings import change_sets_table, dataset_table, update_sets_table
+
             stdout().print(dataset_table(listings), update_sets_table(updates), change_sets_table(changes))
         return
+    from anachron.data.loaders import write_dataset
+
     counts = write_dataset(name, out)
     say(f"{' of '.join(f'{count:,} {what}' for what, count in counts.items())} written to {out}")
 

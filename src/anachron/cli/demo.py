@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from anachron.cli.options import JsonFlag
-from anachron.cli.output import on_screen, print_json, quiet_loading, stdout
+from anachron.cli.output import on_screen, print_json, stdout
 
 WORST = 5
 
@@ -35,7 +35,6 @@ def demo(
     from anachron.report.timeline import timeline
     from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
 
-    quiet_loading()
     made = run_demo(out, full=full, callbacks=on_screen())
     if json_:
         print_json({

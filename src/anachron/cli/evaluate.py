@@ -9,7 +9,7 @@ import typer
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -297,11 +297,11 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
             say(f"left out: {_updates(count)}, {reason}")
     for note in evaluated.notes:
         say(note)
-    say(f"run folder: {out}; tables{' and figure' if not evaluated.notes else ''}: {out / REPORT}")
+    say(f"run folder: {out}; tables{' and figures' if any((out / REPORT).glob('*.svg')) else ''}: {out / REPORT}")
 
 
 def _updates(count: int) -> str:
-    return "1 update" if count == 1 else f"{count:,} updates"
+    return counted(count, "update")
 
 
 def _changed_modules(about: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The commands ``export lm-eval``, ``export inspect``, ``export hub`` and ``export counterfact``."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
-from anachron.cli.output import print_json, say
+from anachron.cli.output import counted, print_json, say
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -47,7 +48,7 @@ def lm_eval(
     if json_:
         print_json({"out": str(out), "task": name, **counts})
     else:
-        say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}; run them with")
+        say(f"{_amount(counts)} written to {out}; run them with")
         say(f"lm_eval --model hf --model_args pretrained=MODEL --include_path {out} --tasks {name}")
 
 
@@ -73,7 +74,7 @@ def inspect(
     if json_:
         print_json({"out": str(out), "package": package, "task": task, **counts})
     else:
-        say(f"questions about {counts['facts']:,} facts written to {out}; run them with")
+        say(f"questions about {counted(counts['facts'], 'fact')} written to {out}; run them with")
         say(f"cd {out} && inspect eval {package}/task.py --model MODEL")  # Inspect takes no absolute path
 
 
@@ -106,13 +107,15 @@ def hub(
     Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
     from anachron.errors import ConfigError
-    from anachron.export.hub import export_hub
-    from anachron.export.push import files_to_push
+    from anachron.export.hub import export_hub, licence_of
+    from anachron.export.push import check_push, files_to_push
     from anachron.export.push import push as send
 
     if dry_run and push is None:
         raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
     data = selected.load(dataset)
+    if push is not None:
+        check_push(push, licence_of(data, licence))
     questions = None
     if benchmark:
         from anachron.pipelines.asking import questions_of_data
@@ -127,7 +130,7 @@ def hub(
     if json_:
         print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts, **sent})
         return
-    say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
+    say(f"{_amount(counts)} written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
         say("the card states no licence; give that of the data with --licence before sharing it")
     for file, size in sent.get("files", {}).items():
@@ -154,7 +157,11 @@ def counterfact(
     if json_:
         print_json({"out": str(out), **counts})
         return
-    say(f"{counts['cases']:,} cases from {counts['facts']:,} facts written to {out}")
+    say(f"{counted(counts['cases'], 'case')} from {counted(counts['facts'], 'fact')} written to {out}")
     for item in counts["left_out"].values():
         if item["pairs"]:
             say(f"left out {item['pairs']:,}: {item['why']}")
+
+
+def _amount(counts: Mapping[str, int]) -> str:
+    return f"{counted(counts['statements'], 'statement')} of {counted(counts['facts'], 'fact')}"

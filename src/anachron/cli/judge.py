@@ -7,7 +7,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +52,8 @@ def judge(
         stdout().print(shown)
         usage = counts["usage"]
         say(f"{usage['answers']:,} verdicts requested, {usage['kept']:,} reused from before")
-        say(f"{counts['disagreements']:,} disagreements; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
+        disagreements = counted(counts["disagreements"], "disagreement")
+        say(f"{disagreements}; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
     for reason, count in counts["unreadable"].items():
         warn(f"{count:,} answers without a verdict: {reason}")
     if not counts["judged"]:

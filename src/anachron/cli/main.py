@@ -150,9 +150,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
     try:
         return _called(argv, debug, pressed)
     except USAGE_ERROR as error:
-        words = StringIO()
-        error.show(words)
-        _say(words.getvalue().rstrip("\n"))
+        _say(_of_usage(error))
         return int(error.exit_code)
     except AnachronError as error:
         if debug:
@@ -168,6 +166,18 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         reason = " ".join(str(error).split())
         _say(f"error: {type(error).__name__}: {reason} (unexpected; --debug shows where)")
         return 2 if argv[:1] == ["check"] else 1
+
+
+def _of_usage(error: Any) -> str:
+    """What click found wrong with a command line, as our own errors are told; the help of a command without words."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        words = StringIO()
+        error.show(words)
+        return words.getvalue().rstrip("\n")
+    said = " ".join(error.format_message().split()).rstrip(".")
+    see = " See" if said.endswith("?") else "; see"
+    hint = "" if error.ctx is None else f"{see} {error.ctx.command_path} --help"
+    return f"error: {said[:1].lower()}{said[1:]}{hint}"
 
 
 def _refuse_stores(argv: list[str]) -> None:

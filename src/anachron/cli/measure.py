@@ -9,7 +9,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.output import counted, on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
     from anachron.report.outputs import Written
@@ -49,14 +49,15 @@ def metrics(
         stdout().print(summary_table(written.summary))
     for line in answer_lines(written.tables):
         stdout().print(line, markup=False, soft_wrap=True)
-    _say_notes(written)
-    say(f"{len(written.tables)} tables written to {out}")
+    _say_notes(written, out)
+    say(f"{counted(len(written.tables), 'table')} written to {out}")
 
 
 def report(
     *,
     scores: Sources,
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures.")],
+    style: PrintStyle = "plain",
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
@@ -74,7 +75,7 @@ def report(
 
     told = on_screen()
     with told.bars() as progress:
-        made = write_report(scores, out, warn=told.warn, progress=progress, **asdict(study))
+        made = write_report(scores, out, style=style, warn=told.warn, progress=progress, **asdict(study))
     written, tables, figures = made.written, out / TABLES, made.figures
     if json_:
         print_json({
@@ -83,8 +84,9 @@ def report(
             "not_drawn": made.not_drawn,
         })  # fmt: skip
         return
-    _say_notes(written, made.not_drawn.values())
-    say(f"{len(written.tables)} tables written to {tables}, figures to {figures}")
+    _say_notes(written, tables, made.not_drawn.values())
+    drawn = f", figures to {figures}" if any(figures.glob("*.svg")) else ""
+    say(f"{counted(len(written.tables), 'table')} written to {tables}{drawn}")
     stdout().print(f"page: {made.page}", markup=False, soft_wrap=True)
 
 
@@ -95,10 +97,11 @@ def _results(written: "Written") -> dict[str, Any]:
     return summary | {name: tables[name].to_dicts() for name in ("asked", "bridge", "conversion") if name in tables}
 
 
-def _say_notes(written: "Written", not_drawn: Iterable[str] = ()) -> None:
+def _say_notes(written: "Written", folder: Path, not_drawn: Iterable[str] = ()) -> None:
     for note in written.notes:
         say(note)
-    if written.left_out:
-        say(f"left out, as these scores do not allow them (--json says why): {', '.join(written.left_out)}")
+    if count := len(written.left_out):
+        what = "1 analysis does" if count == 1 else f"{count:,} analyses do"
+        say(f"{what} not apply to these runs; {folder / 'manifest.json'} says why")
     for reason in not_drawn:
         say(reason)

@@ -120,10 +120,8 @@ class ModelOptions:
     trust_remote_code: Trust = False
 
     def load(self, name: str, chat_template: str | None = None) -> Any:
-        from anachron.cli.output import quiet_loading
         from anachron.lm.loading import load_model
 
-        quiet_loading()
         return load_model(name, chat_template=chat_template, **asdict(self))
 
 

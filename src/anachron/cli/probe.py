@@ -23,13 +23,15 @@ from anachron.cli.options import (
     Resamples,
     TemplateOption,
 )
-from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.data.loaders import Dataset
     from anachron.lm.formats import Format
     from anachron.pipelines.scorers import Backend
     from anachron.report.outputs import Written
+
+LOADED = ("transformers", "llama.cpp", "generate")  # backends that load the model here, so that it can be looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,6 @@ class ScorerOptions:
         """The model as a scorer, in a block."""
         from anachron.pipelines.scorers import open_scorer
 
-        quiet_loading()
         return open_scorer(
             name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, notice=say, **asdict(loading)
         )
@@ -179,7 +180,7 @@ def score(
             native_softmax=texts.native_softmax,
         )  # fmt: skip
         used = lm.dtype
-    say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
+    say(f"{counted(table.height, 'pair')} scored by {model} ({used}), written to {out}")
     if json_:
         print_json({"pairs": table.height, "model": model, "dtype": used, "scores": str(out)})
 
@@ -211,7 +212,7 @@ def probe(
     """
     from anachron.errors import ConfigError
     from anachron.facts.own import is_fact_file
-    from anachron.lm.loading import check_dtype
+    from anachron.lm.loading import check_dtype, check_model
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
 
@@ -227,6 +228,9 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
+    if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
+        for name in model:  # before the first is scored, which may take hours
+            check_model(name, revision=loading.revision, trust_remote_code=loading.trust_remote_code)
     named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
     if answers is not None:
         for name, model_label, folder in named:

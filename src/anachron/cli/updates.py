@@ -17,7 +17,7 @@ from anachron.cli.options import (
     Style,
     split_commas,
 )
-from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, progress_bar, say, stdout, warn
 from anachron.stores import place
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def cloze(
         say(f"{number:,} sentences dropped: {reason}")
     if counts["relations without a template"]:
         warn(f"no template for {', '.join(counts['relations without a template'])}")
-    say(f"templates of {counts['relations']:,} relations written to {out}")
+    say(f"templates of {counted(counts['relations'], 'relation')} written to {out}")
 
 
 def label(
@@ -196,4 +196,4 @@ def label(
     if out is None:
         typer.echo(json_lines(labelled), nl=False)
     else:
-        say(f"{len(labelled):,} groups labelled in {out}")
+        say(f"{counted(len(labelled), 'group')} labelled in {out}")

@@ -1,7 +1,7 @@
 """Runs and score tables to every table they allow, and to a page about them (``metrics`` and ``report``)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,30 +121,40 @@ def write_metrics(
         opened.study, Path(out), parameters=opened.parameters, inputs=opened.inputs,
         progress=partial(progress, "tables"),
     )  # fmt: skip
-    if style == "paper":
-        write_study_papers(written.tables, catalogue.every_analysis(), Path(out))
-    return written
+    return _set_for_print(written, Path(out)) if style == "paper" else written
+
+
+def _set_for_print(written: Written, out: Path) -> Written:
+    """Set the printed tables as papers do; a note says which have none."""
+    left_out = write_study_papers(written.tables, catalogue.every_analysis(), out)
+    reasons: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        reasons.setdefault(why, []).append(name)
+    notes = [f"not set for print: {', '.join(names)}: {why}" for why, names in reasons.items()]
+    return replace(written, notes=[*written.notes, *notes])
 
 
 def write_report(
     scores: Iterable[Path | str],
     out: Path | str,
     *,
+    style: str = "plain",
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Report:
     """Write a page about some runs that works offline, with the tables behind it and the figures for print.
 
-    scores, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has the
-    methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the extra
-    ``report``, for such a folder beside others, and as `open_study`.
+    scores, style, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has
+    the methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the
+    extra ``report``, for such a folder beside others, and as `open_study`.
     """
+    check_style(style)
     plotly_source()  # a missing extra is said before any work
     out, paths = Path(out), list(map(Path, scores))
     if edits := [path for path in paths if is_evaluation(path)]:
         if len(paths) > 1:
             raise ConfigError(f"{edits[0]} holds edits, which have a page of their own; report it alone")
-        evaluated, inputs = write_edits_report(edits[0], out / PAGE, out / TABLES)
+        evaluated, inputs = write_edits_report(edits[0], out / PAGE, out / TABLES, style)
         tables = {name: summary for name, (summary, _) in evaluated.summaries.items()}
         return Report(out / PAGE, Written(tables, evaluated.notes, {}, {}, inputs), out / TABLES, {})
     opened = open_study(paths, progress=progress, **options)
@@ -155,6 +165,8 @@ def write_report(
     progress("page", 0, 1)
     write_page(opened.study, written, opened.sources, out / PAGE, opened.asked)
     progress("page", 1, 1)
+    if style == "paper":  # after the page, whose notes are not about print
+        written = _set_for_print(written, out / TABLES)
     not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures"))
     return Report(out / PAGE, written, out / FIGURES, not_drawn)
 

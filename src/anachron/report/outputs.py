@@ -107,7 +107,14 @@ def write_tables(
 
 
 def _remove(name: str, out: Path) -> None:
-    for file in (f"{name}.parquet", f"{name}.csv", f"markdown/{name}.md", f"latex/{name}.tex"):
+    for file in (f"{name}.parquet", f"{name}.csv"):
+        (out / file).unlink(missing_ok=True)
+    remove_printed(out, name)
+
+
+def remove_printed(out: Path, name: str) -> None:
+    """Remove what `write_printed` wrote."""
+    for file in (f"markdown/{name}.md", f"latex/{name}.tex"):
         (out / file).unlink(missing_ok=True)
 
 

@@ -56,33 +56,6 @@ def interval(low: float, high: float) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
-def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
-    """The bundled data sets."""
-    described = [item | {"about": f"{item['about']} ({item['listed']:,} facts listed)"} for item in map(dict, listings)]
-    return _listing("Bundled data sets", ("facts", "statements", "relations"), described)
-
-
-def update_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
-    """The bundled update data sets."""
-    return _listing("Bundled update data sets", ("updates", "subjects", "relations"), listings)
-
-
-def change_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
-    """The bundled data sets of changes."""
-    return _listing("Bundled data sets of changes", ("changes", "controls", "subjects", "kinds"), listings)
-
-
-def _listing(title: str, counted: Sequence[str], items: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title=title)
-    table.add_column("name")
-    for name in counted:
-        table.add_column(name, justify="right")
-    table.add_column("what")
-    for item in items:
-        table.add_row(item["name"], *(f"{item[name]:,}" for name in counted), item["about"])
-    return table
-
-
 AUDIT_LINES = {
     "unscorable": "cannot be scored",
     "too_long": "longer than the context length",

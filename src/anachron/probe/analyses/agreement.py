@@ -9,8 +9,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
 from anachron.plots import charts, marks, style
 from anachron.plots.words import DISTANCE, prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT, mean_interval
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, FORMAT_WORDS, INTERVAL, OF_FORMAT, mean_interval
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, matthews
 
@@ -168,4 +168,13 @@ AGREEMENT = Analysis(
         "accuracy_pooled": "share of all pairs of judgements that are alike",
         "matthews": "mean Matthews correlation of the three pairs; empty if a granularity never varies",
     },
+    paper=InPaper(
+        words={**FORMAT_WORDS, "alpha_low": "alpha >", "alpha_high": "alpha ≤"},
+        numbers={
+            "facts": "facts",
+            "accuracy": "agree (%)",
+            "accuracy_pooled": "of all pairs (%)",
+            "matthews": "Matthews",
+        },
+    ),
 )

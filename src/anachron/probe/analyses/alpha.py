@@ -10,8 +10,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.metrics import POOLED, RUN_KEYS, pooled_rows
 from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_MOST, DISTANCE, prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import GRANULARITY, INTERVAL, POOLED_RUN, YEARS
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import GRANULARITY, INTERVAL, LEVEL_WORD, POOLED_RUN, RUN_WORDS, YEARS
 from anachron.statistics import RESAMPLES, bootstrap_ratio
 
 EDGES = (-5.0, -3.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 3.0, 5.0)
@@ -283,6 +283,11 @@ COLUMNS = {
     "lift": "mean of the log-probability minus the fact's prior, nats; empty without priors",
 }
 
+IN_PAPER = InPaper(
+    words={**RUN_WORDS, **LEVEL_WORD, "status": "status", "bin": "alpha"},
+    numbers={"statements": "statements", "facts": "facts", "logp": "log p (nats)", "lift": "lift (nats)"},
+)
+
 ALPHA = Analysis(
     name="alpha",
     title="How likely the answer is, by how far the date lies from the period",
@@ -296,6 +301,7 @@ ALPHA = Analysis(
         "Filled: dates on which the fact held; open: dates on which it did not; diamonds: undecided dates. A model "
         f"that knows the fact peaks in the middle. {charts.INTERVALS}",
     ),
+    paper=IN_PAPER,
 )
 
 ALPHA_FINE = Analysis(
@@ -306,4 +312,5 @@ ALPHA_FINE = Analysis(
     columns=COLUMNS,
     figure=draw_fine,
     chart=Chart(fine_views, "The shaded part is the period itself, from start to end."),
+    paper=IN_PAPER,
 )

@@ -9,8 +9,8 @@ import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS, is_run
-from anachron.probe.analyses.analysis import Analysis, Need
-from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN
+from anachron.probe.analyses.analysis import Analysis, InPaper, Need
+from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN, RUN_WORDS
 from anachron.probe.analyses.far_errors import FAR
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
@@ -242,4 +242,15 @@ ANACHRONISM_SUMMARY = Analysis(
         "most_absurd_alpha": "alpha of the most absurd one (rank 1)",
         "farthest_alpha": "alpha of the one farthest from its period",
     },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={
+            "facts": "facts",
+            "facts_with": "facts with",
+            "share": "share (%)",
+            "anachronisms": "in all",
+            "impossible": "impossible",
+            "farthest_alpha": "farthest alpha",
+        },
+    ),
 )

@@ -5,7 +5,7 @@ tables, the figures, the report page and docs/tables.md take all they need from 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -43,6 +43,18 @@ class Chart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InPaper:
+    """Which columns a table has in the style of papers (`anachron.report.paper_tables`), few enough for a page.
+
+    words: the columns that tell rows apart, with their headings. numbers: those that are told of each row; the bounds
+    of a number go with it. A heading that ends in a unit, such as ``(%)``, says how its numbers are printed.
+    """
+
+    words: Mapping[str, str]
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Analysis:
     """One table of a study, and all that is shown of it.
 
@@ -53,6 +65,7 @@ class Analysis:
     to draw. chart: the same for the page. Without them the table stands for itself.
     large: one row a fact or more, so written as data only, not for print.
     shown_apart: the page has a part of its own for what the table says.
+    paper: its columns in the style of papers; without it all of them.
     """
 
     name: str
@@ -66,6 +79,7 @@ class Analysis:
     chart: Chart | None = None
     large: bool = False
     shown_apart: bool = False
+    paper: InPaper | None = None
 
     def missing(self, study: Study) -> str | None:
         """Why a study does not allow this table; ``None`` when it does."""

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anachron.probe.analyses.analysis import Analysis, Need
+from anachron.probe.analyses.analysis import Analysis, InPaper, Need
 from anachron.probe.analyses.common import FACT, LABELS
 from anachron.probe.answers import RUNS_SCHEMA
 from anachron.probe.study import Study
@@ -66,6 +66,17 @@ ASKED = Analysis(
         "calls": "number of questions asked",
         "budget_ended": "whether the run stopped because the budget was spent",
     },
+    paper=InPaper(
+        words={"model": "model", "asked_by": "asked by"},
+        numbers={
+            "facts": "facts",
+            "win_rate": "W by choice (%)",
+            "won_all": "all won (%)",
+            "open_right": "open right (%)",
+            "periods_read": "periods read",
+            "overlap": "overlap (%)",
+        },
+    ),
 )
 
 ASKED_FACTS = Analysis(

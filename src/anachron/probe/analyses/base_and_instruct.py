@@ -7,8 +7,8 @@ import polars as pl
 
 from anachron.metrics import GLOBAL, RUN_KEYS, run_keys
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, RUN, RUN_WORDS
 from anachron.probe.analyses.comparison import paired
 from anachron.probe.study import Study
 
@@ -121,4 +121,8 @@ BASE_AND_INSTRUCT = Analysis(
         "tie": "facts on which both score the same",
         "loss": "facts on which the instruct model scores lower",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, "base": "base", "score": "score"},
+        numbers={"facts": "facts", "win": "wins", "tie": "ties", "loss": "losses"},
+    ),
 )

@@ -19,8 +19,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.analyses.analysis import Analysis
-from anachron.probe.analyses.common import FACT, RUN, WORDS, YEAR_CONTEXTS, in_words
+from anachron.probe.analyses.analysis import Analysis, InPaper
+from anachron.probe.analyses.common import FACT, RUN, RUN_WORDS, WORDS, YEAR_CONTEXTS, in_words
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean, interval_cells
 
@@ -322,4 +322,15 @@ BELIEVED_SUMMARY = Analysis(
         "overlap_low": "lower end of its 95 % interval",
         "overlap_high": "its upper end",
     },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={
+            "facts": "facts",
+            "believed": "believed (%)",
+            "start_error_days": "start error (days)",
+            "end_error_days": "end error (days)",
+            "closed": "closed",
+            "overlap": "overlap (%)",
+        },
+    ),
 )

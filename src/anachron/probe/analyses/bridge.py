@@ -15,8 +15,8 @@ import polars as pl
 
 from anachron.metrics import POOLED, RUN_KEYS
 from anachron.plots import charts
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import FACT, OF_FORMAT, WORDS, in_words
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import FACT, FORMAT_WORDS, OF_FORMAT, WORDS, in_words
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, ROUNDING, bootstrap_one_ratio, bootstrap_pearson, interval_cells
 
@@ -250,6 +250,16 @@ BRIDGE = Analysis(
         "bias_low": "lower end of its 95 % interval, by resampling facts",
         "bias_high": "its upper end",
     },
+    paper=InPaper(
+        words={"model": "model", "asked_by": "asked by", **FORMAT_WORDS, "asked": "asked"},
+        numbers={
+            "facts": "facts",
+            "value": "asked (%)",
+            "win_rate": "W (%)",
+            "correlation": "r",
+            "bias": "bias (points)",
+        },
+    ),
 )
 
 CONVERSION = Analysis(
@@ -271,4 +281,8 @@ CONVERSION = Analysis(
         "slope": "slope of that line; empty if refused",
         "words": "the result in words",
     },
+    paper=InPaper(
+        words={"asked_by": "asked by", **FORMAT_WORDS, "asked": "asked", "level": "level", "converts": "converts"},
+        numbers={"models": "models", "facts": "facts", "error": "error (points)", "differences": "spread (points)"},
+    ),
 )

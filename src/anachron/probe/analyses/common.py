@@ -72,3 +72,7 @@ MEANS = {
     "robustness_low": "lower end of its 95 % interval",
     "robustness_high": "its upper end",
 }
+# What tells rows apart in a paper's tables, with headings (`anachron.probe.analyses.analysis.InPaper`)
+FORMAT_WORDS = {"format": "format", "prefix": "prefix"}
+RUN_WORDS = {"model": "model", **FORMAT_WORDS}
+LEVEL_WORD = {"granularity": "dates"}

@@ -10,8 +10,8 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import LEVEL, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import LEVEL, LEVEL_WORD, RUN, RUN_WORDS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, mcnemar, paired_bootstrap
 
@@ -217,6 +217,11 @@ COLUMNS = {
     "mcnemar_p": "exact p value of McNemar's test of gained against lost",
 }
 
+DIFFERENCES = {
+    "facts": "facts", "win_rate": "W (%)", "win_rate_difference": "W diff. (points)", "win_rate_difference_p": "p of W",
+    "robustness": "R (%)", "robustness_difference": "R diff. (points)", "mcnemar_p": "p of R (McNemar)",
+}  # fmt: skip
+
 RAW_AND_CHAT = Analysis(
     name="formats",
     title="Chat format compared with raw text",
@@ -227,6 +232,7 @@ RAW_AND_CHAT = Analysis(
     empty="no fact has scores both raw and in chat",
     figure=draw_formats,
     chart=Chart(difference_views, f"Chat minus raw: above the line, chat is better. {charts.INTERVALS}"),
+    paper=InPaper(words={"model": "model", "prefix": "prefix", **LEVEL_WORD}, numbers=DIFFERENCES),
 )
 
 PREFIXES = Analysis(
@@ -241,6 +247,7 @@ PREFIXES = Analysis(
     chart=Chart(
         difference_views, f"With minus without the prefix: above the line, the prefix helps. {charts.INTERVALS}"
     ),
+    paper=InPaper(words={**RUN_WORDS, **LEVEL_WORD}, numbers=DIFFERENCES),
 )
 
 COMPARISON = Analysis(
@@ -253,4 +260,5 @@ COMPARISON = Analysis(
     empty="no model has a fact in common with the baseline",
     figure=draw_comparison,
     chart=Chart(difference_views, f"Each model minus the baseline, on the same facts. {charts.INTERVALS}"),
+    paper=InPaper(words={**RUN_WORDS, "against_model": "against", **LEVEL_WORD}, numbers=DIFFERENCES),
 )

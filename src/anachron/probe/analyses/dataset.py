@@ -6,7 +6,7 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.plots import charts, marks, style
 from anachron.plots.words import year_name
-from anachron.probe.analyses.analysis import Analysis, Chart
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
 from anachron.probe.analyses.common import YEAR_CONTEXTS
 from anachron.probe.study import Study
 
@@ -126,6 +126,10 @@ YEARS_ASKED = Analysis(
         "first_year": "first year of a span of ten; -10 is 10 to 1 BCE",
         **dict.fromkeys(["correct", "incorrect", "transitional"], "number of year contexts"),
     },
+    paper=InPaper(
+        words={"first_year": "ten years from"},
+        numbers={"correct": "correct", "incorrect": "incorrect", "transitional": "transitional"},
+    ),
 )
 
 DATASET = Analysis(
@@ -134,4 +138,5 @@ DATASET = Analysis(
     source="002, section 3.2; 001, table 2",
     compute=lambda study: dataset_statistics(study.once(contexts_of), study.about),
     columns={"what": "what is counted", "value": "the count, or the mean per fact"},
+    paper=InPaper(words={"what": "what", "value": "value"}),
 )

@@ -12,7 +12,7 @@ import polars as pl
 from anachron.core.dates import DAYS_A_YEAR, Date
 from anachron.metrics import RUN_KEYS
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_one_ratio, pearson
@@ -315,6 +315,10 @@ CORRELATIONS = Analysis(
         "p": "p value that treats all pairs as independent (the papers')",
         "p_clustered": "p value with standard errors clustered by fact",
     },
+    paper=InPaper(
+        words={"models": "models", "format": "format", "factor": "factor", "score": "score"},
+        numbers={"n": "pairs", "facts": "facts", "r": "r", "p": "p", "p_clustered": "p clustered"},
+    ),
 )
 
 FACTOR_BINS = Analysis(
@@ -337,4 +341,8 @@ FACTOR_BINS = Analysis(
         "mean": "mean of the score",
         **INTERVAL,
     },
+    paper=InPaper(
+        words={"models": "models", "format": "format", "factor": "factor", "score": "score", "bin": "bin"},
+        numbers={"facts": "facts", "value_mean": "mean value", "mean": "mean score (%)"},
+    ),
 )

@@ -9,8 +9,8 @@ import polars as pl
 from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
 from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_LEAST, DISTANCE
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import POOLED_RUN, YEARS
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import POOLED_RUN, RUN_WORDS, YEARS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, wilson
 
@@ -210,4 +210,8 @@ FAR_ERRORS = Analysis(
         "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson for `matches`",
         "high": "its upper end",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, "average": "mean over", "threshold": "W ≥", "alpha": "alpha ≥"},
+        numbers={"facts": "facts", "share": "lost matches (%)"},
+    ),
 )

@@ -7,8 +7,8 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.metrics import RUN_KEYS, is_run, run_keys
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import INTERVAL, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import INTERVAL, RUN, RUN_WORDS
 from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
 from anachron.statistics import RESAMPLES, bootstrap_one_ratio
 
@@ -96,4 +96,8 @@ GRANULARITY_VARIANCE = Analysis(
         "ratio": "variance / variance_without; below 1: the prefix reduced it; empty if variance_without is 0",
         **INTERVAL,
     },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={"facts": "facts", "variance": "with prefix", "variance_without": "without", "ratio": "ratio"},
+    ),
 )

@@ -10,8 +10,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked
-from anachron.probe.analyses.analysis import Analysis, Need
-from anachron.probe.analyses.common import INTERVAL, LEVEL, RUN
+from anachron.probe.analyses.analysis import Analysis, InPaper, Need
+from anachron.probe.analyses.common import INTERVAL, LEVEL, LEVEL_WORD, RUN, RUN_WORDS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
 
@@ -122,4 +122,14 @@ LIFESPANS = Analysis(
         "difference": "win_rate minus win_rate_inside",
         **INTERVAL,
     },
+    paper=InPaper(
+        words={**RUN_WORDS, **LEVEL_WORD},
+        numbers={
+            "facts": "facts",
+            "outside": "outside (%)",
+            "win_rate": "W (%)",
+            "win_rate_inside": "W inside (%)",
+            "difference": "difference (points)",
+        },
+    ),
 )

@@ -7,8 +7,8 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import LEVEL, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import LEVEL, LEVEL_WORD, RUN, RUN_WORDS
 
 MANY = 8  # models that have a look of their own
 
@@ -119,4 +119,8 @@ MARGINS = Analysis(
         "margin": "the margin, in nats",
         "robustness": "share of facts whose every match is won by more than the margin",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, **LEVEL_WORD, "margin": "margin (nats)"},
+        numbers={"facts": "facts", "robustness": "won by more (%)"},
+    ),
 )

@@ -10,8 +10,8 @@ import polars as pl
 from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, run_keys
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, OF_FORMAT
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, FORMAT_WORDS, OF_FORMAT
 from anachron.probe.study import Study
 
 NARROW = 6  # models whose overlaps fit a column
@@ -148,6 +148,10 @@ OVERLAP = Analysis(
         "robust_any": "facts that are globally robust in at least one",
         "jaccard": "robust_both / robust_any; empty if neither model has robust facts",
     },
+    paper=InPaper(
+        words={**FORMAT_WORDS, "model": "model", "other": "other"},
+        numbers={"robust_both": "known to both", "robust_any": "to either", "jaccard": "Jaccard (%)"},
+    ),
 )
 
 SHARED_KNOWLEDGE = Analysis(
@@ -166,4 +170,14 @@ SHARED_KNOWLEDGE = Analysis(
         "robust_in_any": "facts that are robust in at least one",
         "share": "robust_in_all / robust_in_any",
     },
+    paper=InPaper(
+        words={**FORMAT_WORDS, "group": "group"},
+        numbers={
+            "models": "models",
+            "mean_jaccard": "mean Jaccard (%)",
+            "robust_in_all": "known to all",
+            "robust_in_any": "to any",
+            "share": "share (%)",
+        },
+    ),
 )

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
 from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, mean_interval
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES
@@ -117,4 +117,8 @@ RELATIONS = Analysis(
         "robustness": "mean R",
         **INTERVAL,
     },
+    paper=InPaper(
+        words={"format": "format", "relation": "relation"},
+        numbers={"facts": "facts", "win_rate": "W (%)", "robustness": "R (%)"},
+    ),
 )

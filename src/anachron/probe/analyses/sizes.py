@@ -10,8 +10,8 @@ import polars as pl
 from anachron.metrics import RUN_KEYS
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, MEANS, OF_FORMAT, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, FORMAT_WORDS, MEANS, OF_FORMAT, RUN, RUN_WORDS
 from anachron.probe.study import Study
 
 FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
@@ -168,6 +168,10 @@ SIZES = Analysis(
         "facts": "facts with all three granularities",
         **MEANS,
     },
+    paper=InPaper(
+        words={"family": "family", **RUN_WORDS, "instruct": "instruct"},
+        numbers={"parameters": "parameters (millions)", "facts": "facts", "win_rate": "W (%)", "robustness": "R (%)"},
+    ),
 )
 
 SIZE_TO_PERFECTION = Analysis(
@@ -184,4 +188,8 @@ SIZE_TO_PERFECTION = Analysis(
         "slope": "gain in R for ten times the parameters",
         "parameters_at_1": "number of parameters at which the line reaches R = 1; empty if R does not grow",
     },
+    paper=InPaper(
+        words={"family": "family", "instruct": "instruct", **FORMAT_WORDS},
+        numbers={"models": "models", "slope": "R for × 10 (points)", "parameters_at_1": "R = 1 at (millions)"},
+    ),
 )

@@ -9,8 +9,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.metrics import FACT_KEYS, POOLED, RUN_KEYS, as_pooled
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import POOLED_RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import POOLED_RUN, RUN_WORDS
 from anachron.probe.study import Study
 from anachron.statistics import wilson
 
@@ -217,6 +217,10 @@ TRANSFER = Analysis(
         "low": "lower end of Wilson's 95 % interval with continuity correction",
         "high": "its upper end",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, "b": "known by", "a": "also by"},
+        numbers={"known_b": "known", "known_both": "both", "rate": "both (%)"},
+    ),
 )
 
 TRANSFER_MEAN = Analysis(
@@ -237,4 +241,5 @@ TRANSFER_MEAN = Analysis(
         "lowest": "lowest of the six",
         "highest": "highest of the six",
     },
+    paper=InPaper(words=RUN_WORDS, numbers={"rate": "mean (%)", "lowest": "lowest (%)", "highest": "highest (%)"}),
 )
