@@ -1,6 +1,6 @@
 """What W and R correlate with: popularity, distance from the present, duration, other objects.
 
-Sources: paper 002, figures 13 and 18 and section 4.2; paper 001, figure 8.
+Sources: TimeStress, figures 13 and 18 and section 4.2; TimeStress v1, figure 8.
 """
 
 from math import log
@@ -18,7 +18,7 @@ from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_one_ratio, pearson
 
 BINS = 10
-CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (paper 002, figure 18)
+CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (TimeStress, figure 18)
 FACTORS = {
     "popularity": "popularity",
     "log_popularity": "ln popularity",
@@ -108,9 +108,9 @@ def factor_bins(
 ) -> pl.DataFrame:
     """Mean global W and R in up to ten groups of facts of like value (quantiles), over the runs of a format.
 
-    ``models`` is all (paper 002, figure 13; paper 001, figure 8) or top, the most robust (002, figure 18). Facts of one
-    value are never split. Columns ``models, format, factor, score, bin, value_low, value_high, value_mean, facts, mean,
-    low, high``; the interval resamples facts.
+    ``models`` is all (TimeStress, figure 13; TimeStress v1, figure 8) or top, the most robust (TimeStress, figure 18).
+    Facts of one value are never split. Columns ``models, format, factor, score, bin, value_low, value_high,
+    value_mean, facts, mean, low, high``; the interval resamples facts.
     """
     rows: list[dict[str, Any]] = []
     chosen = _groups(global_rows, top)
@@ -136,7 +136,7 @@ def factor_bins(
 def draw_correlations(table: pl.DataFrame) -> "style.Figure":
     """Pearson's r of each factor with W and with R; filled where p, clustered by fact, is below 0.05.
 
-    Above over all models, below over the most robust. Source: paper 002, section 4.2, figures 13 and 18.
+    Above over all models, below over the most robust. Source: TimeStress, section 4.2, figures 13 and 18.
     """
     rows = style.check("correlations", table, "r")
     groups = style.in_order(rows["models"], ["all", "top"])
@@ -178,7 +178,7 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
     """Mean W and R of facts of like popularity, distance, duration and number of other objects, with intervals.
 
     Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models.
-    Source: paper 002, figures 13 and 18; paper 001, figure 8.
+    Source: TimeStress, figures 13 and 18; TimeStress v1, figure 8.
     """
     drawn = [name for name in FACTORS if f"log_{name}" not in FACTORS]
     shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
@@ -296,7 +296,7 @@ FACTOR = {
 CORRELATIONS = Analysis(
     name="correlations",
     title="Correlations of W and R with other properties of facts (Pearson's r)",
-    source="002, figures 13 and 18, section 4.2; 001, figure 8",
+    source="TimeStress, figures 13 and 18, section 4.2; TimeStress v1, figure 8",
     compute=_compute_correlations,
     needs=NEEDS,
     figure=draw_correlations,
@@ -324,7 +324,7 @@ CORRELATIONS = Analysis(
 FACTOR_BINS = Analysis(
     name="factor_bins",
     title="W and R by popularity, distance, duration and other objects",
-    source="002, figures 13 and 18; 001, figure 8",
+    source="TimeStress, figures 13 and 18; TimeStress v1, figure 8",
     compute=_compute_bins,
     needs=NEEDS,
     figure=draw_bins,

@@ -1,4 +1,4 @@
-"""Errors on easy contexts, far from the period (paper 002, table in figure 4 and figure 7)."""
+"""Errors on easy contexts, far from the period (TimeStress, table in figure 4 and figure 7)."""
 
 from collections.abc import Sequence
 from math import nan
@@ -119,7 +119,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
 
     A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
-    facts is that of pairs of model and fact. Source: paper 002, figures 4 and 7.
+    facts is that of pairs of model and fact. Source: TimeStress, figures 4 and 7.
     """
     chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
     panels = style.sections(chosen)
@@ -190,7 +190,7 @@ def _compute(study: Study) -> pl.DataFrame:
 FAR_ERRORS = Analysis(
     name="far_errors",
     title="Share of lost matches that are far from the period, for facts that seem known",
-    source="002, figures 4 and 7",
+    source="TimeStress, figures 4 and 7",
     compute=_compute,
     needs=(YEARS,),
     figure=draw,

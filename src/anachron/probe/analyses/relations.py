@@ -1,4 +1,4 @@
-"""R of each relation (paper 002, figure 16)."""
+"""R of each relation (TimeStress, figure 16)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def relations(
     """Mean global W and R of each relation over all given runs of a format, the most robust first.
 
     Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled). Relations of
-    one label and different ids are told apart by these. Source: paper 002, figure 16 (its ten highest).
+    one label and different ids are told apart by these. Source: TimeStress, figure 16 (its ten highest).
     """
     several = pl.col("relation_id").drop_nulls().n_unique().over("relation_label") > 1
     told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
@@ -43,7 +43,7 @@ def relations(
 def draw(table: pl.DataFrame) -> "style.Figure":
     """R of the ten relations that are highest in it, a panel a format, with intervals and the number of facts.
 
-    Source: paper 002, figure 16.
+    Source: TimeStress, figure 16.
     """
     rows = style.check("relations", table, "robustness").filter(pl.col("rank") <= HIGHEST)
     forms = style.in_order(rows["format"], list(style.FORMATS))
@@ -100,7 +100,7 @@ def _compute(study: Study) -> pl.DataFrame:
 RELATIONS = Analysis(
     name="relations",
     title="W and R of each relation, the highest R first",
-    source="002, figure 16",
+    source="TimeStress, figure 16",
     compute=_compute,
     needs=(
         ALL_GRANULARITIES,
