@@ -51,7 +51,7 @@ def plain_http() -> bool:
 
 
 def opened(scheme: str, bucket: str) -> Any:
-    """The store of a bucket: opened once by a process, and again where the variables that say where it is have changed."""
+    """The store of a bucket, opened once by a process, and again where the variables that say where it is changed."""
     variables = sorted(pair for pair in os.environ.items() if pair[0].startswith(("AWS_", "GOOGLE_")))
     return _opened(scheme, bucket, plain_http(), tuple(variables), os.getpid())
 
