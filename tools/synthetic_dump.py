@@ -3,16 +3,18 @@
 Run: python tools/synthetic_dump.py OUT --entities 100000 [--seed 0] [--pageviews FILE]
      python tools/synthetic_dump.py OUT --entities 100000 --edition 1 [--redirects FILE]
 
-OUT: .json, .json.gz, .json.zst, or ``-`` for standard output. It is written as it is made, in memory that does not
-depend on the size, and the same arguments give the same bytes. The shape is that of ``tools/wikidata_shape.json`` (see
-``tools/wikidata_shape.py``): how many labels, statements, qualifiers, references there are, of which kinds, for items
-with and without an article in English. Words, names and values mean nothing. ``--edition 1`` is the same Wikidata some
-years later: a share of the statements is changed, some items are merged into others, others are new, and a share of
-those came into being in between. The kinds of changes (``EDITS`` of ``synthetic_draws.py``) are weighted so that
-``build updates`` finds as many updates an item, and as many of each scenario, as paper 003 has.
+OUT: .json, .json.gz, .json.bz2, .json.zst, or ``-`` for standard output. It is written as it is made, in memory that
+does not depend on the size, and the same arguments give the same bytes. The shape is that of
+``tools/wikidata_shape.json`` (see ``tools/wikidata_shape.py``): how many labels, statements, qualifiers, references
+there are, of which kinds, for items with and without an article in English. Words, names and values mean nothing.
+``--edition 1`` is the same Wikidata some years later: a share of the statements is changed, some items are merged into
+others, others are new, and a share of those came into being in between. The kinds of changes (``EDITS`` of
+``synthetic_draws.py``) are weighted so that ``build updates`` finds as many updates an item, and as many of each
+scenario, as paper 003 has.
 """
 
 import argparse
+import bz2
 import io
 import json
 import sys
@@ -213,6 +215,9 @@ def opened(name: str) -> Iterator[BinaryIO]:
 
         with igzip.open(name, "wb", compresslevel=1) as file:
             yield file
+    elif name.endswith(".bz2"):
+        with bz2.open(name, "wb") as file:
+            yield file
     elif name.endswith(".zst"):
         import zstandard
 
@@ -257,7 +262,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         "--born", type=float, default=0.15, help="Share of the new items that are new in the world too."
     )
     parser.add_argument("--redirects", help="File for the merged items of an edition: lines Q1,Q2.")
-    parser.add_argument("--pageviews", help="File for page views: pageviews-YYYYMM-user, or with .gz.")
+    parser.add_argument("--pageviews", help="File for page views: pageviews-YYYYMM-user, or with .gz, .bz2.")
     options = vars(parser.parse_args(list(arguments) if arguments is not None else None))
     beside = options.pop("redirects"), options.pop("pageviews")
     out = options.pop("out")

@@ -64,7 +64,10 @@ def updates(
     seed: Annotated[int, typer.Option(help="Of random neighbours, neighbours' prompts and the subset.")] = 0,
     memory: Annotated[
         float | None,
-        typer.Option(help="GB for all workers of a machine; larger buckets are split. Default: three quarters of it."),
+        typer.Option(
+            help="GB for all workers of a machine; larger buckets are split. Default: three quarters of it, less what "
+            "the main process holds."
+        ),
     ] = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
