@@ -65,6 +65,8 @@ NOT_IN_THESE_NUMBERS = [
     "`wikidata download` and `wikidata redirects`",
     "what disks, the store and the network of the cluster take beyond what the disk here took",
     "that sixteen processes on one memory are slower than two",
+    "the table of the features of all subjects, which each worker of `build updates` holds besides its bucket and which "
+    "grows with the dump",
     "questions by a language model: the rehearsal takes templates",
 ]
 
