@@ -36,7 +36,7 @@ def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spr
             held = MAIN * sum(statements) / 1e9
             raise ConfigError(
                 f"this machine has {machine_memory() / 1e9:.1f} GB. Without --memory, {SHARE:.0%} of them are for the "
-                f"main process, which holds {held:.1f} GB for {sum(statements):,} statements, and for {workers} workers, "
+                f"main process, which holds {held:.1f} GB for {sum(statements):,} statements, and {workers} workers, "
                 f"which need {least:g}: use fewer --workers or a larger machine, or give --memory: how many GB the "
                 "workers may take beside the main process"
             )
