@@ -65,7 +65,7 @@ def updates(
     memory: Annotated[
         float | None,
         typer.Option(
-            help="GB for all workers of a machine; larger buckets are split. Default: three quarters of it, less what "
+            help="GB for all workers of a machine; larger buckets are split. Default: 85 % of it, less what "
             "the main process holds."
         ),
     ] = None,
