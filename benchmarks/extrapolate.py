@@ -17,6 +17,7 @@ GZ_BYTES = 150e9  # of its dump
 TOLERANCE = 0.15  # of a slope of logarithms, and of a cost: 1 is linear
 UNNAMED = 1e9  # bytes a worker that an ingest of all of Wikidata merges in unnamed files, which are not seen here
 PAIRS_A_SECOND = 19e6  # of a processor in the search for neighbours: the slowest case of benchmarks/nearest.py
+FEATURES = 0.2e9  # bytes of the features that subjects share, which each worker of build updates holds: 135,000 of 1 %
 OF = ("cpu", "main_memory", "other_memory", "disk", "opened")
 
 
@@ -65,8 +66,6 @@ NOT_IN_THESE_NUMBERS = [
     "`wikidata download` and `wikidata redirects`",
     "what disks, the store and the network of the cluster take beyond what the disk here took",
     "that sixteen processes on one memory are slower than two",
-    "the table of all subjects' features, which each worker of `build updates` holds besides its bucket and which "
-    "grows with the dump",
     "questions by a language model: the rehearsal takes templates",
 ]
 
@@ -119,6 +118,7 @@ def stage(name: str, found: list[dict[str, Any]], machine: Machine) -> dict[str,
     all_: dict[str, float] = {of: line(sizes, [float(getattr(t, of) or 0) for t in taken], ends[of]) for of in ends}
     seconds = all_["main_cpu"] + all_["other_cpu"] / machine.workers
     handed = unnamed = 0.0
+    all_["other_memory"] += FEATURES if name == "build updates" else 0
     if name in INGESTS:
         unnamed = machine.cores * UNNAMED
         heavier = BYTES_EACH / (last["text_bytes"] / last["entities"])
@@ -198,6 +198,7 @@ def report(found: list[dict[str, Any]]) -> dict[str, Any]:
             "an ingest on the cluster opens twice the files: it merges in 128 runs, not 64",
             "the search for neighbours grows with updates times subjects; a processor compares "
             f"{PAIRS_A_SECOND / 1e6:g} million pairs a second (19 to 92 in benchmarks/nearest.py on 25 November 2026)",
+            f"a worker of `build updates` holds {FEATURES / 1e9:g} GB of features besides its bucket",
             f"an ingest merges {UNNAMED / 1e9:g} GB a worker in unnamed files, and on one machine hands out two ranges "
             f"a worker of a gz file of {GZ_BYTES / 1e9:g} GB",
         ],

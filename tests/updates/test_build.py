@@ -257,17 +257,17 @@ def test_a_memory_that_cannot_be_is_refused_with_the_rule_and_the_fix(world, tmp
 
 
 def test_the_main_process_is_taken_off_the_memory_of_the_workers(world, monkeypatch):
-    # All of Wikidata on 64 GB: three quarters are 48, of which 400 million statements take 26 in the main process.
-    assert slices.left_for_workers(64_000_000_000, 400_000_000) == 48_000_000_000 - 400_000_000 * 65 == 22_000_000_000
+    # All of Wikidata on 64 GB: 85 % are 54.4, of which 430 million statements take 34.4 in the main process.
+    assert slices.left_for_workers(64_000_000_000, 430_000_000) == 54_400_000_000 - 430_000_000 * 80 == 20_000_000_000
     old, new = map(open_snapshot, world)
     files = [part for side in (old, new) for part in side.folder.glob("statements/*.parquet")]
     statements = sum(pl.read_parquet(part).height for part in files)
     monkeypatch.setattr(slices, "MAIN", 1_000_000)
     # Two workers of 300 MB and their buckets, and 1 MB a statement for the main process; then less than that.
-    least = math.ceil((2 * 300_000_000 + statements * 1_000_000 + statements * slices.STATEMENT * 2) / 0.75)
+    least = math.ceil((2 * 300_000_000 + statements * 1_000_000 + statements * slices.STATEMENT * 2) / 0.85)
     monkeypatch.setattr(slices, "machine_memory", lambda: least)
     assert slices.buckets_within(old, new, None, Spread(2)) == 3
-    monkeypatch.setattr(slices, "machine_memory", lambda: int((600_000_000 + statements * 1_000_000) / 0.75))
+    monkeypatch.setattr(slices, "machine_memory", lambda: int((600_000_000 + statements * 1_000_000) / 0.85))
     with pytest.raises(
         ConfigError, match=rf"main process, which holds .* for {statements} statements, and for 2 workers"
     ):

@@ -149,7 +149,7 @@ def build_updates(
     the language of the style. redirects: item -> item it was merged into, see
     `anachron.updates.redirects.read_redirects`; those that the new snapshot still has were merged later and are not
     followed. sources: the files that these two come from, for the manifest. memory: bytes that all workers of a
-    machine may take together, by default three quarters of what it has, less what this process will hold
+    machine may take together, by default 85 % of what it has, less what this process will hold
     (`anachron.updates.slices.left_for_workers`); buckets that are too large for it are split first. warn: told what a
     reader of the updates must know.
 

@@ -14,8 +14,8 @@ from anachron.wikidata.reading.snapshot import MOST_BUCKETS, Snapshot, readable
 
 STATEMENT = 2_800  # bytes that a worker holds for each statement of a bucket of both snapshots, at most
 WORKER = 300_000_000  # bytes of a worker that holds none
-SHARE = 0.75  # of a machine's memory, for the main process and all workers
-MAIN = 65  # bytes that the main process holds for each statement of both snapshots: docs/build.md, "What was measured"
+SHARE = 0.85  # of a machine's memory, for the main process and all workers
+MAIN = 80  # bytes that the main process holds for each statement of both snapshots: docs/build.md, "What was measured"
 
 
 def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spread) -> int:
@@ -35,10 +35,10 @@ def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spr
         if memory is None:
             held = MAIN * sum(statements) / 1e9
             raise ConfigError(
-                f"this machine has {machine_memory() / 1e9:.1f} GB. Without --memory, {SHARE:.0%} of them are for the "
-                f"main process, which holds {held:.1f} GB for {sum(statements):,} statements, and {workers} workers, "
-                f"which need {least:g}: use fewer --workers or a larger machine, or give --memory: how many GB the "
-                "workers may take beside the main process"
+                f"this machine has {machine_memory() / 1e9:.1f} GB. Without --memory, {SHARE:.0%} of them go to the "
+                f"main process, which holds {held:.1f} GB for {sum(statements):,} statements, and for "
+                f"{workers} workers, which need {least:g}: use fewer --workers or a larger machine, or give --memory: how "
+                "many GB the workers may take beside the main process"
             )
         ways = [f"give --memory {least:g} or more", "leave it out for what this machine can spare"]
         ways += ["use fewer --workers"] * (workers > 1)
