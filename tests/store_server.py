@@ -2,16 +2,19 @@
 
 import http.client
 import os
+import re
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -28,6 +31,8 @@ sys.stdin.read()
 # The Python that has moto, which cannot live beside the other packages (make .venv-stores/installed).
 PYTHON = Path(os.environ.get("ANACHRON_STORE_PYTHON", Path(__file__).parents[1] / ".venv-stores" / "bin" / "python"))
 KEY, SECRET = "AKIATHISISNOREALKEY0", "this-is-no-real-secret-and-must-never-be-shown"
+_ENTRY = re.compile(r"<(Contents|CommonPrefixes)>.*?</\1>", re.DOTALL)
+_KEY = re.compile(r"<(?:Key|Prefix)>(.*?)</", re.DOTALL)
 HOP = {"connection", "transfer-encoding", "date", "server"}
 
 
@@ -35,14 +40,17 @@ HOP = {"connection", "transfer-encoding", "date", "server"}
 class Faults:
     """Of every ``each`` requests one is answered by the next of ``kinds``: 503, slow, cut, drop or 403.
 
-    Only requests whose path holds ``within``. 0: none is.
+    Only requests whose path holds ``within``. 0: none is. late: of an S3 server, the seconds for which listings leave
+    out what was put. It may be infinite; ``done`` counts what was left out.
     """
 
     each: int = 0
     kinds: tuple[str, ...] = ("503", "slow", "cut", "drop")
     within: str = ""
+    late: float = 0.0
     done: dict[str, int] = field(default_factory=dict)
     requests: dict[str, int] = field(default_factory=dict)
+    _put: dict[str, float] = field(default_factory=dict)  # bucket/key: when it was first put
     _numbers: Iterator[int] = field(default_factory=count)
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -57,6 +65,41 @@ class Faults:
             kind = self.kinds[number // self.each % len(self.kinds)]
             self.done[kind] = self.done.get(kind, 0) + 1
             return kind
+
+    def note(self, request: "Request", status: int) -> None:
+        """Know when an object came into being, and when it went."""
+        address, _, query = request.path.partition("?")
+        key = unquote(address).strip("/")
+        written = request.method == "PUT" and "partNumber=" not in query
+        written = written or (request.method == "POST" and "uploadId=" in query)
+        with self._lock:
+            if written and status < 300:
+                self._put.setdefault(key, time.monotonic())
+            elif request.method == "DELETE" and "uploadId=" not in query:
+                self._put.pop(key, None)
+            elif request.method == "POST" and query.split("=")[0] == "delete":
+                for found in _KEY.findall(request.body.decode()):
+                    self._put.pop(f"{key}/{unescape(found)}", None)
+
+    def listed(self, request: "Request", content: bytes) -> bytes:
+        """What a listing shows: without objects that are younger than ``late``, and folders that hold only such."""
+        if not self.late or request.method != "GET" or "list-type=2" not in request.path:
+            return content
+        bucket = unquote(request.path.partition("?")[0]).strip("/")
+        since = time.monotonic() - self.late
+        with self._lock:
+            put = dict(self._put)
+
+        def shown(entry: re.Match[str]) -> str:
+            named = f"{bucket}/{unescape(_KEY.findall(entry[0])[0])}"
+            folder = entry[1] == "CommonPrefixes"
+            ages = [when for key, when in put.items() if (key.startswith(named) if folder else key == named)]
+            if not ages or min(ages) <= since:
+                return entry[0]
+            self.done["late"] = self.done.get("late", 0) + 1
+            return ""
+
+        return _ENTRY.sub(shown, content.decode()).encode()
 
 
 @dataclass(frozen=True)
@@ -83,11 +126,11 @@ class Server:
             monkeypatch.delenv(variable)
         for variable, value in self.environment().items():
             monkeypatch.setenv(variable, value)
-        self.faults.each, self.faults.within = 0, ""
+        self.faults.each, self.faults.within, self.faults.late = 0, "", 0.0
         there = place(f"s3://bucket/{name}".replace("[", "-").replace("]", ""))
         assert isinstance(there, StorePath)
         yield there
-        self.faults.each = 0
+        self.faults.each, self.faults.late = 0, 0.0
 
 
 @contextmanager
@@ -179,7 +222,11 @@ def _handler(port: int, faults: Faults, forward: Callable[[int, Request], Answer
                 return
             if fault == "slow":
                 time.sleep(0.2)
-            status, headers, content = forward(port, Request(self.command, self.path, dict(self.headers), body))
+            request = Request(self.command, self.path, dict(self.headers), body)
+            status, headers, content = forward(port, request)
+            faults.note(request, status)
+            if (shown := faults.listed(request, content)) != content:
+                content, headers = shown, headers | {"Content-Length": str(len(shown))}
             self.send_response(status)
             for name, value in headers.items():
                 if name.lower() not in HOP:

@@ -1,9 +1,10 @@
 """Draws which parts of the package import which: pictures and tables of ``docs/architecture.md``.
 
-A room is a module or a sub-package, first of ``anachron``, then of ``anachron.edit``. An arrow says that some module
-of one room imports some module of another, and points down; imports inside functions and for type checks count. Arrows
-that follow from others (a to c where a leads to b and b to c) are counted and not drawn. ``anachron/__init__.py`` is no
-room: it gives the public names out. Where rooms import each other in a circle, it exits with the lines of code.
+A component is a module or a sub-package, first of ``anachron``, then of ``anachron.edit``. An arrow says that some
+module of one component imports some module of another, and points down; imports inside functions and for type checks
+count. Arrows implied by others (a to c where a leads to b and b to c) are counted but not drawn.
+``anachron/__init__.py`` is not a component: it only exports the public names. If components import each other in a
+circle, the tool exits with the lines of code.
 
 python tools/architecture.py          # write them
 python tools/architecture.py --check  # exit 1 if one is out of date
@@ -24,29 +25,29 @@ PAGE = DOCS / "architecture.md"
 PICTURES = {"anachron": "architecture.svg", "anachron.edit": "architecture-edit.svg"}
 PLACE = re.compile(r"(<!-- imports of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 WIDTH, HEIGHT, GAP, ROW = 112, 30, 22, 84  # of a box, between boxes, and from row to row, in pixels
-Arrows = Mapping[str, set[str]]  # room -> the rooms that it imports
+Arrows = Mapping[str, set[str]]  # component -> the components that it imports
 
 
 def imports(graph: grimp.ImportGraph, package: str) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """(importing room, imported room) -> the (importing module, imported module) behind it, inside one package."""
+    """(importing component, imported component) -> its (importing module, imported module), inside one package."""
     inside = [name for name in sorted(graph.modules) if name.startswith(f"{package}.")]
     behind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for module in inside:
         for other in sorted(graph.find_modules_directly_imported_by(module)):
-            ends = room(module, package), room(other, package)
+            ends = component(module, package), component(other, package)
             if other in inside and ends[0] != ends[1]:
                 behind.setdefault(ends, []).append((module, other))
     return behind
 
 
-def room(module: str, package: str) -> str:
+def component(module: str, package: str) -> str:
     return module.removeprefix(f"{package}.").partition(".")[0]
 
 
 def arrows_of(graph: grimp.ImportGraph, package: str) -> dict[str, set[str]]:
-    """The rooms of a package and what each imports. Exits where they form a circle, with its lines of code."""
+    """The components of a package and what each imports. Exits where they form a circle, with its lines of code."""
     behind = imports(graph, package)
-    arrows: dict[str, set[str]] = {room(name, package): set() for name in sorted(graph.find_children(package))}
+    arrows: dict[str, set[str]] = {component(name, package): set() for name in sorted(graph.find_children(package))}
     for importer, imported in behind:
         arrows[importer].add(imported)
     try:
@@ -59,7 +60,7 @@ def arrows_of(graph: grimp.ImportGraph, package: str) -> dict[str, set[str]]:
             for importer, imported in behind[ends]
             for found in graph.get_import_details(importer=importer, imported=imported)
         ]
-        sys.exit("\n".join([f"rooms of {package} import each other: {', '.join(error.args[1])}", *lines]))
+        sys.exit("\n".join([f"components of {package} import each other: {', '.join(error.args[1])}", *lines]))
     return arrows
 
 
@@ -98,7 +99,7 @@ def rows_of(arrows: Arrows) -> tuple[list[list[str]], dict[str, set[str]]]:
 
 
 def picture(arrows: Arrows, title: str) -> str:
-    """The rooms and their reduced arrows as SVG."""
+    """The components and their reduced arrows as SVG."""
     rows, steps = rows_of(reduced(arrows))
     lengths = [sum(width(name) + GAP for name in row) + GAP for row in rows]
     middle: dict[str, float] = {}
@@ -139,11 +140,11 @@ def width(name: str) -> int:
 
 
 def table(arrows: Arrows) -> str:
-    """What each room imports, in Markdown, and how many arrows that makes."""
+    """What each component imports, in Markdown, and how many arrows that makes."""
     drawn = reduced(arrows)
-    counts = f"{len(arrows)} rooms, {count(arrows)} arrows, of which {count(drawn)} are drawn.\n"
+    counts = f"{len(arrows)} components, {count(arrows)} arrows, {count(drawn)} of them drawn.\n"
     lines = [f"| `{name}` | {', '.join(sorted(arrows[name]))} |" for name in sorted(arrows)]
-    return "\n".join([counts, "| room | imports |", "| --- | --- |", *lines, ""])
+    return "\n".join([counts, "| component | imports |", "| --- | --- |", *lines, ""])
 
 
 def count(arrows: Arrows) -> int:

@@ -11,15 +11,15 @@ from anachron.data.mini_changes import KINDS_OF_MACHINES, mini_changes
 from anachron.statistics import wilson
 
 READINGS = Path(__file__).parent / "changes" / "readings.csv"
-READ = {1: 300, 2: 150, 3: 300}  # rows of each reading
+READ = {1: 300, 2: 150, 3: 300}  # rows of each sample that was read
 ONLY_COMPARED = 8  # rows of the third reading: late deaths, a late leader of the standings, a regional head
 HEAD = """# Bundled changes of the world
 
 Made from the code by `make docs`; do not edit.
 
-`mini-changes` holds {changes:,} changes between 2010 and 2026, of {subjects:,} subjects and {kinds} kinds: at a date,
-a new value took the place of an old one. [`anachron horizon`](horizon.md) asks models about them. `anachron datasets
-mini-changes --out FILE` writes them out, and from Python they are a table:
+`mini-changes` holds {changes:,} changes between 2010 and 2026, of {subjects:,} subjects and {kinds} kinds: at a
+given date, a new value replaced an old one. [`anachron horizon`](horizon.md) asks models about them.
+`anachron datasets mini-changes --out FILE` writes them to a file, and in Python they are a table:
 
 ```python
 import anachron
@@ -28,45 +28,46 @@ changes = anachron.read_changes()
 print(changes.filter(changes["subject"] == "Prime Minister of Japan").select("old", "new", "date"))
 ```
 
-`tools/make_changes.py` makes the file from tables of free licences (named at the end), the facts of
+`tools/make_changes.py` makes the file from tables with free licences (listed at the end), the facts of
 [`mini`](mini.md), and changes that this project wrote from common knowledge, with a note where to check them. An
-event that two sources tell of is there once. What is not sure is left out: offices of several seats, who held an
-office for less than 45 days and the changes around them, ministries whose names the source modernised, releases that
-did not come right after the one before, redenominations of currencies, racing drivers who had not raced for a year,
-tournaments of which the source's finals were not checked, and memberships of stock indices, which have no old value.
-Of software and devices there are at most three changes a month.
+event that two sources report is listed once. Anything uncertain is left out: offices with several seats, holders of
+an office for less than 45 days and the changes around them, ministries whose names the source modernised, releases
+that did not come right after the previous one, redenominations of currencies, racing drivers who had not raced for a
+year, tournaments for which the source's finals were not checked, and memberships of stock indices, which have no old
+value. There are at most three changes a month of software and devices.
 
-Columns: `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in {months}
-rows, a month. There is no popularity, for none of the sources gives one.
+The columns are `subject, relation, kind, old, new, date, predictable, control, source`. A date is a day or, in
+{months} rows, a month. There is no popularity, because none of the sources gives one.
 
-`predictable` says how well the new value could be told beforehand. It is `high` of {high} rows: releases (numbers go
-on), teams at the beginning of a racing season (signed months before; such a date is that of the first race),
-currencies, presidencies that rotate, heirs. Events that knowledge-cutoff tells of have its grade; winners are `low`.
-The other {ungraded:,} rows nobody graded. Elections are known before the date, which is that of taking office, by
-weeks.
+`predictable` says how well the new value could be predicted. It is `high` in {high} rows: releases (numbers simply
+increase), teams at the beginning of a racing season (contracts are signed months earlier; the date is that of the
+first race), currencies, rotating presidencies, heirs. Events reported by knowledge-cutoff have its grade; winners are
+`low`. The other {ungraded:,} rows have no grade. The result of an election is known weeks before the date, which is
+that of taking office.
 
-{controls} more rows are controls, marked in `control`: {still} `still` (persons who lived, and governors and chief
-executives who held their posts, on the date given) and {invented} `invented` (offices, companies and teams that do
-not exist, with names from rows of their kinds).
+{controls} more rows are controls, marked in `control`: {still} `still` (persons who were alive, and governors and chief
+executives who were in office, on the given date) and {invented} `invented` (offices, companies and teams that do not
+exist, with names from rows of their kinds).
 
-Persons who died have the values `alive` and `dead`. Since nobody has a third, no model can be seen to know the person
-at all, so `anachron horizon` does not ask about them by default.
+Persons who died have the values `alive` and `dead`. There is no third value, so it cannot be shown that a model knows
+the person at all, and `anachron horizon` does not ask about them by default.
 """
-RIGHT = """## How right it is
+RIGHT = """## Accuracy
 
-Rows drawn at random were read one by one: against the row of the source, and against what the reader knew of the
-matter. The first two readings were by who had also written the rules, which is not as good as a stranger; of about one
-in fifteen rows that reader knew too little to say more than that it agrees with its source: late releases and deaths,
-regional heads of Japan, Sweden, Ukraine and China. The third was by a reader who had neither written the rules nor
-gathered the rows, and who looked doubtful ones up elsewhere. Of {only} of its rows nothing better than the source was
-found: deaths and a new chief executive of 2026, the leader of a season of 2026, one governor in Ukraine.
+Randomly drawn rows were checked one by one, against the source's row and against what the reader knew about the
+subject. The reader of the first two samples had also written the rules, which is weaker than an independent check.
+For about one row in fifteen, that reader knew too little to say more than that the row agrees with its source: late
+releases and deaths, regional heads of Japan, Sweden, Ukraine and China. The reader of the third sample had neither
+written the rules nor gathered the rows, and looked up doubtful rows elsewhere. For {only} rows of that sample nothing
+better than the source was found: deaths and a new chief executive of 2026, the leader of a season of 2026, and one
+governor in Ukraine.
 
 {first}
 
-The first reading was of the file before it was mended, the second of the file after that, with other rows (deaths
-left aside), the third of the file after both, with rows of all kinds. The third was stricter: a date more than a month
-off, a value that was not the last one before, a name that the person does not go by, and a subject that says something
-else to who is asked ("unaskable") count as wrong. What was found, and why it is no more:
+The first sample was drawn from the file before corrections, the second from the file after the first corrections, with
+other rows (except deaths), and the third after both, with rows of all kinds. The third check was stricter. It counts as
+wrong a date more than a month off, an old value that was not the last one, a name that the person does not use, and a
+subject that means something else to whoever is asked ("unaskable"). These are the errors and how they were corrected:
 """
 
 
@@ -119,6 +120,8 @@ def _readings() -> list[str]:
         rows.append((reading, size, wrong, f"{100 * wrong / size:.1f} % ({low} to {high})"))
     told = [(f["reading"], f["subject"], f["date"], f["fault"], f["mended"]) for f in faults]
     return [
-        RIGHT.format(only=ONLY_COMPARED, first=table(("reading", "rows", "wrong", "share (95 %, Wilson)"), rows)),
-        table(("reading", "subject", "date", "what was wrong", "what was done"), told),
+        RIGHT.format(
+            only=ONLY_COMPARED, first=table(("sample", "rows", "wrong", "share (95 % interval, Wilson)"), rows)
+        ),
+        table(("sample", "subject", "date", "error", "correction"), told),
     ]

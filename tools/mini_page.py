@@ -13,20 +13,19 @@ HEAD = """# The bundled data set
 
 Made from the code by `make docs`; do not edit.
 
-`mini` holds real dated facts, so that everything can be tried without a download: {probed:,} facts that are
-asked about and {others:,} that complete their successions, of {relations} relations, from {first} to 2020.
-`mini-updates` holds {updates} replacements between 2015 and 2024.
+`mini` contains real dated facts, so that you can try everything without a download: {probed:,} facts that are
+asked about and {others:,} that complete their successions, with {relations} relations, from {first} to 2020.
+`mini-updates` contains {updates} replacements between 2015 and 2024.
 
-Each row has a note that says where it can be checked. What is not certain was left out, so many successions
-have gaps. Dates are days where they are known, else months or years. A fact is asked about if it is over by
-2020, is longer than three years and holds in one period.
+Each row has a note that says where it can be checked. Anything uncertain was left out, so many successions have
+gaps. Dates are days if these are known, otherwise months or years. A fact is asked about if it ended by 2020, lasted
+more than three years and holds in one period.
 
-`entities.csv` beside the facts says of each subject what it is and on which continent, and of the persons that
-answer whether they are women or men and, where it is certain, the years of their lives. Wikidata's ids are
-there where a source or certainty gives them; they are not part of the statements. Popularity is in page views,
-which a package without a network cannot know: there is none. The years of lives are in the statements
-(`SubjectFrom`, `ObjectUntil` and so on), so that [`lifespans`](tables.md#lifespans) tells W with and without
-the dates outside them.
+`entities.csv`, next to the facts, gives the kind and continent of each subject and, for persons that occur as answers,
+their gender and, if certain, the years of their lives. It has Wikidata ids if a source gives them or they are certain;
+the ids are not part of the statements. There is no popularity, because it is measured in page views, which a package
+cannot know without a network. The years of lives are in the statements (`SubjectFrom`, `ObjectUntil` and so on), so
+that [`lifespans`](tables.md#lifespans) shows W with and without the dates outside them.
 """
 CONTINENTS = ("Africa", "Asia", "Europe", "North America", "Oceania", "South America", "International")
 
@@ -41,7 +40,7 @@ def mini_page() -> str:
         first=f"{-first} BCE" if first < 0 else f"AD {first}", updates=len(mini_replacements()),
     )  # fmt: skip
     parts = [head, "## Continents\n", _continents(probed, known), "## Persons\n", _persons(probed, known)]
-    parts += ["## Relations\n", _relations(probed, known), "## What is known of entities\n", _knowledge(known)]
+    parts += ["## Relations\n", _relations(probed, known), "## What is known about entities\n", _knowledge(known)]
     credits = files("anachron.data").joinpath("mini/CREDITS.md").read_text("utf-8")
     return "\n".join([*parts, credits.replace("# ", "## ", 1)])
 
@@ -53,7 +52,7 @@ def _continents(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
         (c, counted[c], share(counted[c], len(facts)), subjects[c], share(subjects[c], subjects.total()))
         for c in CONTINENTS
     ]
-    return table(("of the subject", "facts", "share", "subjects", "share"), rows)
+    return table(("continent of the subject", "facts", "share", "subjects", "share"), rows)
 
 
 def _persons(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
@@ -62,7 +61,7 @@ def _persons(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
 
     outside = [fact for fact in facts if fact.relation_id != "P26"]
     rows = []
-    for name, some in (("all but spouses", outside), ("spouses", [f for f in facts if f.relation_id == "P26"])):
+    for name, some in (("all except spouses", outside), ("spouses", [f for f in facts if f.relation_id == "P26"])):
         persons = answers(some)
         women = sum(one.gender == "woman" for one in persons)
         different = {one.label: one.gender for one in persons}
@@ -70,7 +69,7 @@ def _persons(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
         rows.append(
             (name, len(persons), women, share(women, len(persons)), len(different), share(others, len(different)))
         )
-    return table(("facts that a person answers", "facts", "by a woman", "share", "persons", "women"), rows)
+    return table(("facts whose answer is a person", "facts", "answer is a woman", "share", "persons", "women"), rows)
 
 
 def _relations(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
@@ -81,7 +80,7 @@ def _relations(facts: list[Fact], known: dict[str, MiniEntity]) -> str:
         (f"{name} ({id})", count, share(away[name], count))
         for (name, id), count in Counter((fact.relation, fact.relation_id) for fact in facts).most_common()
     ]
-    return table(("relation", "facts", "of Africa, Asia, Oceania, South America"), rows)
+    return table(("relation", "facts", "share from Africa, Asia, Oceania, South America"), rows)
 
 
 def _knowledge(known: dict[str, MiniEntity]) -> str:

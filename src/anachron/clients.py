@@ -62,7 +62,7 @@ def _timed_client(seconds: float, unsent: tuple[str, ...]) -> Any:
         """Seconds until the request of this thread ends."""
         rest = float(clock.end - monotonic())
         if rest <= 0:
-            raise library.ReadTimeout(f"no whole reply in {seconds:g} s")
+            raise library.ReadTimeout(f"no complete reply in {seconds:g} s")
         return rest
 
     class TimedClient(DefaultHttpxClient):
@@ -93,7 +93,7 @@ def _limited(chunks: Any, where: str) -> Any:
     for chunk in chunks:
         size += len(chunk)
         if size > LONGEST_REPLY:
-            raise BackendError(f"{where} replies with more than {LONGEST_REPLY >> 20} MB; is it a server of models?")
+            raise BackendError(f"{where} replies with more than {LONGEST_REPLY >> 20} MB; is it a model server?")
         yield chunk
 
 

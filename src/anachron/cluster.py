@@ -149,7 +149,7 @@ def connected(address: str | None, workers: int | None = None, *, without: str |
     try:
         import ray
     except ImportError as error:
-        advice = without or f"--ray {address} needs Ray: pip install 'anachron[ray]', or give --workers N alone"
+        advice = without or f"--ray {address} needs Ray: pip install 'anachron[ray]', or give only --workers N"
         raise ConfigError(advice) from error
     ours = not ray.is_initialized()
     if ours:
@@ -198,8 +198,8 @@ def _no_cluster(address: str, error: Exception) -> ConfigError:
         )
     if "failed to connect to ray cluster" in told:  # all that Ray says of a token that the cluster refuses
         return ConfigError(
-            f"--ray {address}: this machine is not let in, most likely because the cluster asks for a token, and "
-            f"here is another one or RAY_AUTH_MODE is not token; {token}; if no Ray is there at all, {start}"
+            f"--ray {address}: this machine is refused, most likely because the cluster asks for a token, and "
+            f"the one here is another or RAY_AUTH_MODE is not token; {token}; if no Ray is there at all, {start}"
         )
     return ConfigError(f"--ray {address}: no cluster there ({first_line(error)}); {start}")
 
@@ -265,7 +265,7 @@ def error_of(error: Any) -> Exception:
     """What a task on Ray raised: its own error, where that came along."""
     if "failed to import on the worker" in str(error.cause):
         return ConfigError(
-            "a machine of the cluster cannot import what it is to do: install the same Anachron with the same extras "
+            "a machine of the cluster cannot import its task: install the same Anachron with the same extras "
             "on all of them, then `ray stop` and `ray start` there"
         )
     return error.cause if isinstance(error.cause, Exception) else error

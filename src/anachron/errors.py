@@ -25,7 +25,7 @@ class TooLongError(ModelError):
 
 
 class BackendError(AnachronError, RuntimeError):
-    """The machinery that computes scores failed: memory, disk or a server."""
+    """What computes scores failed: memory, disk or a server."""
 
 
 def first_line(error: BaseException) -> str:

@@ -7,12 +7,14 @@ wording for all jobs (`refuse_others`). What is finished lies in files that appe
 * in a `RunFolder`, written by one process and kept: ``run.json`` holds the SHA-256 of every finished file and of
   itself. Nothing is read out of such a folder that is not as it was written: a reader refuses it, and whoever opens the
   folder to go on makes it again;
-* in a work folder (`begin`, `discard`), whose parts any number of processes write, and which goes with the job's end;
+* in a work folder (`begin`, `parts_folder`, `discard`), whose parts any number of processes write, and which goes with
+  the job's end;
 * in one file of tensors: `anachron.edit.tensors.Checkpoint`.
 """
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -49,7 +51,7 @@ FORMAT = 2
 NAMES = frozenset({"dataset", "updates", "label"})
 STATUSES = ("running", "done")
 SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
-REPAIR = "repeat the command that made the folder: it makes again what is damaged"
+REPAIR = "repeat the command that made the folder: damaged files are then made again"
 
 Warn = Callable[[str], None]
 Progress = Callable[..., None]
@@ -57,11 +59,12 @@ Progress = Callable[..., None]
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Whom a job tells what it does; by default nobody.
+    """The functions that a job calls to report what it does; by default it reports nothing.
 
-    warn, notice: told words for people. progress: told how much is done, out of how much, and perhaps words. open_bar:
-    given a title and a unit (``items`` or ``bytes``), a block that has a progress bar, and gives what tells it; without
-    it, all steps of a job tell ``progress``.
+    warn, notice: called with a message for people.
+    progress: called with how much is done, the total, and optionally a message.
+    open_bar: called with a title and a unit (``items`` or ``bytes``); returns a context manager that shows a progress
+        bar and yields the function that updates it. Without it, all steps of a job call ``progress``.
     """
 
     warn: Warn = lambda message: None
@@ -126,7 +129,7 @@ def locked(
     except filelock.Timeout as error:
         if waiting is None:
             raise ConfigError(f"{held} is in use by another process; wait for it or {elsewhere}") from error
-        waiting(f"{held} is in use by another process; waiting until that is done or ends")
+        waiting(f"{held} is in use by another process; waiting for it to finish")
         file_lock.acquire(poll_interval=0.2)
     except OSError as error:
         raise BackendError(f"cannot write to {lock.parent}: {error.strerror or error}; {elsewhere}") from error
@@ -188,8 +191,9 @@ def _short(value: Any) -> str:
 def begin(work: Place, identity: Json) -> Json:
     """A new work folder, or the one that a killed call with the same identity left; returns its record.
 
-    The record is ``{"started": when it was first begun, "identity": identity}``. The job's lock is held. Raises
-    `ConfigError` with the differences for the unfinished work of another identity, `DataError` for a broken record.
+    The record is ``{"started": when it was first begun, "identity": identity}``, and on a store ``parts``, a name that
+    is new for every job (`parts_folder`). The job's lock is held. Raises `ConfigError` with the differences for the
+    unfinished work of another identity, `DataError` for a broken record.
     """
     if (record := begun(work)) is not None:
         refuse_others(work, record["identity"], identity, "unfinished work")
@@ -197,8 +201,19 @@ def begin(work: Place, identity: Json) -> Json:
     if work.is_dir():  # what was being removed when its process was killed
         remove_tree(work)
     record = {"started": now(), "identity": identity}
+    if isinstance(work, StorePath):
+        record["parts"] = secrets.token_hex(4)
     write_json(work / WORK_FILE, record)
     return record
+
+
+def parts_folder(work: Place, record: Json) -> Place:
+    """Where the parts of the job with this record lie: on a disk in the work folder itself, on a store in one below it.
+
+    The listings of some stores leave out for a while what was just put, and `discard` then misses it. Under a name that
+    is new for every job, no later job meets it. Unfinished work that was begun before there were such names has none.
+    """
+    return work / record["parts"] if "parts" in record else work
 
 
 def begun(work: Place) -> Json | None:
@@ -207,13 +222,21 @@ def begun(work: Place) -> Json | None:
     if not file.is_file():
         return None
     record = read_json(file)
-    if not isinstance(record, dict) or not isinstance(record.get("identity"), dict) or "started" not in record:
+    if (
+        not isinstance(record, dict)
+        or not isinstance(record.get("identity"), dict)
+        or not isinstance(record.get("parts", ""), str)
+        or "started" not in record
+    ):
         raise DataError(f"{file} is not the record of unfinished work; remove {work} and repeat the command")
     return record
 
 
 def discard(work: Place) -> None:
-    """Remove a work folder; without its record, which goes first, nothing in it counts."""
+    """Remove a work folder; without its record, which goes first, nothing in it counts.
+
+    What a store does not list yet stays, and goes when the next job begins there.
+    """
     (work / WORK_FILE).unlink(missing_ok=True)
     remove_tree(work, ignore_errors=True)  # a dying worker may still write into it
 
@@ -345,7 +368,7 @@ class RunFolder:
             raise DataError(f"{path} is not among the files of {self.path / RUN_FILE}; {REPAIR}")
         content = read_bytes(path)
         if hashlib.sha256(content).hexdigest() != wanted:
-            raise DataError(f"{path} is damaged (it has not the SHA-256 that {RUN_FILE} names); {REPAIR}")
+            raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
         return content
 
     def has(self, name: str, warn: Warn = lambda message: None) -> bool:
@@ -359,7 +382,7 @@ class RunFolder:
         elif not there:
             fault = f"is missing, though {RUN_FILE} names it"
         elif hashlib.sha256(read_bytes(path)).hexdigest() != wanted:
-            fault = f"is damaged (it has not the SHA-256 that {RUN_FILE} names)"
+            fault = f"is damaged (it does not have the SHA-256 that {RUN_FILE} names)"
         else:
             return True
         warn(f"{path} {fault}; it is made again")
@@ -369,10 +392,10 @@ class RunFolder:
 def _fault(record: Any) -> str | None:
     """What is wrong with the content of a record, if anything."""
     if not isinstance(record, dict):
-        return "it is no object"
+        return "it is not an object"
     content = {name: value for name, value in record.items() if name != "sha256"}
     if record.get("sha256") != _fingerprint(content):
-        return "its content has not the SHA-256 that it names"
+        return "its content does not have the SHA-256 that it names"
     if record.get("format") != FORMAT:
         return f"its format is {record.get('format')!r}, not {FORMAT}"
     for name, kind in SHAPE.items():

@@ -77,7 +77,7 @@ def _read(lock: StorePath, content: bytes) -> Json:
         record = json.loads(content)
         return {name: record[name] for name in ("host", "machine", "process", "token", "alive")}
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{lock} is no lock of Anachron; {_remedy(lock)}") from error
+        raise DataError(f"{lock} is not a lock of Anachron; {_remedy(lock)}") from error
 
 
 def _taken_over(lock: StorePath, token: str) -> bool:

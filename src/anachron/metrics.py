@@ -1,4 +1,4 @@
-"""Win rate W and robustness R (paper 002, section 3.1): per fact, and per model with intervals.
+"""Win rate W and robustness R (TimeStress, section 3.1): per fact, and per model with intervals.
 
 A match pits a correct context c of a fact against an incorrect one i of the same granularity; it is won
 when ``logp(c) > logp(i)``, strictly. W is the share of matches won, R is 1 when all are. Over the three
@@ -38,7 +38,7 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
     """A score table with its columns in their types, whatever file it came from (CSV has only text).
 
     Raises `DataError` naming the row for a column that is missing, a key that is empty, a status or granularity
-    that is unknown, a score that is no finite number, a dated row without time or alpha, the model name that is kept
+    that is unknown, a score that is not a finite number, a dated row without time or alpha, the model name that is kept
     for all models together, and a row that is there twice. Dates are spelt in one way (``01985`` becomes ``1985``), the
     statement without a date has no time; a time that is no date is left as it is, for W and R do not need it.
     """
@@ -58,12 +58,12 @@ def check_scores(scores: pl.DataFrame) -> pl.DataFrame:
         unknown = ~table[name].is_in(list(known)).fill_null(False)
         refuse_rows(scores, name, unknown, f"is unknown; use one of {', '.join(known)}")
     finite = {name: table[name].is_finite().fill_null(False) for name in ("logp", "alpha")}
-    refuse_rows(scores, "logp", ~finite["logp"], "is no finite number; score that statement again")
+    refuse_rows(scores, "logp", ~finite["logp"], "is not a finite number; score that statement again")
     refuse_rows(scores, "model", table["model"] == POOLED, "is the name of all models together; choose another label")
     dated = table["status"] != "none"
     table = table.with_columns(_times(table, dated))
     refuse_rows(scores, "time", dated & table["time"].is_null(), "is empty; only a row of status none has no date")
-    refuse_rows(scores, "alpha", dated & ~finite["alpha"], "is no finite number; every dated row needs one")
+    refuse_rows(scores, "alpha", dated & ~finite["alpha"], "is not a finite number; every dated row needs one")
     twice = table.with_row_index("row", offset=1).filter(pl.struct(*FACT_KEYS, "granularity", "time").is_duplicated())
     if twice.height:
         first = twice.row(0, named=True)
@@ -108,7 +108,7 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
     (0 or 1), ``matches``, ``ties`` (lost by the strict rule), ``near_ties``, ``win_rate_half_ties`` and
     ``random_robustness``. Facts without a correct or without an incorrect context at a granularity have no row
     there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table.
-    Source: paper 002, section 3.1.
+    Source: TimeStress, section 3.1.
     """
     return metrics_of_checked(with_noise(check_scores(scores), noise))
 
@@ -276,7 +276,7 @@ def summarise(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
 
     Besides the contract's columns: ``ties`` and ``near_ties`` as shares of all matches, ``win_rate_half_ties``,
     and what a random scorer would reach: ``random_win_rate`` (0.5) and ``random_robustness``.
-    Source: paper 002, figure 2. Facts are resampled, 1,000 times by default.
+    Source: TimeStress, figure 2. Facts are resampled, 1,000 times by default.
     """
     rows = []
     for key, group in facts.group_by([*RUN_KEYS, "granularity"], maintain_order=True):

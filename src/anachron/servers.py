@@ -77,7 +77,9 @@ def key_for(address: str, variable: str | None) -> str:
     if not key:
         raise ConfigError(f"the environment variable {name} holds no key; set it, or name another with --api-key-env")
     if not all("!" <= sign <= "~" for sign in key):  # a header cannot hold it, and the refusal would show it
-        raise ConfigError(f"the environment variable {name} holds no key: one is ASCII letters, digits and signs only")
+        raise ConfigError(
+            f"the environment variable {name} holds no key: a key consists of ASCII letters, digits and signs only"
+        )
     return key
 
 
@@ -86,7 +88,9 @@ def open_to_all(address: str, key: str) -> str | None:
     parts = urlsplit(address)
     if parts.scheme != "http" or not (key or parts.password) or _is_this_machine(parts.hostname or ""):
         return None
-    return f"the key goes to {public_url(address)} unencrypted, for all on the way to read; use https if it can be had"
+    return (
+        f"the key goes to {public_url(address)} unencrypted, so anybody on the way can read it; use https if possible"
+    )
 
 
 def secrets_of(address: str, key: str) -> tuple[str, ...]:
@@ -99,8 +103,8 @@ def redirected(where: str, status: int, headers: Mapping[str, str]) -> str:
     """What to say of a server that answers with another address."""
     to = headers.get("location", "")
     return (
-        f"{where} sends requests on to {public_url(to) if to else 'nowhere'} (HTTP {status}); that is not followed, "
-        "for the key would go there: give --base-url the address that is meant"
+        f"{where} redirects requests to {public_url(to) if to else 'nowhere'} (HTTP {status}); the redirect is not "
+        "followed, because the key would go there: give --base-url the intended address"
     )
 
 

@@ -51,7 +51,7 @@ def plain_http() -> bool:
 
 
 def opened(scheme: str, bucket: str) -> Any:
-    """The store of a bucket, opened once by a process, and again where the variables that say where it is changed."""
+    """The store of a bucket, opened once per process and again if the variables that say where it is have changed."""
     variables = sorted(pair for pair in os.environ.items() if pair[0].startswith(("AWS_", "GOOGLE_")))
     return _opened(scheme, bucket, plain_http(), tuple(variables), os.getpid())
 
@@ -101,7 +101,7 @@ def reason(error: BaseException, scheme: str = "s3") -> str:
     text = str(error)
     status, code = _STATUS.search(text), _CODE.search(text)
     if _lacks_keys(text):
-        return f"no keys were found; {_KEYS[scheme]}, on every machine that works"
+        return f"no keys were found; {_KEYS[scheme]}, on every worker machine"
     if status is None:
         endpoint = os.environ.get("AWS_ENDPOINT_URL", "") if scheme == "s3" else ""
         shown = endpoint.partition("://")[2].rpartition("@")[2]
@@ -111,9 +111,9 @@ def reason(error: BaseException, scheme: str = "s3") -> str:
         )
     words = status[1].strip() + (f", {code[1]}" if code else "")
     if status[1][:3] in ("401", "403"):
-        return f"access denied ({words}); {_KEYS[scheme]}, on every machine that works"
+        return f"access denied ({words}); {_KEYS[scheme]}, on every worker machine"
     if code and code[1] == "NoSuchBucket":
-        return f"there is no such bucket ({words}); make it first"
+        return f"there is no such bucket ({words}); create it first"
     if status[1][0] == "3":
         return f"the bucket is elsewhere ({words}); set AWS_REGION to its region"
-    return f"the store failed ({words}), again and again; repeat the command when it is well: what is finished is kept"
+    return f"the store failed repeatedly ({words}); repeat the command when it works again: what is finished is kept"

@@ -221,7 +221,7 @@ def place(path: Place | str) -> Place:
     if found is None or (scheme not in (*SCHEMES, *_OTHERS) and "://" not in str(path)):
         return Path(path)
     if scheme not in SCHEMES:
-        raise ConfigError(f"{scheme}://{found['rest'] or ''}: no store of this kind is known; give s3:// or gs://")
+        raise ConfigError(f"{scheme}://{found['rest'] or ''}: this kind of store is not supported; give s3:// or gs://")
     bucket, _, key = (found["rest"] or "").partition("/")
     if not bucket:
         raise ConfigError(f"{scheme}://: name a bucket and what lies in it, as {scheme}://bucket/folder")
@@ -232,7 +232,7 @@ def refuse_stores(*paths: Place | str | None) -> None:
     """Raise `ConfigError` for a path on a store, where only files of this machine are worked with."""
     for path in paths:
         if path is not None and isinstance(found := place(path), StorePath):
-            raise ConfigError(f"{found}: this takes files of this machine only; give a local path and copy the file")
+            raise ConfigError(f"{found}: this takes local files only; copy the file and give its local path")
 
 
 def remove_tree(folder: Place, *, ignore_errors: bool = False) -> None:

@@ -381,7 +381,7 @@ def test_probe_asks_about_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixtu
         before, count = (out / "facts.csv").read_bytes(), len(server.requests)
         assert _code(words, False) == 0
     assert (out / "facts.csv").read_bytes() == before and len(server.requests) == count > 4 * 7
-    assert "not read, and so neither right nor wrong" in capsys.readouterr().out
+    assert "could not be read, so counted neither as right nor as wrong" in capsys.readouterr().out
     assert _code(["metrics", str(out), "--out", str(tmp_path / "metrics")], False) == 0
     assert "m, asked by chat: W by choice" in " ".join(capsys.readouterr().out.split())
     assert pl.read_csv(tmp_path / "metrics" / "asked_facts.csv").height == 4

@@ -88,7 +88,7 @@ def test_statements_know_their_language(french: Path, tmp_path: Path) -> None:
 
 
 def test_only_files_of_facts_take_a_language() -> None:
-    with pytest.raises(ConfigError, match="mini is no file of facts"):
+    with pytest.raises(ConfigError, match="mini is not a file of facts"):
         anachron.load_dataset("mini", language="fr")
 
 

@@ -44,7 +44,7 @@ def test_what_is_said_of_a_fact_stands_behind_its_verdict_or_below() -> None:
 
 
 def test_an_unknown_fact_with_a_high_win_rate_says_why() -> None:
-    told = "by chance W is as high in 7 %"
+    told = "by chance, W is this high in 7 % of cases"
     assert lines_of(UNKNOWN, width=160)[1].endswith(f"W  93 %  unknown: {told}")
     assert lines_of(UNKNOWN, width=80)[2].strip().endswith(f"  {told}") or told in lines_of(UNKNOWN, width=80)[3]
     assert verdict_in_words(UNKNOWN) == f"unknown, W 93 %; {told}"

@@ -90,7 +90,7 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     assert run("build", "facts", snapshot, "--out", out, "--more-than", "0", "--highest-popularity", "400000") == 0
     printed = capsys.readouterr()
     assert "lasts less than 1,140 days" in printed.out and "more than one period" in printed.out
-    assert "least popularity: 340,000 monthly views" in printed.err and "1 facts written" in printed.err
+    assert "minimum popularity: 340,000 monthly views" in printed.err and "1 facts written" in printed.err
     facts = pl.read_parquet(out)
     assert dict(facts.schema) == FACTS_SCHEMA
     (row,) = facts.iter_rows(named=True)
@@ -376,7 +376,7 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         ([snapshot, "Q100", "--facts", tmp_path / "none.parquet"], 1, "none.parquet.manifest.json"),
         ([snapshot, "Q100", "--facts", facts, "--no-popularity"], 2, "brings its own thresholds"),
         ([snapshot, "Q999"], 1, "Q999 is not in"),
-        ([snapshot, "Ann"], 2, "'Ann' is no item id"),
+        ([snapshot, "Ann"], 2, "'Ann' is not an item id"),
         ([other, "Q100"], 1, "wikidata pageviews"),
     ):
         assert run("wikidata", "explain", *words) == code
@@ -391,7 +391,11 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
         (["facts", ".", "--out", "f.parquet"], 1, "no manifest.json"),
         (["facts", "snapshot", "--out", "f.csv"], 2, "write .parquet or .jsonl"),
         (["facts", "snapshot", "--out", "f.parquet", "--preset", "mine"], 2, "choose one of timestress"),
-        (["facts", "snapshot", "--out", "f.parquet", "--relations", "P35,employer"], 2, "'employer' is no property id"),
+        (
+            ["facts", "snapshot", "--out", "f.parquet", "--relations", "P35,employer"],
+            2,
+            "'employer' is not a property id",
+        ),
         (
             ["facts", "snapshot", "--out", "f.parquet", "--no-popularity", "--min-popularity", "3"],
             2,

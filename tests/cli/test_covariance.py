@@ -101,6 +101,6 @@ def test_covariance_of_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "empty.txt").write_text(" \n")
     command = ["covariance", "demo", "--modules", MODULES, "--cache", tmp_path / "cache"]
     assert run(*command, "--corpus", tmp_path / "empty.txt") == 1
-    assert "there is no text in it" in capsys.readouterr().err
+    assert "it contains no text" in capsys.readouterr().err
     assert run(*command, "--corpus", tmp_path / "none.txt") == 2
     assert "no such file" in capsys.readouterr().err

@@ -112,7 +112,7 @@ def test_an_edited_model_is_a_folder_like_any_other(
     np.testing.assert_allclose(pl.read_parquet(tmp_path / "scores.parquet")["logp"].to_numpy(), wanted, atol=1e-5)
     capsys.readouterr()
     assert run(*command) == 2
-    assert "is there already; choose another folder" in capsys.readouterr().err
+    assert "already exists; choose another folder" in capsys.readouterr().err
 
 
 def test_prompt_changes_no_weights_and_saves_no_model(
@@ -164,7 +164,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     base = ["evaluate", "demo", "--updates", updates, "--out", out, "--fluency-tokens", "24", *FT]
     assert run(*base, "--methods", "FT,PROMPT") == 0
     printed, said = capsys.readouterr()
-    assert "Edited models, mode independent, 3 updates" in printed and "mean ± half of the 95 % interval" in printed
+    assert "Edited models, mode independent, 3 updates" in printed and "mean ± half the 95 % interval" in printed
     assert re.search(r"│ FT +│", printed) and re.search(r"│ PROMPT +│", printed)
     assert "FT: settings: ours, chosen for the demo model, changed: steps" in said
     assert "no figure of bleedover: none of 24 neighbours" in said and "(popularity of none is known)" in said
@@ -354,11 +354,11 @@ def test_killed_lifelong_editing_goes_on_with_the_same_command(updates: Path, tm
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--after", "1,x"], "'x' is no number of updates"),
+        (["--after", "1,x"], "'x' is not a number of updates"),
         (["--after", "1,2"], "add up in the modes batch and sequential only"),
         (["--after", "2,4", "--mode", "batch", "--size", "2"], "for the mode sequential only"),
         (["--after", "1,2", "--mode", "sequential", "--size", "2"], "after 1: not a multiple of size 2"),
-        (["--after", "2,1", "--mode", "batch"], "give rising numbers"),
+        (["--after", "2,1", "--mode", "batch"], "give increasing numbers"),
         (["--after", "1,9", "--mode", "batch", "--no-covariance"], "holds 3 updates; leave that number out"),
         (["--text", "mini"], "go with --after"),
         (["--after", "1", "--mode", "batch", "--text", "no.txt"], "no such file"),
@@ -514,7 +514,7 @@ def test_mend_learns_from_no_subject_that_is_judged(
         ("no json", "as JSON: Expecting value"),
         ('{"subject": "France"}', "holds one dict, not a list of records"),
         ("[]", "has no records"),
-        ('[{"topic": "France", "claim": "Paris"}]', "no update that is known here; give those of one of WikiFactDiff"),
+        ('[{"topic": "France", "claim": "Paris"}]', "not a known kind of update; give those of one of WikiFactDiff"),
         ('[{"prompt": "The capital of France is", "target_new": "Lyon"}]', "lacks subject"),
         ('[{"prompt": "The capital of France is", "target_new": 7, "subject": "France"}]', "target_new is 7"),
     ],
@@ -635,7 +635,7 @@ def test_updates_that_a_model_lacks(
         assert run(*command[:4], "--max-lacking", len(absent) - 1, "--json") == 1
         assert not json.loads(capsys.readouterr().out)["passed"]
     assert run(*command[:4], "--lacking", tmp_path / "lacking.json") == 2
-    assert "the updates are written as .jsonl" in capsys.readouterr().err
+    assert "the updates are always written as .jsonl" in capsys.readouterr().err
     assert run(*command[:4], "--out", tmp_path / "updates.xlsx") == 2
 
 
@@ -672,5 +672,5 @@ def test_an_edit_that_leaves_no_room_for_its_prompts_is_kept(
     monkeypatch.setattr(editing, "before_and_after", too_long)
     out = tmp_path / "p.safetensors"
     assert run("edit", "demo", "--updates", updates, "--method", "PROMPT", "--out", out) == 0
-    assert "the edit is made, but its objects cannot be compared: text 1 has 900" in capsys.readouterr().err
+    assert "the edit was made, but its objects cannot be compared: text 1 has 900" in capsys.readouterr().err
     assert out.is_file()

@@ -1,11 +1,18 @@
 """What people type without thinking: short options, other spellings, words with spaces for commas."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 
 import anachron
 from anachron.cli.main import _code, command_tree, with_commas
-from anachron.data.loaders import BUNDLED, list_datasets
-from anachron.data.mini import mini_statements
+from anachron.cli.output import counted
+from anachron.data import listings, loaders
+from anachron.data.mini import mini_facts, mini_statements
+from anachron.data.mini_changes import mini_changes
+from anachron.data.mini_updates import mini_updates
 
 
 def run(*words: object) -> int:
@@ -28,7 +35,7 @@ def test_every_out_is_o_and_help_is_h(capsys):
     assert with_out > 20
     assert run("evaluate", "-h") == 0
     printed = capsys.readouterr().out
-    assert "Make updates in a model by several methods" in printed and "bool" not in printed
+    assert "Make updates in a model with several methods" in printed and "bool" not in printed
 
 
 @pytest.mark.parametrize(
@@ -72,12 +79,28 @@ def test_both_spellings_of_a_licence(tmp_path, capsys):
         assert "license: cc0-1.0" in (folder / "README.md").read_text("utf-8")
 
 
-def test_listed_sizes_are_those_of_the_statements():
-    (listing,) = list_datasets()
-    table = mini_statements(None)
-    found = (table["fact_id"].n_unique(), table["relation_id"].n_unique(), table.height)
-    assert (listing.facts, listing.relations, listing.statements) == found
-    assert BUNDLED["mini"].size == table.height
+def test_listed_sizes_are_those_of_the_data():
+    (listing,), table, listed = listings.DATASETS, mini_statements(None), mini_facts()
+    found = (len(listed), table["fact_id"].n_unique(), table["relation_id"].n_unique(), table.height)
+    assert (listing.listed, listing.facts, listing.relations, listing.statements) == found
+    (updates,), rows = listings.UPDATES, mini_updates().to_dicts()
+    relations, subjects = ({row[name]["label"] for row in rows} for name in ("relation", "subject"))
+    assert (updates.updates, updates.relations, updates.subjects) == (len(rows), len(relations), len(subjects))
+    (changes,), rows = listings.CHANGES, mini_changes().to_dicts()
+    real = [row for row in rows if row["control"] is None]
+    assert (changes.changes, changes.controls) == (len(real), len(rows) - len(real))
+    assert (changes.subjects, changes.kinds) == tuple(len({row[name] for row in real}) for name in ("subject", "kind"))
+    assert [one.name for one in (*listings.DATASETS, *listings.UPDATES, *listings.CHANGES)] == [
+        *loaders.BUNDLED, *loaders.UPDATES, *loaders.CHANGES,
+    ]  # fmt: skip
+
+
+def test_listing_data_sets_reads_no_table():
+    code = (
+        "import sys; from anachron.cli.main import _code; _code(['datasets'], False);"
+        "sys.exit(int(bool({'torch', 'transformers', 'polars', 'numpy'} & set(sys.modules))))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -91,10 +114,44 @@ def test_listed_sizes_are_those_of_the_statements():
 def test_a_store_is_refused_and_no_folder_of_its_name_appears(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(*words) == 2
-    assert "this command takes files of this machine" in capsys.readouterr().err
+    assert "this command only takes local files" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
 
 
 def test_the_version_is_printed(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out.strip() == anachron.__version__
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("probe --foo", r"error: no such option: --foo .*; see anachron probe --help"),
+        ("prob", r"error: no such command 'prob'\. Did you mean 'probe'\? See anachron --help"),
+        ("probe demo", r"error: missing option '--dataset'; see anachron probe --help"),
+        ("datasets a b", r"error: got unexpected extra argument.*; see anachron datasets --help"),
+        (
+            "export hub mini -o x --limit many",
+            r"error: invalid value for '--limit': .*; see anachron export hub --help",
+        ),
+    ],
+)
+def test_wrong_use_is_one_line_like_other_errors(words: str, told: str, capsys):
+    assert run(*words.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and re.fullmatch(told, said.err.rstrip("\n"))
+
+
+def test_a_command_without_words_shows_its_help(capsys):
+    assert run("export") == 2
+    said = capsys.readouterr()
+    assert "lm-eval" in said.out + said.err and "error:" not in said.err
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_counted_agrees_with_its_number(count: int, tmp_path, capsys):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"prompt": "Who?", "answer": "Me"}\n' * count)
+    assert run("score", "demo-untrained", "--input", pairs, "--out", tmp_path / "s.jsonl") == 0
+    assert f"{counted(count, 'pair')} scored by" in capsys.readouterr().err
+    assert (counted(1, "pair"), counted(2000, "pair")) == ("1 pair", "2,000 pairs")

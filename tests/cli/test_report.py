@@ -31,7 +31,8 @@ def test_it_writes_a_page_its_tables_and_manifests(scores, tmp_path, capsys):
     assert report(scores, out, "--seed", "3") == 0
     printed, said = capsys.readouterr()
     assert printed == f"page: {out / 'index.html'}\n"
-    assert re.search(r"left out, as these scores .*: .*\bformats\b", said) and said.count("left out") == 1
+    assert re.search(r"\d+ analyses do not apply to these runs; .*manifest\.json says why", " ".join(said.split()))
+    assert "formats" not in said and f"tables written to {out / 'tables'}, figures to {out / 'figures'}" in said
     page = out / "index.html"
     assert page.read_text("utf-8").startswith("<!doctype html>")
     manifest = json.loads((out / "index.html.manifest.json").read_text())

@@ -14,7 +14,7 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.errors import ModelError
 from anachron.io import file_fingerprint
-from anachron.lm.loading import demo_folder, load_model
+from anachron.lm.loading import check_model, demo_folder, load_model
 from anachron.probe.audit import Audit, tell
 from anachron.probe.run import prefix_text
 
@@ -51,6 +51,26 @@ def test_models_of_one_name_are_told_apart(small: Path, tmp_path: Path, capsys):
     out = str(tmp_path / "runs")
     assert _code(["probe", *models, "--dataset", str(small), "--out", out, "--json"], False) == 0
     assert {r["model"] for r in json.loads(capsys.readouterr().out)["summary"]} == {"a/final", "b/final"}
+
+
+@pytest.mark.parametrize("missing", ["gone", "gone.gguf", "broken"])
+def test_a_missing_model_is_told_before_the_first_is_scored(
+    missing: str, small: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("anachron.lm.loading.load_model", lambda *_, **__: pytest.fail("a model was loaded"))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    command = ["probe", "demo", str(tmp_path / missing), "--dataset", str(small), "--out", str(tmp_path / "runs")]
+    assert _code(command, False) == 1
+    assert str(tmp_path / missing) in capsys.readouterr().err and not (tmp_path / "runs").exists()
+
+
+def test_every_kind_of_model_that_is_there_is_found(tmp_path: Path):
+    shutil.copytree(demo_folder(), tmp_path / "model")
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
+    for name in ("demo", "demo-untrained", str(tmp_path / "model"), str(tmp_path / "adapter")):
+        check_model(name)
 
 
 @pytest.mark.full

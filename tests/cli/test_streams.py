@@ -21,7 +21,7 @@ from anachron.cli.output import SafeConsole, print_json, say, visible
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 
-INTERRUPTED = b"interrupted; what is finished is kept, and the same command goes on from there\n"
+INTERRUPTED = b"interrupted; finished work is kept, and the same command resumes from there\n"
 HOSTILE = "a\x1b[31mb\x1b]8;;http://x\x07c\x9b2Jd\re\x08f\u202eg\x00"
 CODES = (130, -signal.SIGINT)  # a shell shows 130 for both: Python may end itself by the signal, after all is said
 

@@ -190,7 +190,7 @@ def test_explain_over_two_snapshots(world, capsys, tmp_path):
     ("words", "code", "says"),
     [
         (["OLD", "NEW", "Q9999999"], 1, "Q9999999 is neither in"),
-        (["OLD", "NEW", "Ada"], 2, "entity 'Ada' is no item id"),
+        (["OLD", "NEW", "Ada"], 2, "entity 'Ada' is not an item id"),
         (["NEW", "OLD", "Q3"], 2, "the old one must be earlier"),
         (["OLD"], 2, "1 arguments: give a snapshot"),
         (["OLD", "NEW"], 2, "is a snapshot; give the id of an item behind it"),

@@ -323,7 +323,7 @@ def test_a_sample_is_drawn_judged_and_counted(facts: Path, tmp_path: Path, capsy
         (["FACTS", "--out", "q.parquet", "--templates", "--base-url", "http://x/v1"], 2, "--base-url is for --llm"),
         (["FACTS", "--out", "q.parquet", "--templates", "--sample", "5"], 2, "--sample-out"),
         (["FACTS", "--out", "q.parquet", "--templates", "--sample", "5", "--sample-out", "s.txt"], 2, ".csv"),
-        (["FACTS", "--out", "q.parquet", "--templates", "--judged", "s.csv"], 2, "leave --out away"),
+        (["FACTS", "--out", "q.parquet", "--templates", "--judged", "s.csv"], 2, "leave out --out"),
         (["FACTS", "--llm", "m"], 2, "--out"),
         (["FACTS", "--out", "q.parquet", "--llm", "m", "--base-url", "localhost:1"], 2, "http://host:port/v1"),
         (["FACTS", "--out", "q.parquet", "--llm", "m", "--price-in", "1"], 2, "--price-out"),

@@ -85,7 +85,7 @@ def test_page_views_alone_and_a_contact(server, tmp_path):
         (["--timeout", "0"], 2, "give a timeout above 0"),
         (["--format", "gz", "--retries", "0"], 1, "no such page on the server (404); check --archive-url"),
         (["--date", "2021"], 2, "give a day"),
-        (["--date", "2999-01-01"], 2, "days to come"),
+        (["--date", "2999-01-01"], 2, "future days"),
         (["--date", "soon"], 2, "is not a date"),
         (["--contact", "Zoë"], 2, "ASCII letters only"),
         (["--dumps-url", "nowhere"], 2, "is not an address"),
@@ -126,7 +126,7 @@ def test_popularity_of_a_snapshot(tmp_path, capsys):
     assert "12 lines in 3 files: 9 of the project, 3 bad" in shown.err
     assert "1 redirects, of which 1 lead to titles" in shown.err
     assert "2 entities with a title: 1 with views, 1 without" in shown.err
-    assert "10 of 10 views are theirs" in shown.err
+    assert "10 of 10 views belong to these" in shown.err
     assert pl.read_parquet(snapshot / "popularity.parquet").rows() == [("Q1", "A b", 3.0, 3, 10)]
     assert run([*words, "--wiki-project", "de.wikipedia", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)

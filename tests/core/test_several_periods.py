@@ -86,5 +86,5 @@ def test_periods_that_touch_are_one():
     apart = (Period("2001", "2005"), Period("2007", None))
     assert joined(reversed(apart)) == apart == parse_periods(periods_text(apart))
     assert periods_text(()) is None and parse_periods(None) == ()
-    with pytest.raises(DataError, match="'2001' is no period"):
+    with pytest.raises(DataError, match="'2001' is not a period"):
         parse_periods("2001")

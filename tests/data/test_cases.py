@@ -576,7 +576,7 @@ def test_the_bundled_set(monkeypatch):
     monkeypatch.setitem(sys.modules, "anachron.data.mini_updates", module)
     found = load_cases(MINI_UPDATES)
     assert (found.name, found.format, found.cases[0].precision) == (MINI_UPDATES, "wikifactdiff", "month")
-    with pytest.raises(ConfigError, match="mini-updates is no hub data set"):
+    with pytest.raises(ConfigError, match="mini-updates is not a hub data set"):
         load_cases(MINI_UPDATES, split="train")
 
 
@@ -590,7 +590,7 @@ def test_a_data_set_of_the_hub_library(tmp_path, monkeypatch):
     assert [c.subject for c in load_cases(str(tmp_path / "folder"), split="train").cases] == ["France", "Peru"]
     with pytest.raises(ConfigError, match="choose one with --split"):
         load_cases(str(tmp_path / "folder"))
-    with pytest.raises(DataError, match=r"no bundled data set \(mini-updates\), and the hub says"):
+    with pytest.raises(DataError, match=r"a bundled data set \(mini-updates\), and the hub says"):
         load_cases("no-such-owner/no-such-set")
 
 
@@ -611,7 +611,7 @@ def test_without_the_hub_library_the_extra_is_named(monkeypatch):
         ("set.json", '{"data": []}', "holds one dict, not a list of records"),
         ("set.json", "[[1]]", r"set\.json, record 1: the record is \[1\]; it must be an object"),
         ("set.json", "[{", "cannot read .* as JSON"),
-        ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|record 1 has the fields a, which is no update"),
+        ("set.jsonl", '{"a": 1}\n{', r"line 2: not valid JSON|fields a, which is not a known kind of update"),
         ("set.jsonl", "[1]", r"set\.jsonl, line 1: expected an object, found list"),
         ("set.parquet", "PAR1", "cannot read"),
         ("set.csv", "a,b", r"cannot be read from \.csv; use \.json, \.jsonl, \.ndjson, \.parquet"),
@@ -630,7 +630,7 @@ def test_a_file_that_is_not_there(tmp_path):
         with pytest.raises(DataError, match=r"[Nn]o such file"):
             load_cases(str(tmp_path / f"none.{ending}"))
     (tmp_path / "set.json").write_text("[]")
-    with pytest.raises(ConfigError, match="is no hub data set, so it has no split"):
+    with pytest.raises(ConfigError, match="is not a hub data set, so it has no split"):
         load_cases(str(tmp_path / "set.json"), split="train")
 
 
@@ -648,7 +648,7 @@ def changed(record: Json, value: Any, *path: str | int) -> Json:
 
 
 BAD = [
-    ({"a": 1, "b": 2}, "record 2 has the fields a, b, which is no update that is known here; give those of one"),
+    ({"a": 1, "b": 2}, "record 2 has the fields a, b, which is not a known kind of update; give those of one"),
     (request() | flat(), "has fields of CounterFact (requested_rewrite) and of EasyEdit's flat format (prompt); keep"),
     (without(request(), "neighborhood_prompts"), "requested_rewrite of CounterFact but lacks neighborhood_prompts"),
     (without(update(), "objects", "relation"), "the field update_prompt of WikiFactDiff but lacks relation, objects; "),

@@ -86,7 +86,7 @@ def test_as_of_and_limit_are_options_of_facts(facts: Path):
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=said):
             load_dataset(str(facts), **arguments)
-    with pytest.raises(ConfigError, match="mini is no file of facts"):
+    with pytest.raises(ConfigError, match="mini is not a file of facts"):
         load_dataset("mini", as_of="2024")
     with pytest.raises(DataError, match=r"none of the 8 facts can be asked: .*starts after 1800"):
         load_dataset(str(facts), as_of="1800")
@@ -146,7 +146,7 @@ def test_commands_take_the_file_and_say_what_they_leave_out(facts: Path, tmp_pat
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert found["facts"] == 4 and found["status_differs"] == found["alpha_differs"] == 0
-    assert "4 facts are asked, as of 2024-06-30; 4 cannot be" in printed.err
+    assert "4 facts are asked about, as of 2024-06-30; 4 cannot be" in printed.err
     assert "row 4, Peru, spirit animal, the condor [2021-02-01/2024-03-31]: no question" in printed.err
     assert run("export", "lm-eval", facts, "--out", tmp_path / "task", *until) == 0
     assert run("export", "hub", facts, "--out", tmp_path / "hub", "--limit", 2, *until) == 0

@@ -139,7 +139,7 @@ def test_fingerprints_see_tests_and_rewrites(tmp_path):
         (ripple, lambda r: r["Subject_Aliasing"][0].update(test_condition="XOR"), ["test_condition", "OR or AND"]),
         (ripple, lambda r: r["Subject_Aliasing"][0]["test_queries"][0].update(prompt=""), ["test_queries[1].prompt"]),
         (ripple, lambda r: r.update(Forgetfulness={"a": 1}), ["Forgetfulness", "list"]),
-        (mquake, lambda r: r.update(requested_rewrite=[]), ["requested_rewrite", "one rewrite at least"]),
+        (mquake, lambda r: r.update(requested_rewrite=[]), ["requested_rewrite", "at least one rewrite"]),
         (mquake, lambda r: r["requested_rewrite"][1].update(prompt="of {} and {}"), ["requested_rewrite[1].prompt"]),
         (mquake, lambda r: r["new_single_hops"].append(hop("x", "")), ["new_single_hops[2].answer", "not empty"]),
         (mquake, lambda r: r.pop("single_hops"), ["MQuAKE", "lacks single_hops"]),

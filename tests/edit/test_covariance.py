@@ -198,7 +198,7 @@ def test_data_sets_are_streamed(lm: LanguageModel, tmp_path: Path, monkeypatch: 
         assert torch.equal(a.matrix, collect(lm, [LAST], corpus, tokens=400, window=32)[LAST].matrix)
     with pytest.raises(ConfigError, match="no column 'text'; choose among body"):
         collect(lm, [LAST], table.parent)
-    with pytest.raises(ConfigError, match="no text file, and as a data set"):
+    with pytest.raises(ConfigError, match="not a text file, and as a data set"):
         collect(lm, [LAST], tmp_path / "nothing.jsonl")
     before = corpora.open_corpus(table.parent, column="body").identity
     write(table, rows + rows)
@@ -224,7 +224,7 @@ def test_long_lines_are_cut_between_words_and_characters(tmp_path: Path, monkeyp
 def test_a_corpus_without_text_is_refused(lm: LanguageModel, tmp_path: Path, content: bytes):
     path = tmp_path / "empty.txt"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"empty\.txt: there is no text in it"):
+    with pytest.raises(DataError, match=r"empty\.txt: it contains no text"):
         collect(lm, [LAST], path, cache=tmp_path / "cache")
     assert files(tmp_path / "cache") == {}
 
@@ -402,7 +402,7 @@ def test_a_second_process_waits_for_the_first(lm: LanguageModel, text: Path, tmp
             moments = collect(lm, MODULES["llama"], text, cache=cache, callbacks=told, **SETTINGS)
         finally:
             holder.kill()
-    assert len(said) == 1 and said[0].endswith("is in use by another process; waiting until that is done or ends")
+    assert len(said) == 1 and said[0].endswith("is in use by another process; waiting for it to finish")
     assert bool(computed) == killed  # else the first one's result was read
     alone = collect(lm, MODULES["llama"], text, **SETTINGS)
     for name, moment in moments.items():
@@ -565,7 +565,7 @@ def test_wrong_settings_are_refused(lm: LanguageModel, text: Path):
         collect(lm, ["model.layers.9.mlp.down_proj"], text)
     with pytest.raises(ConfigError, match="no module given"):
         collect(lm, [], text)
-    with pytest.raises(ModelError, match="its first input is no float tensor"):
+    with pytest.raises(ModelError, match="its first input is not a float tensor"):
         collect(lm, ["model.embed_tokens"], text)
     assert not any(m._forward_pre_hooks for m in lm.model.modules())
 

@@ -378,7 +378,7 @@ def test_a_memory_comes_back_bit_for_bit_and_no_model_is_saved_of_it(tmp_path: P
     ]  # fmt: skip
     for changes, otherwise in bad:
         write_tensors(path, tensors | changes, manifest | otherwise)
-        with pytest.raises(DataError, match="is no edit of Anachron") as caught:
+        with pytest.raises(DataError, match="is not an edit written by Anachron") as caught:
             load_edit(path)
         assert "\n" not in str(caught.value)
 

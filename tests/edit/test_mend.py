@@ -260,7 +260,7 @@ def test_other_files_are_refused(tmp_path: Path):
     with pytest.raises(DataError, match="missing"):
         MendNetwork.load(tmp_path / "missing", lm)
     network = untrained_network(lm, SMALL, find_sites(lm.model))
-    with pytest.raises(DataError, match="no network for MEND"):
+    with pytest.raises(DataError, match="not a network for MEND"):
         MendNetwork.of(network.state_dict(), {"format": "another"}, "file")
 
 

@@ -166,7 +166,7 @@ def test_an_edited_model_is_a_model(family: str, dtype: torch.dtype, tmp_path: P
     about = json.loads((tmp_path / "deep" / "model" / "anachron_edit.json").read_text("utf-8"))
     assert about["model"] == edit.model
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["model"]
-    with pytest.raises(ConfigError, match="is there already; choose another"):
+    with pytest.raises(ConfigError, match="already exists; choose another"):
         save_edited_model(lm, edit, tmp_path / "deep" / "model")
     with pytest.raises(ModelError, match="was made for the model"), edited(back, edit):
         raise AssertionError("never in force")

@@ -92,7 +92,7 @@ def test_what_meto_asks_for():
     for missing, what in lacking.items():
         with pytest.raises(DataError, match=f"update 1 does not say {what}"):
             requests_of(replace(FRANCE, **{missing: None}), "FT", "METO")
-    with pytest.raises(DataError, match="update 1 is no replacement"):
+    with pytest.raises(DataError, match="update 1 is not a replacement"):
         requests_of(replace(FRANCE, scenario="AddRelation", objects=(("X", "new"),)), "FT", "METO")
     with pytest.raises(DataError, match="cannot ask for extent_old and extent_new, as the periods"):
         requests_of(replace(FRANCE, start="2012", old_start="2012", end="2017-05"), "FT", "METO")
@@ -225,7 +225,7 @@ def test_means_and_failures_of_a_table_by_hand():
     summary = summarise(metrics, ATOKE_METRICS, ATOKE_METRICS)
     assert summary.select("done", "failed", "ces", "ces_n").rows() == [(2, 0, 0.0, 1), (1, 1, 1.0, 1)]
     twice = pl.DataFrame([atoke[0], atoke[0]])
-    with pytest.raises(DataError, match="is there twice"):
+    with pytest.raises(DataError, match="occurs twice"):
         atoke_metrics(twice, updates)
     with pytest.raises(DataError, match="says dated_requests, as earlier versions did"):
         atoke_metrics(pl.DataFrame(atoke), updates.drop("variant").with_columns(dated_requests=pl.lit(True)))

@@ -216,7 +216,7 @@ def test_metrics_of_an_audit():
     summary = summarise(found)
     assert summary["answer_new"].to_list() == [0, 1, 0] and summary["answer_new_low"][1] > 0  # Wilson's, of one update
     assert not set(AUDIT_METRICS) & set(update_metrics(*tables).columns)
-    with pytest.raises(DataError, match=r"audit, row 1: stopped_after 2\.0 is no probability"):
+    with pytest.raises(DataError, match=r"audit, row 1: stopped_after 2\.0 is not a probability"):
         update_metrics(*tables, audit=pl.DataFrame([answered("FT", 0, 1, 0, 2)], AUDIT))
     with pytest.raises(ConfigError, match="0 tokens says nothing"):
         Audit(0)

@@ -194,18 +194,18 @@ def test_no_dated_rows_at_all_give_nulls():
 
 
 def test_tables_that_break_their_rules_are_refused():
-    with pytest.raises(DataError, match="dated, row 1: time '2011' is there twice"):
+    with pytest.raises(DataError, match="dated, row 1: time '2011' occurs twice"):
         measured([asked(), asked()], [update()])
     with pytest.raises(DataError, match="side 'now' is unknown; use past or present"):
         measured([asked("now")], [update()])
     with pytest.raises(DataError, match="way 'song' is unknown; use prompt or paraphrase or question"):
         measured([asked(way="song")], [update()])
     assert measured([asked(), asked(way="question")], [update()]).height == 2
-    with pytest.raises(DataError, match="row 1: time '2011' is there twice for one update and way"):
+    with pytest.raises(DataError, match="row 1: time '2011' occurs twice for one update and way"):
         measured([asked(), asked(way="prompt")], [update()])
     with pytest.raises(DataError, match="granularity 'week' is unknown"):
         measured([asked(granularity="week")], [update()])
-    with pytest.raises(DataError, match=r"new_after -3\.0 is no probability"):
+    with pytest.raises(DataError, match=r"new_after -3\.0 is not a probability"):
         measured([asked(new_after=-3.0)], [update()])
     with pytest.raises(DataError, match=r"differs by 0\.4 between methods"):
         measured([asked(), asked(method="FT", new_before=0.525)], [update(), update("FT")])

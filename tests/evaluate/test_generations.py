@@ -191,7 +191,7 @@ def test_what_was_generated_is_beside_the_probabilities():
         summary["generated_new"].to_list() == [0, 1, 0] and summary["generated_new_low"][1] > 0
     )  # Wilson's, of one update
     assert not set(GENERATION_METRICS) & set(update_metrics(*tables).columns)
-    with pytest.raises(DataError, match=r"generations, row 1: new_after 2\.0 is no probability"):
+    with pytest.raises(DataError, match=r"generations, row 1: new_after 2\.0 is not a probability"):
         update_metrics(*tables, generations=pl.DataFrame([generated("FT", 0, "B", "A", (0, 1, 2, 0))], GENERATIONS))
 
 

@@ -143,7 +143,7 @@ def test_a_judge_that_is_interrupted_goes_on_and_one_that_says_nothing_fails(
         assert run(folder, server.url, "--out", folder.parent / "verdicts") == 0
         assert len(server.requests) == 6  # four were kept
     printed, said = capsys.readouterr()
-    assert "r-ROME" in printed and "4 kept from before" in said and "1 answers without" not in printed
+    assert "r-ROME" in printed and "4 reused from before" in said and "1 answers without" not in printed
     assert KEY not in printed + said
     with serving(lambda request, number: chat("yes")) as server:
         assert run(folder, server.url, "--cache", folder.parent / "other") == 1

@@ -400,10 +400,10 @@ def test_geometric_mean_against_the_root_of_the_product(logps):
 def test_geometric_mean_at_its_ends():
     assert geometric_mean(-inf, 3) == 0.0
     assert geometric_mean(1e-7, 1) == 1.0  # single precision
-    with pytest.raises(DataError, match="a target of 0 tokens has no probability; it needs one token at least"):
+    with pytest.raises(DataError, match="a target of 0 tokens has no probability; it needs at least one token"):
         geometric_mean(-1.0, 0)
     for wrong in (0.5, nan):
-        with pytest.raises(DataError, match=f"{wrong} is no sum of log-probabilities; it must be 0 or below"):
+        with pytest.raises(DataError, match=f"{wrong} is not a sum of log-probabilities; it must be 0 or below"):
             geometric_mean(wrong, 2)
 
 
@@ -416,21 +416,24 @@ FAILED = {"status": "failed", "fluency": None}
         (([], [], []), "the table of updates has 0 rows; metrics need one update at least"),
         (([], [], [update(status="ok")]), "updates, row 1: status 'ok' is unknown; use done or failed"),
         (([], [], [update(method="unedited")]), "method 'unedited' is the clean model's name; choose another"),
-        (([], [], [update(), update()]), r"updates, row 1: case_id '1' is there twice.* \(2 rows broken\)"),
+        (([], [], [update(), update()]), r"updates, row 1: case_id '1' occurs twice.* \(2 rows broken\)"),
         (([], [], [update(seconds=-1.0)]), "seconds -1.0 is below 0; it must be 0 or more"),
-        (([], [], [update(fluency=nan)]), "fluency nan is no finite number"),
+        (([], [], [update(fluency=nan)]), "fluency nan is not a finite number"),
         (([], [], [update(case_id=None)]), "updates, row 1: case_id None is empty; every row needs one"),
         (([], [], [update(status="failed")]), "fluency 4.0 is the score of a failed update; leave it null"),
         (([target()], [], [update(**FAILED)]), "targets, row 1: new_after 0.5 is the score of a failed update"),
         (([], [neighbour()], [update(**FAILED)]), "neighbours, row 1: after 0.5 is the score of a failed update"),
         (([target(case_id="7")], [], [update()]), "targets, row 1: case_id '7' is not in the table of updates; add"),
-        (([target(new=-1.5)], [], [update()]), "new_after -1.5 is no probability; it must be 0 to 1, not a logarithm"),
+        (
+            ([target(new=-1.5)], [], [update()]),
+            "new_after -1.5 is not a probability; it must be 0 to 1, not a logarithm",
+        ),
         (([target(), target(kind="x")], [], [update()]), "targets, row 2: kind 'x' is unknown; use update or general"),
-        (([target(), target()], [], [update()]), "prompt_number 0 is there twice for one update; keep one row of each"),
+        (([target(), target()], [], [update()]), "prompt_number 0 occurs twice for one update; keep one row of each"),
         (([target(), target(number=1)], [], [update()]), "is one of several update prompts; an update has one"),
         (([], [neighbour(kind="far")], [update()]), "kind 'far' is unknown; use nearest or random"),
-        (([], [neighbour(before=1.1)], [update()]), "neighbours, row 1: before 1.1 is no probability"),
-        (([], [neighbour(), neighbour()], [update()]), "number 0 is there twice"),
+        (([], [neighbour(before=1.1)], [update()]), "neighbours, row 1: before 1.1 is not a probability"),
+        (([], [neighbour(), neighbour()], [update()]), "number 0 occurs twice"),
     ],
 )
 def test_what_breaks_a_rule_is_refused_with_its_row_and_the_way_out(parts, message):
@@ -448,7 +451,7 @@ def test_a_missing_column_and_a_cell_of_another_type_are_named():
     parts = tables([target()], [], [update()])
     with pytest.raises(DataError, match="the table of targets lacks new_after; it needs mode, method, variant"):
         update_metrics(parts[0].drop("new_after"), *parts[1:])
-    with pytest.raises(DataError, match="targets, row 1: new_after 'many' is no finite number"):
+    with pytest.raises(DataError, match="targets, row 1: new_after 'many' is not a finite number"):
         update_metrics(parts[0].with_columns(pl.lit("many").alias("new_after")), *parts[1:])
     with pytest.raises(DataError, match="targets, row 1: prompt_number 'first' is no Int64"):
         update_metrics(parts[0].with_columns(pl.lit("first").alias("prompt_number")), *parts[1:])

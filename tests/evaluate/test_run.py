@@ -199,7 +199,7 @@ def test_what_cannot_be_judged_is_a_failure_of_that_update(lm: LanguageModel, tm
     monkeypatch.setattr(run_module, "make_edits", breaks)
     result = run_evaluation(lm, cases(), planned(lm, "ROME"), tmp_path / "run", SETTINGS)
     assert result.tables["updates"]["status"].to_list() == ["done", "failed", "done"]
-    assert "no sum of log-probabilities" in result.tables["updates"]["reason"][1]
+    assert "not a sum of log-probabilities" in result.tables["updates"]["reason"][1]
     for place in (0, 2):
         mine = pl.col("case_id") == f"case {place + 1}"
         found, wanted = (one.tables["targets"].filter(mine)["new_after"].to_list() for one in (result, whole))

@@ -37,6 +37,7 @@ def test_the_hub_reads_statements_and_choices(five: Dataset, tmp_path: Path, mon
     assert manifest["counts"]["choices"] == len(loaded)
     without = export_hub(five, tmp_path / "set")
     assert not (tmp_path / "set" / EVAL).exists() and EVAL not in without["files"]
+    assert not (tmp_path / "set" / "choices").exists()
 
 
 def test_eval_yaml_names_what_is_there(file: Path, tmp_path: Path):

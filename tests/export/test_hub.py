@@ -184,7 +184,7 @@ def test_what_is_known_of_the_making_is_said_and_nothing_else(five: Dataset, tmp
     assert how_made(data) == {}
     export_hub(data, tmp_path / "unknown")
     text = (tmp_path / "unknown" / "README.md").read_text()
-    assert "Exported from `two.parquet`. How that was made is not recorded with it." in text
+    assert "Exported from `two.parquet`. There is no record of how that was made." in text
     assert str(tmp_path) not in text
     write_manifest(path, command="build statements", parameters={"seed": 42}, inputs={}, counts={})
     assert how_made(data) == {"command": "build statements", "seed": 42}

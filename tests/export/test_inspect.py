@@ -70,7 +70,7 @@ def test_an_earlier_package_gives_way_to_one_of_another_name(five: Dataset, tmp_
     export_questions(five, tmp_path / "task", name="second")
     assert [p.name for p in (tmp_path / "task" / "first").iterdir()] == ["mine.txt"]
     for wrong in ("a-b", "Upper", "1st", "a/b", "größe", ""):
-        with pytest.raises(ConfigError, match="small letters, digits and _"):
+        with pytest.raises(ConfigError, match="lower-case letters, digits and _"):
             export_questions(five, tmp_path / "wrong", name=wrong)
     assert not (tmp_path / "wrong").exists()
 
@@ -83,7 +83,7 @@ def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert _code([*argv, "--name", "when"], debug=False) == 0
     assert "inspect eval when/task.py --model MODEL" in capsys.readouterr().err
     assert _code([*argv, "--name", "not so"], debug=False) == 2
-    assert "small letters" in capsys.readouterr().err
+    assert "lower-case letters" in capsys.readouterr().err
 
 
 class Noisy:

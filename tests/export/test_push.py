@@ -68,6 +68,9 @@ def test_what_cannot_be_sent_is_refused(
             files_to_push(tmp_path / "out", manifest, name)
     assert _code(["export", "hub", str(file), "--out", str(tmp_path / "new"), "--dry-run"], debug=False) == 2
     assert "--push OWNER/NAME" in capsys.readouterr().err and not (tmp_path / "new").exists()
+    for name, told in (("five", "write OWNER/NAME"), ("me/five", "states no licence")):  # before anything is written
+        assert _code(["export", "hub", str(file), "-o", str(tmp_path / "new"), "--push", name], debug=False) == 2
+        assert told in capsys.readouterr().err and not (tmp_path / "new").exists()
     assert hub.calls == []
 
 
@@ -86,3 +89,13 @@ def test_what_the_hub_says_is_told(
     with pytest.raises(BackendError, match=words):
         push(tmp_path / "out", manifest, "me/five")
     assert [name for name, _ in hub.calls] == ["create_repo"]
+
+
+def test_a_sample_of_a_bundled_data_set_keeps_its_licence(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    argv = ["export", "hub", "mini", "--limit", "3", "--push", "me/three", "--dry-run", "--out", str(tmp_path / "out")]
+    assert _code(argv, debug=False) == 0
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert "license: mit\n" in card and "a fixed sample of 3 of its facts" in card
+    assert "common knowledge" in card  # how the facts were made, as of the whole
+    assert _code([*argv, "--licence", "cc0-1.0"], debug=False) == 2
+    assert "mini is under mit, not 'cc0-1.0'" in capsys.readouterr().err

@@ -80,7 +80,7 @@ BROKEN = {  # what is wrong -> (row of the file, where and what the message must
     "the same again": ("Germany,capital,Berlin,1990-10-03,", ["row 2, object", "'Berlin'", "row 1", "keep one"]),
     "a cell too many": ("Germany,capital,Bonn, West,1949,1990", ["row 2", "6 cells", "double quotes"]),
     "a cell too few": ("Germany,capital,Bonn,1949", ["row 2", "4 cells", "leave no cell out"]),
-    "an open quote": ('Germany,capital,"Bonn,1949,1990', ["no table", "must close it"]),
+    "an open quote": ('Germany,capital,"Bonn,1949,1990', ["not a table", "must close it"]),
 }
 QUESTIONS = {  # a question of Germany, capital, Berlin -> what is said
     "what was the capital of Germany": "must end with '?'",

@@ -65,11 +65,11 @@ def test_facts_that_do_not_follow_each_other_are_none(second: Fact) -> None:
     [
         ({"date": ["2020"]}, "row 1: date 2020: give the month too"),
         ({"date": ["soon"]}, "row 1: 'soon' is not a date"),
-        ({"new": ["X"]}, "row 1, new: 'X' is the old value too"),
+        ({"new": ["X"]}, "row 1, new: 'X' is also the old value"),
         ({"old": [""]}, "row 1, old: it is empty"),
         ({"control": ["dead"]}, "row 1, control: 'dead' is not one of still, invented"),
         ({"predictable": ["maybe"]}, "row 1, predictable: 'maybe' is not one of low, medium, high, yes or no"),
-        ({"control": ["still"]}, "there is no change among the rows"),
+        ({"control": ["still"]}, "the rows contain no change"),
     ],
 )
 def test_a_table_with_a_fault_is_refused_with_its_place(columns: dict[str, list[object]], words: str) -> None:

@@ -161,13 +161,13 @@ def test_the_header_is_what_the_package_gguf_reads(whole: str):
 def test_a_file_that_is_cut_short_is_refused(whole: str, share: float, tmp_path: Path):
     data = Path(whole).read_bytes()
     (tmp_path / "cut.gguf").write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(ModelError, match=r"cut short: it has|is no GGUF file"):
+    with pytest.raises(ModelError, match=r"cut short: it has|is not a GGUF file"):
         load_model(str(tmp_path / "cut.gguf"))
 
 
 @pytest.mark.parametrize(
     ("place", "bytes_", "words"),
-    [(0, b"PK", "is no GGUF file"), (4, b"\x01", "GGUF version 1 is not read"), (4, b"\0\0\0\x03", "GGUF version")],
+    [(0, b"PK", "is not a GGUF file"), (4, b"\x01", "GGUF version 1 is not read"), (4, b"\0\0\0\x03", "GGUF version")],
 )
 def test_a_file_of_another_format_is_refused(whole: str, place: int, bytes_: bytes, words: str, tmp_path: Path):
     data = bytearray(Path(whole).read_bytes())
@@ -218,3 +218,21 @@ def test_the_identity_knows_the_file_and_the_fingerprint_only_the_model(whole: s
     other = make_gguf_lm(seed=1)
     changed = load_model(write_gguf(replace(other), tmp_path / "other.gguf"))
     assert changed.file != loaded.file and changed.fingerprint() != loaded.fingerprint()
+
+
+def test_no_bar_is_drawn_into_a_log_and_the_settings_stay(
+    llama: LanguageModel, whole: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    """Neither of the tensors of a GGUF file nor of the weights of a folder; afterwards transformers draws as before."""
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers import modeling_gguf_pytorch_utils as of_gguf
+    from transformers.utils import logging
+
+    llama.model.save_pretrained(tmp_path)
+    llama.tokenizer.save_pretrained(tmp_path)
+    capfd.readouterr()
+    before = logging.is_progress_bar_enabled(), are_progress_bars_disabled(), of_gguf.tqdm
+    load_model(whole)
+    load_model(str(tmp_path))
+    assert capfd.readouterr().err == ""
+    assert (logging.is_progress_bar_enabled(), are_progress_bars_disabled(), of_gguf.tqdm) == before

@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said(files: dict[str, str], tmp_path: Path, monkeypatc
     with pytest.raises(ModelError, match="no such file"):
         load(str(tmp_path / "none.gguf"))
     (tmp_path / "other.gguf").write_bytes(b"PK\x03\x04 and so on")
-    with pytest.raises(ModelError, match="no GGUF file"):
+    with pytest.raises(ModelError, match="not a GGUF file"):
         load(str(tmp_path / "other.gguf"))
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(Path(path).read_bytes()[:-1000])
@@ -188,10 +188,10 @@ def test_other_tokens_than_those_of_llama_cpp_are_an_error(files: dict[str, str]
     lm = load(files["llama-F32"])
     other = make_gguf_lm("llama").tokenizer
     other.backend_tokenizer.normalizer = normalizers.Lowercase()
-    with pytest.raises(ModelError, match="make other tokens"):
+    with pytest.raises(ModelError, match="make different tokens"):
         LlamaModel(lm.path, other).log_probs(PAIRS)
     LlamaModel(lm.path, other, own_tokens=False).log_probs(PAIRS)
-    assert "those of the tokenizer are scored" in caplog.text
+    assert "the tokenizer's tokens are scored" in caplog.text
 
 
 @pytest.mark.full

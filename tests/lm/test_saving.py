@@ -48,7 +48,7 @@ def test_a_dtype_that_was_asked_for_is_kept(tmp_path: Path):
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path):
     (tmp_path / "mine").mkdir()
-    with pytest.raises(ConfigError, match="is there already; choose another folder for the model"):
+    with pytest.raises(ConfigError, match="already exists; choose another folder for the model"):
         anachron.save_model(make_lm(), tmp_path / "mine")
     assert not any((tmp_path / "mine").iterdir())
 

@@ -111,7 +111,7 @@ def test_requests_go_side_by_side_and_no_more_than_asked(serve):
         ("after itself", "belong to other tokens"),
         ("probabilities", "0 or less"),
         ("tiny probabilities", "probability 1"),
-        ("one NaN", "NaN is no number"),
+        ("one NaN", "NaN is not a JSON number"),
         ("overflow", "gives a log-probability as -inf"),
         ("one minus 9999", "no number for a token of the answer"),
         ("NaN as text", "a log-probability as 'NaN'"),
@@ -119,10 +119,10 @@ def test_requests_go_side_by_side_and_no_more_than_asked(serve):
         ("choices swapped", "log-probabilities for .* tokens and one more|has the token"),
         ("short numbers", "log-probabilities beside"),
         ("another model", "answers as the model 'another' where 'served' was asked"),
-        ("an error as success", "answers with no completion .out of memory"),
-        ("deep", "answers with no completion"),
+        ("an error as success", "does not answer with a completion .out of memory"),
+        ("deep", "does not answer with a completion"),
         ("packed beyond measure", "more than 64 MB"),
-        ("elsewhere", "sends requests on to http://localhost"),
+        ("elsewhere", "redirects requests to http://localhost"),
     ],
 )
 def test_what_would_be_a_wrong_number_is_refused(serve, mode: str, what: str):
@@ -137,7 +137,7 @@ def test_what_would_be_a_wrong_number_is_refused(serve, mode: str, what: str):
 def test_a_request_ends_in_time_however_its_reply_comes(serve, mode: str):
     """Without an end each of these would take hours."""
     model = served(serve(mode), timeout=0.5, tries=1)
-    with pytest.raises(BackendError, match=r"no answer from .*no whole reply in 0\.5 s|timed out"):
+    with pytest.raises(BackendError, match=r"no answer from .*no complete reply in 0\.5 s|timed out"):
         score_texts(model, model.encode(PAIRS[:1]))
 
 
@@ -286,7 +286,7 @@ def test_the_commands_send_a_key_that_was_named_and_show_none(serve, tmp_path: P
         said = capsys.readouterr()
         return "".join(traceback.format_exception(caught.value)) + said.out + said.err
 
-    assert "wants a key: name its variable with --api-key-env" in said_by("key in a 403")
+    assert "needs a key: name its variable with --api-key-env" in said_by("key in a 403")
     named = said_by("key in a 403", "--api-key-env", "OPENAI_API_KEY")
     assert "what is Bearer *** to me" in named and not any(KEY[i : i + 8] in named for i in range(len(KEY) - 7))
     how = ["--backend", "openai", "--base-url", "http://gpu-box.invalid/v1", "--api-key-env", "OPENAI_API_KEY"]

@@ -182,7 +182,7 @@ def test_modules_named_by_hand_are_used():
     ("names", "error", "says"),
     [
         ({"blocks": "model.layer"}, ModelError, r"no blocks under the names model\.layer;"),
-        ({"blocks": "model.layers.0.mlp"}, ModelError, "is no list of blocks but a LlamaMLP"),
+        ({"blocks": "model.layers.0.mlp"}, ModelError, "is not a list of blocks but a LlamaMLP"),
         ({"mlp_in": "mlp.x", "mlp_out": "mlp.down_proj"}, ModelError, r"under the names mlp\.x and mlp\.down_proj;"),
         ({"mlp_in": "mlp.up_proj"}, ConfigError, "give both"),
         ({"mlp_out": "mlp.down_proj"}, ConfigError, "give both"),

@@ -202,8 +202,8 @@ def test_errors_as_large_as_the_differences_are_refused_in_words():
 
 def test_too_few_models_are_refused():
     rows = rows_of({"a": [(0.1, 0.2), (0.3, 0.4)]})
-    assert "takes 2 models with both, and here is 1 model" in rows["fact"]["words"]
-    assert "takes 3 models with both, and here is 1 model" in rows["model"]["words"]
+    assert "takes at least 2 models with both; found 1 model" in rows["fact"]["words"]
+    assert "takes at least 3 models with both; found 1 model" in rows["model"]["words"]
     assert not rows["fact"]["converts"] and rows["fact"]["error"] is None
     two = rows_of({"a": [(0.1, 0.2), (0.3, 0.4)], "b": [(0.1, 0.2), (0.3, 0.4)]})
     assert two["fact"]["converts"] and not two["model"]["converts"]

@@ -521,12 +521,12 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
         (lambda t: t.filter(pl.col("format") == "raw"), {"formats": "no model has both raw and chat scores"}),
         (
             lambda t: t.filter(pl.col("prefix") == "none"),
-            dict.fromkeys(("prefixes", "granularity_variance"), "no model has scores with a prefix and without"),
+            dict.fromkeys(("prefixes", "granularity_variance"), "no model has scores both with and without a prefix"),
         ),
         (
             lambda t: t.filter(pl.col("model") == "oak-3b"),
             dict.fromkeys(("overlap", "shared_knowledge"), "no two models have runs of one format and prefix")
-            | {"comparison": "there is one model only in each format and prefix"}
+            | {"comparison": "there is only one model in each format and prefix"}
             | dict.fromkeys(
                 ("sizes", "size_to_perfection"), "no model's number of parameters is known (give --models)"
             ),
@@ -538,7 +538,7 @@ def test_data_set_and_years_are_counted_once_a_fact(scores, tables):
         (
             lambda t: t.drop("start", "end", "popularity", "other_objects"),
             dict.fromkeys(
-                ("correlations", "factor_bins"), "the score tables do not say popularity, start, end or other_objects"
+                ("correlations", "factor_bins"), "the score tables have no popularity, start, end or other_objects"
             ),
         ),
         (

@@ -189,7 +189,7 @@ def test_a_part_of_another_model_ends_the_run_unfinished(
         (pl.col("fact_id").reverse(), "column fact_id"),
         (pl.col("time").reverse(), "column time"),
         ((pl.col("n_tokens") + 1).cast(pl.Int32), "column n_tokens"),
-        (pl.lit(0.5).alias("logp"), "score 0.5, which is no log-probability"),
+        (pl.lit(0.5).alias("logp"), "score 0.5, which is not a log-probability"),
         (pl.lit(float("nan")).alias("logp"), "score nan"),
         (pl.lit(float("-inf")).alias("logp"), "score -inf"),
         (pl.lit(None, pl.Float64).alias("logp"), "score nan"),
@@ -198,7 +198,7 @@ def test_a_part_of_another_model_ends_the_run_unfinished(
 )
 def test_a_part_of_other_content_is_refused(folder: Path, lm: LanguageModel, data: Dataset, change, said: str):
     replaced(folder, PARTS[0], pl.read_parquet(folder / PARTS[0]).with_columns(change))
-    with pytest.raises(DataError, match=rf"part-00000\.parquet is no part of this run: .*{said}.*; delete it"):
+    with pytest.raises(DataError, match=rf"part-00000\.parquet is not a part of this run: .*{said}.*; delete it"):
         run_probe(lm, data, folder)
     (folder / PARTS[0]).unlink()
     run_probe(lm, data, folder)
@@ -208,7 +208,7 @@ def test_a_score_next_to_zero_may_be_rounded_above_it(folder: Path):
     from anachron.probe.parts import scores_fault
 
     assert scores_fault(np.array([-3.0, 0.0, 1e-7])) is None
-    assert scores_fault(np.array([-3.0, 1e-3])) == "it holds the score 0.001, which is no log-probability"
+    assert scores_fault(np.array([-3.0, 1e-3])) == "it holds the score 0.001, which is not a log-probability"
 
 
 def test_scores_that_are_no_log_probabilities_are_not_kept(
@@ -238,7 +238,7 @@ def test_a_plan_that_cannot_be_made_again_takes_its_parts_along(
     monkeypatch.setattr(lm, "plan", smaller)
     flip(folder / "plan.parquet")
     result = run_probe(lm, data, folder, callbacks=Callbacks(said.append))
-    assert any("are of a plan that is lost; they are made again" in line for line in said)
+    assert any("belong to a plan that is lost; they are scored again" in line for line in said)
     assert contents(folder)["plan.parquet"] != contents(runs["whole"])["plan.parquet"]
     whole = pl.read_parquet(runs["whole"] / "scores.parquet")
     assert result.scores.drop("logp").equals(whole.drop("logp"))
@@ -275,7 +275,7 @@ def test_a_plan_holds_each_text_once(plan: pl.DataFrame, said: str | None):
 def test_a_plan_of_other_texts_is_refused(folder: Path, lm: LanguageModel, data: Dataset):
     plan = pl.read_parquet(folder / "plan.parquet")
     replaced(folder, "plan.parquet", plan.with_columns(pl.col("text").replace(3, 4)))
-    with pytest.raises(DataError, match="is no plan of this run: it does not hold each of the"):
+    with pytest.raises(DataError, match="is not the plan of this run: it does not hold each of the"):
         run_probe(lm, data, folder)
 
 

@@ -122,7 +122,9 @@ def test_years_that_are_no_years_leave_out_what_needs_them(scores):
         pl.when(pl.col("granularity") == "year").then("y" + pl.col("time")).otherwise("time").alias("time")
     )
     made, left_out = tables_of(odd)
-    assert {"years", "timelines", "believed", "believed_summary"} <= set(left_out) and "is no year" in left_out["years"]
+    assert {"years", "timelines", "believed", "believed_summary"} <= set(left_out) and "is not a year" in left_out[
+        "years"
+    ]
     assert made["summary"].equals(tables_of(scores)[0]["summary"])
 
 
@@ -177,7 +179,7 @@ def test_a_format_without_global_rows_has_its_own_most_robust():
 
 
 def test_the_order_of_granularities_wins_and_loses_nothing():
-    """Base and instruct have the same three win rates, at other granularities: a tie (paper 001, figure 9)."""
+    """Base and instruct have the same three win rates, at other granularities: a tie (TimeStress v1, figure 9)."""
     rows = []
     for n in range(30):
         shares = [(n * k % 7 + 1) / 10 for k in (1, 2, 3)]
@@ -268,5 +270,5 @@ def test_common_facts_say_what_they_left_and_take_the_first_number():
     with pytest.raises(DataError, match="more than one popularity"):
         make_study([one, two], resamples=100)
     notes = study_notes(make_study([one, two], sharing="common", resamples=100))
-    assert "compared on 1 of 2 facts, those that every run was asked in the same contexts" in notes
-    assert "popularity of 1 facts differs between the sources; the first is taken" in notes
+    assert "compared on 1 of 2 facts: those that every run was asked about in the same contexts" in notes
+    assert "popularity of 1 facts differs between the sources; the first one is used" in notes

@@ -36,7 +36,7 @@ def test_every_kind_of_file_holds_the_same_pairs(tmp_path):
     "name, text, said",
     [
         ("a.json", '{"prompt": "x", "answer": "y"}', "give a list of objects"),
-        ("a.json", '[["x"]]', r"row 1: \[.x.\] is no object"),
+        ("a.json", '[["x"]]', r"row 1: \[.x.\] is neither an object"),
         ("a.json", '[["x", 3]]', "row 1: answer is 3"),
         ("a.csv", "prompt,answer\nx,\n", "row 1: answer is None"),
         ("a.csv", "prompt,reply\nx,y\n", "row 1: unknown field 'reply'"),
@@ -62,7 +62,7 @@ def test_white_space_before_an_answer_is_the_separator():
 
 @pytest.mark.parametrize("given", ["In 2011, who?", ("one",), ("a", "b", "c", "d"), ("a", 3), 5])
 def test_a_text_where_a_pair_belongs_is_refused(given):
-    with pytest.raises(DataError, match="is no pair of texts"):
+    with pytest.raises(DataError, match="is not a pair of texts"):
         anachron.load_model("demo").log_probs([given])
 
 

@@ -9,11 +9,12 @@ import pytest
 
 import anachron
 from anachron.edit.base import Dense, Edit
-from anachron.errors import ConfigError
+from anachron.errors import ConfigError, DataError
+from anachron.jobs import RunFolder
 from anachron.metrics import fact_metrics, summarise
 from anachron.pipelines.check import Check
 from anachron.pipelines.evaluation import EvaluatedUpdates
-from anachron.probe.run import ProbeResult
+from anachron.probe.run import ProbeResult, ProbeSettings
 from anachron.report.edits import EDITS
 from anachron.report.outputs import Written
 from studies import synthetic_scores
@@ -90,10 +91,35 @@ def test_evaluated_updates_and_a_check(probed):
     assert mlflow.params["as_of"] == "2024-06-30"
 
 
+@pytest.mark.full
+def test_a_finished_run_may_be_given_by_its_folder(tmp_path):
+    """The same numbers and settings as of the object; an unfinished run and another folder are refused."""
+    facts = tmp_path / "facts.csv"
+    facts.write_text(
+        "subject,relation,object,start,end\nUSA,president,Barack Obama,2009-01-20,2017-01-20\n"
+        "France,president,Jacques Chirac,1995-05-17,2007-05-16\n"
+    )
+    settings = ProbeSettings(label="demo, small")
+    check = anachron.check("demo", facts, tmp_path / "check", settings=settings)
+    data = anachron.load_dataset(str(facts), as_of="2024-06-30", sampling="near")
+    probed = anachron.run_probe(anachron.load_model("demo"), data, tmp_path / "probe", settings)
+    for run, folder in ((check, tmp_path / "check"), (probed, str(tmp_path / "probe"))):
+        by_object, by_folder = MlflowLike(), MlflowLike()
+        assert anachron.log_to(run, by_object) == anachron.log_to(folder, by_folder) != {}
+        assert by_object.params == by_folder.params
+    with pytest.raises(DataError, match="No such file"):
+        anachron.log_to(tmp_path, MlflowLike())
+    unfinished = RunFolder.read(tmp_path / "probe")
+    unfinished.record["status"] = "running"
+    unfinished.save()
+    with pytest.raises(DataError, match="not finished"):
+        anachron.log_to(tmp_path / "probe", MlflowLike())
+
+
 def test_what_is_no_run_or_no_tracker(probed):
     with pytest.raises(ConfigError, match="object has neither log_metrics nor log"):
         anachron.log_to(probed, object())
-    with pytest.raises(ConfigError, match="DataFrame is no run"):
+    with pytest.raises(ConfigError, match="DataFrame is not a run"):
         anachron.log_to(probed.scores, MlflowLike())
 
 

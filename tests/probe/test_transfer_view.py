@@ -21,4 +21,4 @@ def test_the_words_below_the_map_name_its_rows_and_columns_as_its_cells_are():
     (trace,) = view["data"]
     row, column = trace["y"].index("day"), trace["x"].index("year")
     assert trace["z"][row][column] == 1 and trace["z"][column][row] == 0.25
-    assert "(R = 1) by the dates of a row, the share known by those of a column" in TRANSFER.chart.note
+    assert "(R = 1) at a row's granularity, the share also known at a column's" in TRANSFER.chart.note

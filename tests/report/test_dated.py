@@ -119,8 +119,8 @@ def test_what_a_reader_is_told():
     assert text.split("\n")[0].strip() == "Present updated, past kept, mode independent, 4 updates"
     assert "dates before the change against dates after it" in text
     assert (
-        "without Kept year, Kept month, Kept day, W past, R past, Both year, Both month, Both day, Both, "
-        "Kept if right, Kept prompt, and left out of the mean: 1 update of every row" in (" ".join(text.split()))
+        "no Kept year, Kept month, Kept day, W past, R past, Both year, Both month, Both day, Both, "
+        "Kept if right, Kept prompt, so left out of the mean: 1 update of every row" in (" ".join(text.split()))
     )
     narrow = Console(file=StringIO(), width=80)
     narrow.print(edits_table(summary(), DATED, narrow=True))

@@ -27,7 +27,7 @@ from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
 from anachron.statistics import wilson
 
-# Paper 003, table 4: efficacy and generalization (difference, success), bleedover (random, nearest), fluency, seconds.
+# WikiFactDiff, table 4: efficacy, generalization (difference, success), bleedover (random, nearest), fluency, seconds.
 PUBLISHED = {
     "unedited": [-1.4, 44.6, -1.3, 44.4, 0.0, 0.0, 5.2, 0.0],
     "FT": [45.9, 99.6, 45.7, 99.5, 3.3, 5.6, 0.6, 1.4],
@@ -106,7 +106,7 @@ def test_the_terminal_says_what_all_rows_share_and_fits_130_letters():
     assert lines[0].strip() == "Edited models, mode independent, 10,494 updates"
     text = " ".join(lines)
     assert "45.9 ± 0.5" in text and "4.90 ± 0.00" in text and "failed" not in text
-    assert "mean ± half of the 95 % interval over updates (normal); of shares, 0 to 100: mean [its bounds]" in text
+    assert "mean ± half the 95 % interval over updates (normal); for shares, 0 to 100: mean [interval bounds]" in text
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
 
 
@@ -125,7 +125,7 @@ def test_what_was_not_measured_at_all_is_said_once():
 
 def test_seconds_without_an_interval_are_explained():
     together = published(seconds_low=None, seconds_high=None)
-    note = "Seconds without an interval: edits made together share their time"
+    note = "Seconds have no interval where edits made together share their time"
     assert printed(together)["Seconds ↓"].to_list()[1:] == ["1.40 ± 0.00", "4.90"]
     assert edit_notes(together)[2:] == [note] and note not in edit_notes(published())
     assert note not in edit_notes(published(seconds_low=None, seconds_high=None, seconds_n=1))
@@ -158,7 +158,7 @@ def test_what_only_some_runs_measure_has_a_table_of_its_own_on_a_terminal():
         assert [shown(table) for table in plain] == [shown(edits_table(published(), narrow=narrow))]
     generated = more(published(), generated_new=0.625, generalization_generated_new=None)
     first, second = edits_tables(generated, 80)
-    assert "of shares, 0 to 100: mean [its bounds] (Wilson)" in " ".join(" ".join(shown(first, 80)).split())
+    assert "for shares, 0 to 100: mean [interval bounds] (Wilson)" in " ".join(" ".join(shown(first, 80)).split())
     text = " ".join(shown(second, 80))
     assert "62.5" in text and "Wilson" not in text and "Gen" not in text
     assert printed(generated).columns == ["method", *HEADINGS, "Output new ↑"]
@@ -197,18 +197,18 @@ def test_notes_say_which_means_are_over_fewer_updates():
     fewer = {f"{metric}_n": 10490 for metric in ("efficacy_difference", "efficacy_success")}
     table = published(fluency_n=10493, **fewer)
     assert edit_notes(table)[2:] == [
-        "without Efficacy-D, Efficacy-S, and left out of the mean: 4 updates of ROME",
-        "without Fluency, and left out of the mean: 1 update of ROME",
+        "no Efficacy-D, Efficacy-S, so left out of the mean: 4 updates of ROME",
+        "no Fluency, so left out of the mean: 1 update of ROME",
     ]
     all_rows = published().with_columns(pl.lit(10493, pl.Int64).alias("seconds_n"))
-    assert edit_notes(all_rows)[2] == "without Seconds, and left out of the mean: 1 update of every row"
+    assert edit_notes(all_rows)[2] == "no Seconds, so left out of the mean: 1 update of every row"
 
 
 def test_markdown_and_latex():
     text = edits_markdown(published())
     assert text.startswith(f"## Edited models, mode independent, 10,494 updates\n\n| method | {' | '.join(HEADINGS)} |")
     assert "| ROME | 95.5 ± 0.2 | 99.7 [99.6, 99.8] |" in text
-    assert text.endswith("\nSource: paper 003, section 5, table 4.\n")
+    assert text.endswith("\nSource: WikiFactDiff, section 5, table 4.\n")
     tex = edits_latex(published(method="my_r&d", fluency_n=1))
     assert r"\begin{tabular}{lrrrrrrrr}" in tex and r"\label{tab:edits}" in tex
     assert r"95.5 $\pm$ 0.2" in tex and r"Efficacy-D $\uparrow$" in tex and r"Seconds $\downarrow$" in tex
@@ -228,7 +228,9 @@ def test_files_are_laid_out_like_those_of_a_study(tmp_path):
 def test_another_table_and_an_empty_one_are_refused(make):
     with pytest.raises(DataError, match=r"the table of edits lacks seconds; make it with anachron\.evaluate"):
         make(published().drop("seconds"))
-    with pytest.raises(DataError, match=r"the table of edits has 0 rows; it needs one .* so evaluate an edit first"):
+    with pytest.raises(
+        DataError, match=r"table of edits has 0 rows; it needs at least one .* so evaluate an edit first"
+    ):
         make(published().clear())
 
 

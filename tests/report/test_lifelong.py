@@ -74,7 +74,7 @@ def test_what_a_reader_is_told():
         console.print(table)
     text = " ".join(console.file.getvalue().split())
     assert "Lifelong editing, mode sequential" in text and "left out of the mean" not in text
-    assert "unedited model's): FT after 10" in text and "ROME after" not in text
+    assert "unedited model): FT after 10" in text and "ROME after" not in text
     markdown = edits_markdown(summary(perplexity=None, fluency=None, undone_old=None, undone_others=None), LIFELONG)
     assert "collapsed" not in markdown and "Undone" not in markdown and "- not measured: " not in markdown
     narrow = Console(file=StringIO(), width=80)

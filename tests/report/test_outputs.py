@@ -23,7 +23,7 @@ SMALL = pl.DataFrame(
     }
 )  # fmt: skip
 ENTRY = Analysis(
-    name="small", title="Share of facts & more", source="002, figure 2", compute=lambda study: SMALL, columns={}
+    name="small", title="Share of facts & more", source="TimeStress, figure 2", compute=lambda study: SMALL, columns={}
 )
 
 
@@ -66,7 +66,7 @@ def test_manifest_says_where_from_and_what_was_left_out(written):
 
 def test_markdown_is_one_row_a_line_with_escaped_bars():
     lines = markdown(ENTRY, SMALL).splitlines()
-    assert lines[0] == "## Share of facts & more" and lines[-1] == "Source: 002, figure 2."
+    assert lines[0] == "## Share of facts & more" and lines[-1] == "Source: TimeStress, figure 2."
     rows = [[c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines if line.startswith("|")]
     assert rows[0] == SMALL.columns and len(rows) == 4
     assert rows[2] == ["a\\|b", "1234", "0.123", "<0.001", "1.000", "7e+09"]
@@ -94,16 +94,18 @@ def test_latex_compiles(written, tmp_path):
 def test_notes_name_the_models_that_are_pooled():
     study = synthetic_study(12, top=2)
     chosen = study.most_robust.filter(pl.col("format") == "chat")["model"].to_list()
-    said = "chat, prefix none: rows called pooled or top, and agreement, are over the most robust models"
+    said = "chat, prefix none: rows called pooled or top, and the table agreement, are over the most robust models"
     assert f"{said}: {', '.join(chosen)}" in study_notes(study)
 
 
 def test_notes_name_facts_without_matches():
     scores = synthetic_scores(4).filter(~((pl.col("fact_id") == "fact0001") & (pl.col("status") == "incorrect")))
     notes = study_notes(make_study([scores], noise=1e-4, resamples=100))
-    assert "fir-7b, raw, prefix none: near-ties are matches decided by at most 0.0001 nats, its noise" in notes
+    assert (
+        "fir-7b, raw, prefix none: near-ties are matches decided by at most 0.0001 nats, the noise of the run" in notes
+    )
     assert any(
-        n == "fir-7b, raw, prefix none, day: without W and R are 0 facts that have no correct context and 1 without an "
+        n == "fir-7b, raw, prefix none, day: no W and R for 0 facts without a correct context and 1 without an "
         "incorrect one"
         for n in notes
     )
@@ -128,5 +130,5 @@ def test_cells_of_markdown_keep_to_their_line():
 def test_notes_name_models_of_unknown_size_and_what_has_no_baseline():
     study = make_study([synthetic_scores(8)], models=synthetic_models(), resamples=100, baseline="oak-3b")
     notes = study_notes(study)
-    assert "sizes are without oak-3b, of unknown size (give --models)" in notes
+    assert "the table sizes leaves out oak-3b, whose size is unknown (give --models)" in notes
     assert "fir-7b-it, chat, prefix none is not compared: oak-3b has no such run" in notes

@@ -103,7 +103,7 @@ def test_a_page_of_answers_alone(runs: list[Path], tmp_path: Path):
     made = write_report(runs[:1], tmp_path)
     data, text = page_of(made.page), made.page.read_text("utf-8")
     assert data["headline"]["rows"] == [] and data["contexts"]["scores"] == [] and data["sentence"] == ""
-    assert "W by choice of two years: 100.0 %" in text and "Each fact was asked under many dates" not in text
+    assert "W by choice of two years: 100.0 %" in text and "Each fact was asked about on many dates" not in text
     assert {entry["name"] for entry in data["analyses"]} == {"asked", "asked_facts"}
     manifest = json.loads((tmp_path / "index.html.manifest.json").read_text())
     assert {Path(name).name for name in manifest["inputs"]} == {"facts.csv", "ask.json", "answers.jsonl"}

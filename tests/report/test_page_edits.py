@@ -3,12 +3,14 @@
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anachron
 from anachron.data.case_records import EditCase
 from anachron.data.cases import CaseSet, load_cases
 from anachron.errors import ConfigError, DataError
@@ -45,9 +47,33 @@ def test_a_run_of_evaluate_has_a_page(run, tmp_path):
         for side in ("new", "old"):
             told = [f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" for p in (row[f"{side}_before"], row[f"{side}_after"])]
             assert " → ".join(told) in text
-    assert "update 1" in text and "gone.jsonl is not there" in text
+    assert "update 1" in text and "gone.jsonl is missing" in text
     assert "not made: " in text and "1 could not be made" in text
     assert set(made.written.tables) == {"summary"} and (tmp_path / "tables" / "edits.csv").is_file()
+
+
+def test_its_numbers_go_to_a_tracker_from_its_folder(run):
+    """As those of the object; nothing is written into the folder."""
+    before, seen = sorted(path.name for path in run.rglob("*")), {}
+    numbers = anachron.log_to(run, SimpleNamespace(log=seen.update))
+    assert numbers == seen and sorted(path.name for path in run.rglob("*")) == before
+    targets = pl.read_parquet(run / "targets.parquet").filter(
+        pl.col("kind") == "update", pl.col("method") == "FT", pl.col("new_after").is_not_null()
+    )
+    success = (targets["new_after"] > targets["old_after"]).cast(float)
+    assert numbers["FT/efficacy_success"] == pytest.approx(success.mean())
+
+
+def test_its_tables_can_be_set_as_papers_set_them(run, tmp_path):
+    write_report([run], tmp_path)
+    plain = (tmp_path / "tables" / "latex" / "edits.tex").read_text("utf-8")
+    write_report([run], tmp_path, style="paper")
+    for name in ("edits", "paired_tests"):
+        paper = (tmp_path / "tables" / "latex" / f"{name}.tex").read_text("utf-8")
+        assert paper.startswith("% \\usepackage{booktabs,siunitx}") and r"$\pm$" not in paper and "S[table" in paper
+    assert "siunitx" not in plain
+    with pytest.raises(ConfigError, match="'latex': choose plain or paper"):
+        write_report([run], tmp_path, style="latex")
 
 
 def test_what_cannot_be_reported_is_said(run, tmp_path):

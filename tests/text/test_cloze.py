@@ -218,7 +218,7 @@ def test_a_file_of_templates(tmp_path: Path) -> None:
         ([entry(templates=CAPITAL)], "must be a list of at least one"),
         ([entry(templates=[CAPITAL, 3])], r"entry 1 \(P36\), template 2: template 3 must be a text"),
         ([entry(templates=[CAPITAL, "[SUBJ] is"])], r"template 2: template '\[SUBJ\] is' must hold \[OBJ\]"),
-        ([entry(templates=[CAPITAL, CAPITAL.replace("The", "the")])], "template 2: .* is there already"),
+        ([entry(templates=[CAPITAL, CAPITAL.replace("The", "the")])], "template 2: .* occurs twice"),
         ([entry(past=PAST_CAPITAL)], r"entry 1 \(P36\): past 'The capital .* must be a list with the past wording"),
         ([entry(past=[PAST_CAPITAL, "[SUBJ] had [OBJ]"])], "of each template, of which there are 1; give them all, or"),
         ([entry(past=["[SUBJ] was"])], r"entry 1 \(P36\), past wording 1: template '\[SUBJ\] was' must hold \[OBJ\]"),

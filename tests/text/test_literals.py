@@ -170,7 +170,7 @@ def test_what_has_no_words(kind: str, value: str) -> None:
 
 def test_what_is_refused() -> None:
     for call in (lambda: literal_in_words("entity", "Q90"), lambda: literal_type("entity")):
-        with pytest.raises(DataError, match="'entity' is no literal"):
+        with pytest.raises(DataError, match="'entity' is not a literal"):
             call()
     with pytest.raises(DataError, match="is not a date"):
         literal_in_words("time", "soon", precision=11)

@@ -287,7 +287,7 @@ def test_what_a_server_does_not_take_is_left_out_once_and_said_once(tmp_path: Pa
         with_it = [name in request for request in server.requests]
     assert texts(answers) == ["re: a", "re: b", "re: c", "re: d"]
     assert with_it == [True, False, False, False, False]
-    assert said == [f"the server takes no {name}; it is left out from here on"]
+    assert said == [f"the server takes no {name}; it is left out from now on"]
     assert (usage.requests, usage.retries) == (5, 0)
 
 
@@ -398,7 +398,7 @@ def test_a_short_key_is_hidden_whole():
 
 def test_requests_are_not_sent_on(tmp_path: Path):
     with serving(echo) as other, serving(lambda r, n: Reply(307, {}, {"location": other.url})) as server:
-        with pytest.raises(ConfigError, match=f"sends requests on to {other.url}"):
+        with pytest.raises(ConfigError, match=f"redirects requests to {other.url}"):
             ask(server, tmp_path)
         assert other.requests == [] and len(server.requests) == 1
 
@@ -416,7 +416,7 @@ def test_an_answer_with_the_key_is_not_kept(tmp_path: Path):
 def test_a_reply_of_another_form_is_no_answer(tmp_path: Path, reply: Reply):
     with serving(lambda r, n: reply) as server:
         (answer,), _ = ask(server, tmp_path, tries=1)
-    assert isinstance(answer, NoAnswer) and "no chat completion" in answer.detail
+    assert isinstance(answer, NoAnswer) and "not a chat completion" in answer.detail
 
 
 def test_answers_on_disk_need_neither_server_nor_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

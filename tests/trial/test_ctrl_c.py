@@ -15,7 +15,7 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.io import file_fingerprint
 
-LINE = b"interrupted; what is finished is kept, and the same command goes on from there\n"
+LINE = b"interrupted; finished work is kept, and the same command resumes from there\n"
 TRIED = 15
 # Says on stdout when the program itself begins; before, Python is still starting and answers by a traceback.
 PROGRAM = "import sys; from anachron.cli.entry import run; print(end='begun', flush=True); run(sys.argv[1:])"

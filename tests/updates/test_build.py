@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from anachron.cli.entry import run
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
 from anachron.text.cloze import Cloze
@@ -222,9 +223,37 @@ def test_buckets_are_split_until_a_worker_has_room_for_one(world, tmp_path, monk
     assert compared == [3, 12]
     assert content(tmp_path / "whole" / "u.parquet") == content(tmp_path / "tight" / "u.parquet")
     monkeypatch.undo()
-    with pytest.raises(ConfigError, match=r"--memory 0.1 GB for 1 workers: give at least 0.4"):
+    with pytest.raises(ConfigError, match=r"--memory 0.1 GB for 1 worker: .* give --memory 0.4 or more"):
         build(world, tmp_path / "u.parquet", memory=100_000_000)
     assert slices.buckets_within(old, new, None, Spread()) == 3
+
+
+@pytest.mark.parametrize(
+    ("memory", "workers", "words"),
+    [
+        (
+            "-1",
+            1,
+            "--memory -1 GB for 1 worker: each needs more than 0.3 GB, whatever it holds; give --memory 0.4 or more",
+        ),
+        (
+            "0",
+            2,
+            "--memory 0 GB for 2 workers: each needs more than 0.3 GB, whatever it holds; give --memory 0.7 or more",
+        ),
+        ("nan", 1, "--memory nan: give a number of GB"),
+        ("inf", 1, "--memory inf: give a number of GB"),
+    ],
+)
+def test_a_memory_that_cannot_be_is_refused_with_the_rule_and_the_fix(world, tmp_path, capsys, memory, workers, words):
+    old, new = world
+    out = tmp_path / "u.parquet"
+    given = ["build", "updates", "--old", old, "--new", new, "--out", out, "--workers", workers, f"--memory={memory}"]
+    with pytest.raises(SystemExit) as ended:
+        run([str(word) for word in given])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and words in said and ", or leave it out for what this machine can spare" in said
+    assert ("fewer --workers" in said) == (workers > 1) and not list(tmp_path.iterdir())
 
 
 def test_the_main_process_is_taken_off_the_memory_of_the_workers(world, monkeypatch):

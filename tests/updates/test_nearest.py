@@ -93,13 +93,13 @@ def test_numbers_of_ids_are_different_and_in_numeric_order():
 
 @pytest.mark.parametrize("wrong", ["", "Q", "X5", "42", "Qx", "L3-F", "L3-X1", "Q99999999999999", "+1968-01-01"])
 def test_what_is_no_id_is_refused_by_name(wrong):
-    with pytest.raises(DataError, match="is no id of an entity") as raised:
+    with pytest.raises(DataError, match="is not the id of an entity") as raised:
         entity_numbers(pl.Series(["Q1", wrong, "Q2"]))
     assert repr(wrong) in str(raised.value)
 
 
 def test_a_property_that_would_not_fit_is_refused():
-    with pytest.raises(DataError, match="'Q31' is no property"):
+    with pytest.raises(DataError, match="'Q31' is not a property"):
         features_of(frame([("Q1", "Q31", "Q5")]).lazy())
 
 

@@ -1,6 +1,7 @@
 """Merged items: the list made of the SQL dumps of two tables, and read back."""
 
 import gzip
+import hashlib
 
 import pytest
 
@@ -8,6 +9,7 @@ from anachron.cli.entry import run
 from anachron.errors import DataError
 from anachron.updates.redirect_tables import write_merged
 from anachron.updates.redirects import read_redirects
+from wikidata.flaky import Cut, Flaky
 
 REDIRECT = r"""-- MySQL dump
 CREATE TABLE `redirect` (
@@ -71,3 +73,84 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="fetch it again"):
         write_merged(cut, page, out)
     assert not out.exists()
+
+
+SQL = "/wikidatawiki/"
+
+
+def put_tables(server, folders, sums=("sha1", "md5")):
+    """``folders``: {"20230301": (tables)}; their pages, files and checksums, as dumps.wikimedia.org has them."""
+    server.put(SQL, "".join(f'<a href="{name}/">{name}/</a>\n' for name in [*folders, "latest", "entities"]))
+    for day, tables in folders.items():
+        begin = f"{SQL}{day}/wikidatawiki-{day}-"
+        files = {}
+        for table in tables:
+            text = REDIRECT if table == "redirect" else PAGE.format(more="", x="") + f"-- of {day}\n"
+            files[f"{begin}{table}.sql.gz"] = gzip.compress(text.encode(), mtime=0)
+        for path, content in files.items():
+            server.put(path, content)
+        for kind in sums:
+            lines = [f"{hashlib.new(kind, data).hexdigest()}  {path.split('/')[-1]}\n" for path, data in files.items()]
+            server.put(f"{begin}{kind}sums.txt", "".join(lines))
+        listed = [*files, *(f"{begin}{kind}sums.txt" for kind in sums)]
+        server.put(f"{SQL}{day}/", "".join(f'<li><a href="{path}">{path.split("/")[-1]}</a> 3 MB' for path in listed))
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as ended:
+        run([str(word) for word in words])
+    return ended.value.code
+
+
+def fetching(server, out, *more, date="2023-02-27"):
+    servers = ["--dumps-url", server.url, "--archive-url", server.url]
+    return ["wikidata", "download", "--date", date, "--no-dump", "--redirects", "--out", out, *servers, *more]
+
+
+def test_the_two_tables_are_fetched_and_give_the_list(tmp_path, capsys):
+    """Cut off, they go on where they stopped; a day whose second table is not there yet is passed over."""
+    both = ("redirect", "page", "pagelinks")
+    with Flaky() as server:
+        put_tables(server, {"20230201": both, "20230301": ("page",), "20230320": both, "20230401": both})
+        path = f"{SQL}20230320/wikidatawiki-20230320-page.sql.gz"
+        server.files[path].faults = [Cut(100)]
+        words = fetching(server, tmp_path, "--retries", 0)
+        assert command(*words) == 1 and "goes on from what is already here" in capsys.readouterr().err
+        assert command(*words) == 0
+        shown = capsys.readouterr()
+        assert (
+            "tables of merged items: 2023-03-20, 21 days after 2023-02-27" in shown.err and "warning" not in shown.err
+        )
+        assert server.asked(path) == [None, "bytes=100-"]
+        assert not any("pagelinks" in asked or "entities" in asked for _, asked, _, _ in server.requests)
+        files = [tmp_path / f"wikidatawiki-20230320-{table}.sql.gz" for table in ("redirect", "page")]
+        assert shown.out.count("\n") == 2 and all(f"{file}  " in shown.out for file in files)
+        for file in files:
+            assert file.read_bytes() == server.files[f"{SQL}20230320/{file.name}"].data
+    assert command("wikidata", "redirects", *files, "--out", tmp_path / "merged.csv") == 0
+    assert read_redirects(tmp_path / "merged.csv") == {"Q3": "Q2", "Q20": "Q40", "Q100": "Q2"}
+
+
+def test_a_table_with_a_wrong_checksum_is_set_aside(tmp_path, capsys):
+    with Flaky() as server:
+        put_tables(server, {"20230320": ("redirect", "page")})
+        server.files[f"{SQL}20230320/wikidatawiki-20230320-page.sql.gz"].data += b"!"
+        assert command(*fetching(server, tmp_path)) == 1
+        assert "its sha1 is" in capsys.readouterr().err
+        assert (tmp_path / "wikidatawiki-20230320-page.sql.gz.wrong").is_file()
+        assert not (tmp_path / "wikidatawiki-20230320-page.sql.gz").exists()
+
+
+def test_tables_of_before_the_day_or_without_checksums_are_warned_of(tmp_path, capsys):
+    with Flaky() as server:
+        put_tables(server, {"20230101": ("redirect", "page"), "20230201": ("redirect", "page")}, sums=())
+        assert command(*fetching(server, tmp_path, "--dry-run")) == 0
+        shown = capsys.readouterr().err
+        words = (
+            "tables of merged items: 2023-02-01, 26 days before 2023-02-27; what was merged since then is not in them"
+        )
+        assert f"warning: {words}" in shown and shown.count("publishes no checksum for wikidatawiki-20230201-") == 2
+        put_tables(server, {"20230201": ("page",), "20230320": ("redirect",)})
+        assert command(*fetching(server, tmp_path)) == 1
+        assert "no day there has the tables redirect and page; check --dumps-url" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

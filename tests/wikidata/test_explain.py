@@ -106,7 +106,7 @@ def test_one_property_and_an_entity_without_statements(story: Path):
 
 
 def test_entities_that_are_none(story: Path):
-    with pytest.raises(ConfigError, match="'Ada' is no item id"):
+    with pytest.raises(ConfigError, match="'Ada' is not an item id"):
         explain_entity(open_snapshot(story), "Ada", SETTINGS)
     with pytest.raises(DataError, match="Q404 is not in"):
         explain_entity(open_snapshot(story), "Q404", SETTINGS)

@@ -18,7 +18,7 @@ from gcs_server import Server, serving
 from updates.world import write_world
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import SETTINGS, some_entities
-from wikidata.test_stores import content, same_facts_and_updates
+from wikidata.test_stores import content, nothing_is_left, same_facts_and_updates
 
 pytestmark = pytest.mark.slow
 
@@ -97,3 +97,4 @@ def test_the_same_snapshot_facts_and_updates(store, served, tmp_path):
     served.faults.each = 0
     assert content(store / "there") == content(tmp_path / "here")
     same_facts_and_updates(store, tmp_path, write_world(tmp_path / "world", buckets=3), Spread())
+    nothing_is_left(store)

@@ -519,7 +519,7 @@ def test_entities_that_are_not_one_a_line_are_named_as_such(tmp_path, ending, se
         text = json.dumps(entities, indent=indent, separators=separators)
         for end in ("", "\n"):
             path.write_bytes(compress((text + end).encode(), ending))
-            with pytest.raises(DataError, match=r"has not one entity a line: (several|entities go)"):
+            with pytest.raises(DataError, match=r"does not have one entity per line: (several|entities go)"):
                 ingest(path, tmp_path / "s", SETTINGS, range_bytes=5_000)
 
 
@@ -538,10 +538,10 @@ def test_a_damaged_byte_never_loses_an_entity_in_silence(tmp_path):
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "dump.json"
     path.write_text("".join(f'{{"event": {n}}}\n' for n in range(5)))
-    with pytest.raises(DataError, match="5 of 5 lines are no Wikidata entities"):
+    with pytest.raises(DataError, match="5 of 5 lines are not Wikidata entities"):
         ingest(path, tmp_path / "s", SETTINGS)
     path.write_text("".join(f'{{"event": {n}}}\n' for n in range(5_000)))
-    with pytest.raises(DataError, match="are no Wikidata entities"):
+    with pytest.raises(DataError, match="are not Wikidata entities"):
         ingest(path, tmp_path / "t", SETTINGS, range_bytes=20_000)
 
 
@@ -570,7 +570,7 @@ def test_few_bad_lines_are_no_wrong_file_and_leave_nothing_in_the_way(tmp_path):
     check_invariants(tmp_path / "1")
     (tmp_path / "d.json").write_text('{"event": 1}\n' * 200)
     for limit in (150, 151, None):  # not refused for the work of the try before
-        with pytest.raises(DataError, match="are no Wikidata entities"):
+        with pytest.raises(DataError, match="are not Wikidata entities"):
             ingest(path, tmp_path / "s", IngestSettings("2021", limit=limit, buckets=2))
     write_dump(path, some_entities(9))
     assert ingest(path, tmp_path / "s", SETTINGS)["counts"]["items"] == 9

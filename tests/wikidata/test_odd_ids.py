@@ -1,4 +1,4 @@
-"""An object that can be the id of no entity: set aside with its subject, by all that meets it."""
+"""Single values that cannot be read, as an object that can be the id of no entity: set aside with their subject."""
 
 import json
 
@@ -32,6 +32,16 @@ def test_the_ingest_names_its_subject_and_counts_it(tmp_path, capsys):
     assert steps["known values"]["its value is unknown"] == 1
     whole = ingest(write_dump(tmp_path / "e.json", made[1:]), tmp_path / "t", IngestSettings("2021", buckets=1))
     assert "values_left_out" not in whole["counts"]
+
+
+def test_the_ingest_names_a_time_of_a_strange_precision_and_counts_it(tmp_path):
+    claims = [statement("P39", entity("Q2")), statement("P571", time("2000", 77))]
+    made = [item("Q1", "one", title="One", claims=claims), item("Q2", "two", claims=claims)]
+    counts = ingest(write_dump(tmp_path / "d.json", made), tmp_path / "s", IngestSettings("2021", buckets=1))["counts"]
+    assert (counts["values_left_out"], counts["bad"], counts["items"], counts["statements"]) == (2, 0, 2, 2)
+    rows = [json.loads(line) for line in (tmp_path / "s" / "bad.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["lost"]) for row in rows] == [("Q1", "value"), ("Q2", "value")]
+    assert all("P571" in row["reason"] and "precision 77" in row["reason"] for row in rows)
 
 
 @pytest.mark.full

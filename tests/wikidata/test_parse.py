@@ -530,6 +530,43 @@ def test_a_strange_precision_costs_its_date_and_not_the_entity(precision):
     assert row[11][:2] == ("known", None) and row[12][:2] == ("known", "2001")
 
 
+@pytest.mark.parametrize("precision", [77, -1, 15, 4_000, "11", None, [11]])
+def test_times_of_a_strange_precision_are_named_one_by_one(precision):
+    odd = time("2000")
+    odd["value"]["precision"] = precision
+    claims = [
+        statement("P1", time("1990"), qualifiers={"P580": odd, "P582": [time("2001"), odd], "P3": [odd, SOMEVALUE]}),
+        statement("P571", odd, id="Q1$odd"),
+        statement("P571", time("1980"), qualifiers={"P585": [odd]}),
+    ]
+    read = Parser().read(line(item("Q1", "label", title="T", claims=claims)).encode())
+    assert [reason.partition(":")[0] for reason in read.left_out] == [
+        *(f"qualifier {name} of a statement of P1" for name in ("P580", "P582", "P3")),
+        "statement Q1$odd of P571",
+        "qualifier P585 of a statement of P571",
+    ]
+    wrong = f"+2000-00-00T00:00:00Z has the precision {precision!r}, which is none of 0 to 14"
+    assert all(reason.endswith(f": {wrong}") for reason in read.left_out)
+    assert len(read.statements) == 3 and read.entity[5] == "1980"
+    # Of what is no subject only the date of creation is kept
+    for parser, title in ((Parser(), None), (Parser(listed=frozenset({"Q2"})), "T")):
+        read = parser.read(line(item("Q1", "label", title=title, claims=claims)).encode())
+        assert read.statements is None and read.left_out == (f"a statement of P571: {wrong}",)
+
+
+def test_a_time_without_a_date_for_another_reason_is_no_value_that_was_lost():
+    claims = [
+        statement(
+            "P571", SOMEVALUE, qualifiers={"P580": SOMEVALUE, "P582": NOVALUE, "P585": time("+2000-02-31T00:00:00Z")}
+        ),
+        *(statement("P1", time(text)) for text in ("+0000-00-00T00:00:00Z", "+2000-02-31T00:00:00Z", "2000")),
+        *(statement("P2", time("2000", precision)) for precision in (0, 6, 9, 14)),
+        statement("P3", {"type": "musical-notation", "value": {"time": "4/4"}}),
+    ]
+    for title in ("T", None):
+        assert Parser().read(line(item("Q1", "label", title=title, claims=claims)).encode()).left_out == ()
+
+
 @pytest.mark.parametrize("id", ["Q9223372036854775808", "Q99999999999999", "Z1", "Q", "Q-3", "L1-F99999"])
 def test_an_object_that_can_be_no_entity_is_set_aside_with_its_subject(id):
     odd = {"value": {"entity-type": "item", "id": id}, "type": "wikibase-entityid"}

@@ -67,6 +67,7 @@ def dumps(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("dumps")
     for name in DATES:
         write_dump(folder / f"{name}.json", presidents(name))
+    write_dump(folder / "new.json.gz", presidents("new"))
     titles = [f"Country_{n}" for n in range(1, 121)] + [f"Person_Q{n + 3000}" for n in range(1, 121)]
     for name in VIEWS:
         text = "".join(f"en.wikipedia {title} 7 desktop {200_000 + n} A9\n" for n, title in enumerate(titles))
@@ -93,15 +94,30 @@ def lines(dumps: str, out: str) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def expected(dumps, tmp_path_factory) -> dict[str, bytes]:
+def other_lines(dumps: str, out: str) -> dict[str, list[str]]:
+    """The commands for a cluster that those above do not have, in their order."""
+    ingest = ["wikidata", "ingest", f"{dumps}/new.json.gz", "--date", DATES["new"], "--out", f"{out}/zipped"]
+    views = [f"{dumps}/{name}" for name in VIEWS]
+    return {
+        "ingest from gz": [*ingest, "--buckets", "3"],
+        "pageviews": ["wikidata", "pageviews", f"{out}/zipped", *views],
+        "rebucket": ["wikidata", "rebucket", f"{out}/zipped", "--buckets", "6", "--out", f"{out}/split"],
+    }
+
+
+def made_here(commands: dict[str, list[str]], out: Path) -> dict[str, bytes]:
     """What one process makes on a local disk."""
-    out = tmp_path_factory.mktemp("here")
-    for words in lines(str(dumps), str(out)).values():
+    for words in commands.values():
         with pytest.raises(SystemExit) as ended:
             run(words)
         assert ended.value.code == 0
     return content(out)
+
+
+@pytest.fixture(scope="module")
+def expected(dumps, tmp_path_factory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("here")
+    return made_here(lines(str(dumps), str(out)), out)
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +228,18 @@ def test_the_same_bytes_whoever_is_killed(victim, cluster, store, served, expect
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_a_gz_dump_page_views_and_other_buckets(cluster, store, served, dumps, tmp_path, tmp_path_factory):
+    here = tmp_path_factory.mktemp("here")
+    expected = made_here(other_lines(str(dumps), str(here)), here)
+    assert len([name for name in expected if name.startswith("split/statements/")]) == 6
+    assert {"zipped/popularity.parquet", "split/popularity.parquet"} <= expected.keys()
+    for what, words in other_lines(str(store / "dumps"), str(store)).items():
+        done = finished(started([*words, "--ray", cluster.address], served.environment() | NO_TOKEN, tmp_path))
+        assert done.returncode == 0, f"{what}: {done.stderr}"
+    assert content(store) == expected
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def test_a_local_folder_on_a_cluster_is_refused_with_what_to_type(cluster, store, served, tmp_path):
     variables = served.environment() | NO_TOKEN
     there = lines(str(store / "dumps"), str(store))
@@ -233,9 +261,9 @@ def test_a_local_folder_on_a_cluster_is_refused_with_what_to_type(cluster, store
     ("mode", "token", "told"),
     [
         ("token", "right", ""),
-        ("token", "wrong", "is not let in, most likely because the cluster asks for a token"),
+        ("token", "wrong", "is refused, most likely because the cluster asks for a token"),
         ("token", None, "the cluster asks for a token, and this machine has none"),
-        ("disabled", None, "is not let in, most likely because the cluster asks for a token"),
+        ("disabled", None, "is refused, most likely because the cluster asks for a token"),
     ],
 )
 def test_a_token(mode, token, told, guarded, served, store, tmp_path):

@@ -59,6 +59,34 @@ def test_an_interrupted_split_goes_on(dump, tmp_path, monkeypatch):
     assert len(parts) == 4 and content(tmp_path / "again") == content(tmp_path / "whole")
 
 
+def test_buckets_of_another_snapshot_are_not_taken(dump, tmp_path, monkeypatch):
+    settings = IngestSettings("2021-01-04", buckets=2)
+    other = write_dump(tmp_path / "other.json", some_entities(150, first=500))
+    for source, folder in ((dump, "s"), (other, "other")):
+        ingest(source, tmp_path / folder, settings)
+    rebucket(tmp_path / "s", 4, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.wikidata.reading.rebucket.read_bytes", lambda path: 1 / 0)  # all buckets are there
+        with pytest.raises(ZeroDivisionError):
+            rebucket(tmp_path / "other", 4, tmp_path / "t")
+    for number, name in ((4, "snapshot"), (6, "buckets")):
+        with pytest.raises(ConfigError, match=rf"unfinished work with other settings \(.*{name}: "):
+            rebucket(tmp_path / "s", number, tmp_path / "t")
+    with pytest.raises(ConfigError, match=r"unfinished work with other settings \(command: 'wikidata rebucket' -> "):
+        ingest(dump, tmp_path / "t", replace(settings, buckets=4))
+    (tmp_path / "t" / "work" / "job.json").unlink()
+    rebucket(tmp_path / "s", 4, tmp_path / "t")
+    assert content(tmp_path / "t") == content(tmp_path / "whole")
+
+
+def test_page_views_of_another_snapshot_are_not_taken(dump, tmp_path):
+    ingest(dump, tmp_path / "s", IngestSettings("2021-01-04", buckets=2))
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "popularity.parquet").write_bytes(b"views")
+    with pytest.raises(ConfigError, match=r"holds popularity.parquet, which .* has not; remove it"):
+        rebucket(tmp_path / "s", 4, tmp_path / "t")
+
+
 def test_only_a_multiple_is_possible_and_another_snapshot_stays(dump, tmp_path):
     ingest(dump, tmp_path / "s", IngestSettings("2021-01-04", buckets=4))
     for number in (0, 2, 6, 1 << 20):

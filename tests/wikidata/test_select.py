@@ -15,6 +15,7 @@ from anachron.core.facts import fact_id
 from anachron.data.facts import FACTS_SCHEMA
 from anachron.errors import ConfigError, DataError
 from anachron.wikidata.reading.snapshot import open_snapshot
+from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.lookups import property_classes
 from anachron.wikidata.selection.rules import PRESETS, Rules, Selection, preset
 from anachron.wikidata.selection.select import Selected, emptied_by, select_facts, with_thresholds
@@ -174,7 +175,7 @@ def test_the_most_popular_of_each_relation_are_kept_and_ties_go_by_id(tmp_path: 
 
 def test_the_presets_are_the_papers():
     assert preset("timestress") == Selection()
-    # paper 002: past facts before 2021, days // 30 > 37, thresholds from 150,000 by 10,000 until more than 2,000
+    # TimeStress: past facts before 2021, days // 30 > 37, thresholds from 150,000 by 10,000 until more than 2,000
     assert (Selection().ended_before, Selection().banned, Selection().more_than) == (2021, ("P47",), 2000)
     assert (Selection().highest_popularity, Selection().popularity_step) == (150_000, 10_000)
     assert Selection().least_days // 30 > 37 >= (Selection().least_days - 1) // 30
@@ -438,6 +439,44 @@ def test_an_empty_snapshot_has_no_facts(tmp_path: Path):
     assert emptied_by(found.steps) == "the snapshot has no statements"
 
 
+@pytest.mark.parametrize(
+    ("wiki", "options", "words"),
+    [
+        (
+            "enwiki",
+            {},
+            "no item with statements and a title in enwiki; ingest another dump or the same with another --wiki",
+        ),
+        ("all", {}, "no item with statements; ingest another dump"),
+        ("all", {"limit": 3}, "no item with statements; ingest another dump or the same without --limit"),
+        (
+            "frwiki",
+            {"entities": {"ids": 1}},
+            "no item with statements and a title in frwiki; ingest another dump or the same with another --wiki or the "
+            "same without --entities",
+        ),
+    ],
+)
+def test_facts_of_an_empty_snapshot_are_refused_in_words_that_fit(tmp_path: Path, wiki: str, options: Any, words: str):
+    """There is no threshold that could be changed, as there is where a step left nothing."""
+    folder = write_snapshot(tmp_path / "s", ENTITIES, [], PROPERTIES, wiki=wiki)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["options"] |= options
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError) as refused:
+        build_facts(folder, tmp_path / "f.parquet", Selection(popularity=False))
+    assert str(refused.value) == f"no fact of {folder} is left: the snapshot has no statements, as it has {words}"
+    assert not (tmp_path / "f.parquet").exists()
+
+
+def test_facts_that_a_step_leaves_none_of_are_refused_with_that_step(tmp_path: Path):
+    folder = write_snapshot(tmp_path / "s", ENTITIES, [statement("Q1", "P39", "Q6", *TIMES)], PROPERTIES)
+    with pytest.raises(
+        DataError, match=r"the step 'relations' dropped the last 1 statements .*change what that step asks"
+    ):
+        build_facts(folder, tmp_path / "f.parquet", Selection(popularity=False, relations=("P1",)))
+
+
 def test_a_damaged_snapshot_is_noticed(tmp_path: Path):
     folder = write_snapshot(tmp_path / "s", ENTITIES, [statement("Q1", "P39", "Q6", *TIMES)], PROPERTIES)
     text = (folder / "manifest.json").read_text()
@@ -460,7 +499,7 @@ def test_a_file_that_is_cut_off_or_of_something_else_is_named(tmp_path: Path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"relations": ("position",)}, "'position' is no property id"),
+        ({"relations": ("position",)}, "'position' is not a property id"),
         ({"relations": ("P47",)}, "P47 is both chosen and banned"),
         ({"several_periods": "both"}, "choose 'drop', 'drop-closed' or 'keep'"),
         ({"first_year": 2021}, "cannot end before 2021"),

@@ -246,7 +246,7 @@ def test_a_server_without_the_page(server, find):
 def test_days():
     today = Day(2026, 11, 21)
     assert parse_day("2026-11-21", today) == today
-    with pytest.raises(ConfigError, match="days to come"):
+    with pytest.raises(ConfigError, match="future days"):
         parse_day("2026-11-22", today)
     for coarse in ("2021", "2021-01"):
         with pytest.raises(ConfigError, match=re.escape(f"--date {coarse}: give a day")):

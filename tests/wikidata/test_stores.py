@@ -14,7 +14,7 @@ pytest.importorskip("obstore", reason="files on stores need the extra s3")
 from anachron.cli.entry import run
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
-from anachron.jobs import locked
+from anachron.jobs import begin, begun, discard, locked, parts_folder
 from anachron.store_requests import StoreError
 from anachron.stores import Blocks, StorePath, parts_of, place, remove_tree
 from anachron.updates.build import Settings, build_updates, companions
@@ -51,6 +51,11 @@ def content(folder):
     files = {str(path)[begin:]: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     del files["manifest.json"]
     return files
+
+
+def snapshot_content(folder):
+    """`content` without what the end of a job could not remove, for the store did not list it."""
+    return {name: data for name, data in content(folder).items() if not name.startswith("work/")}
 
 
 def test_paths():
@@ -163,8 +168,13 @@ def test_requests_of_an_ingest_grow_with_ranges_and_not_with_ranges_times_bucket
     assert ranges > 10 and asked[1] - asked[0] <= 3 * 2 * ranges + 48
 
 
+NEVER = float("inf")  # seconds until a listing shows what was put
+
+
 @pytest.mark.full
-def test_an_interrupted_ingest_goes_on(store, tmp_path):
+@pytest.mark.parametrize("late", [0.0, NEVER])
+def test_an_interrupted_ingest_goes_on(store, served, tmp_path, late):
+    served.faults.late = late
     dump = write_dump(tmp_path / "dump.json", some_entities())
     ingest(dump, tmp_path / "here", SETTINGS, range_bytes=12_000)
     whole = dump.read_bytes()
@@ -174,8 +184,84 @@ def test_an_interrupted_ingest_goes_on(store, tmp_path):
     assert not (store / "manifest.json").is_file() and not (store / ".lock").is_file()
     dump.write_bytes(whole)
     ingest(dump, store, SETTINGS, range_bytes=12_000)
-    assert content(store) == content(tmp_path / "here")
-    assert not (store / "work").is_dir()
+    served.faults.late = 0.0
+    assert snapshot_content(store) == content(tmp_path / "here")
+    assert (store / "work").is_dir() is bool(late)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("ending", "limit"), [("json", None), ("json.gz", None), ("json", 40)])
+def test_an_ingest_needs_no_listing(store, served, tmp_path, ending, limit):
+    served.faults.late = NEVER
+    dump, settings = write_dump(tmp_path / f"dump.{ending}", some_entities()), replace(SETTINGS, limit=limit)
+    ingest(dump, tmp_path / "here", settings, range_bytes=12_000)
+    ingest(dump, store, settings, range_bytes=12_000, workers=2)
+    assert served.faults.done["late"]
+    served.faults.late = 0.0
+    assert snapshot_content(store) == content(tmp_path / "here")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("of_before", [False, True])
+def test_ranges_are_read_once_though_no_listing_shows_them(store, served, tmp_path, monkeypatch, of_before):
+    """of_before: work begun by a version that kept its parts in the work folder itself, as its record shows."""
+    served.faults.late = NEVER
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    ingest(dump, tmp_path / "here", SETTINGS, range_bytes=9_000)
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.wikidata.reading.ingest._join", stop)
+        if of_before:
+            patch.setattr("anachron.wikidata.reading.ingest.parts_folder", lambda work, record: work)
+        with pytest.raises(KeyboardInterrupt):
+            ingest(dump, store, SETTINGS, range_bytes=9_000)
+    if of_before:
+        record = json.loads((store / "work" / "job.json").read_bytes())
+        del record["parts"]
+        (store / "work" / "job.json").put(json.dumps(record).encode())
+    monkeypatch.setattr("anachron.wikidata.reading.ingest.do_ranges", stop)
+    ingest(dump, store, SETTINGS, range_bytes=9_000)
+    served.faults.late = 0.0
+    assert snapshot_content(store) == content(tmp_path / "here")
+
+
+@pytest.mark.full
+def test_ranges_of_a_file_that_was_no_dump_are_not_met(store, served, tmp_path):
+    served.faults.late = NEVER
+    dump, wrong = write_dump(tmp_path / "dump.json", some_entities()), tmp_path / "wrong" / "dump.json"
+    wrong.parent.mkdir()
+    line = json.dumps({"no": "entity" * 20}) + "\n"
+    wrong.write_text(line * (dump.stat().st_size // len(line)))
+    ingest(dump, tmp_path / "here", SETTINGS, range_bytes=9_000)
+    with pytest.raises(DataError, match="are no Wikidata entities"):
+        ingest(wrong, store, SETTINGS, range_bytes=9_000)
+    ingest(dump, store, SETTINGS, range_bytes=9_000)
+    served.faults.late = 0.0
+    assert snapshot_content(store) == content(tmp_path / "here")
+
+
+@pytest.mark.full
+def test_page_views_that_no_listing_shows_do_not_become_those_of_another_snapshot(store, served, tmp_path):
+    served.faults.late = NEVER
+    (store / "popularity.parquet").put(b"of a snapshot that was removed")
+    dump = write_dump(tmp_path / "dump.json", some_entities())
+    with pytest.raises(ConfigError, match=r"is not empty \(popularity.parquet\)"):
+        ingest(dump, store, SETTINGS)
+
+
+def test_the_work_of_a_job_on_a_store_lies_under_a_name_of_its_own(store, served):
+    served.faults.late = NEVER
+    work, folders = store / "work", []
+    for _ in range(2):
+        record = begin(work, {"seed": 0})
+        assert begin(work, {"seed": 0}) == record and begun(work) == record
+        folders.append(parts_folder(work, record))
+        assert not (folders[-1] / "part").is_file()
+        (folders[-1] / "part").put(b"")
+        discard(work)
+    assert folders[0] != folders[1] and begun(work) is None
+    served.faults.late = 0.0
+    begin(work, {"seed": 0})
+    assert [path.name for path in work.rglob("*")] == ["job.json"]
 
 
 def test_keys_are_never_shown(store, served):
@@ -190,15 +276,63 @@ def test_keys_are_never_shown(store, served):
 @pytest.mark.full
 def test_the_same_facts_and_updates(store, tmp_path, world):
     same_facts_and_updates(store, tmp_path, world, Spread(2))
+    nothing_is_left(store)
+
+
+@pytest.mark.full
+def test_the_same_facts_and_updates_though_no_listing_shows_anything(store, served, tmp_path, world):
+    served.faults.late = NEVER
+    same_facts_and_updates(store, tmp_path, world, Spread(2))
+    assert served.faults.done["late"]
+    served.faults.late = 0.0
+    assert not any("selecting" in str(path) or "lock" in str(path) for path in store.rglob("*"))
+
+
+@pytest.mark.full
+def test_updates_meet_nothing_of_earlier_ones_that_no_listing_shows(store, served, tmp_path, world):
+    served.faults.late = NEVER
+    few, many = (Settings(popularity=False, neighbours=number) for number in (1, 10))
+    build_updates(*world, tmp_path / "u.parquet", few)
+    build_updates(*world, store / "u.parquet", many, redirects={"Q20": "Q22"})
+    build_updates(*world, store / "u.parquet", few)
+    assert (store / "u.parquet").read_bytes() == (tmp_path / "u.parquet").read_bytes()
+
+
+@pytest.mark.full
+def test_snapshots_are_the_same_whether_a_listing_shows_their_files_or_not(store, served, tmp_path, world, monkeypatch):
+    sides, settings = on_the_store(store, world), Settings(popularity=False)
+    build_updates(*world, tmp_path / "u.parquet", settings)
+    served.faults.late = NEVER
+    with monkeypatch.context() as patch:
+        patch.setattr("anachron.updates.build.updates_table", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_updates(*sides, store / "u.parquet", settings)
+    served.faults.late = 0.0
+    monkeypatch.setattr("anachron.updates.neighbours._search", stop)  # done: not looked for again
+    build_updates(*sides, store / "u.parquet", settings)
+    assert (store / "u.parquet").read_bytes() == (tmp_path / "u.parquet").read_bytes()
+    nothing_is_left(store)
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def on_the_store(store: StorePath, world: tuple[Path, Path]) -> list[StorePath]:
+    """Both snapshots of a world, put on a store."""
+    for name, folder in zip(("old", "new"), world, strict=True):
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            (store / name / str(path.relative_to(folder))).put(path)
+    return [store / "old", store / "new"]
+
+
+def nothing_is_left(store: StorePath) -> None:
+    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
 
 
 def same_facts_and_updates(store: StorePath, tmp_path: Path, world: tuple[Path, Path], spread: Spread) -> None:
     """Check that both snapshots of a world, put on a store, give there the bytes that they give here."""
-    sides = []
-    for name, folder in zip(("old", "new"), world, strict=True):
-        for path in (path for path in folder.rglob("*") if path.is_file()):
-            (store / name / str(path.relative_to(folder))).put(path)
-        sides.append(store / name)
+    sides = on_the_store(store, world)
     here, there = tmp_path / "u.parquet", store / "u.parquet"
     build_updates(*world, here, Settings(popularity=False))
     build_updates(*sides, there, Settings(popularity=False), spread=spread)
@@ -208,7 +342,6 @@ def same_facts_and_updates(store: StorePath, tmp_path: Path, world: tuple[Path, 
     build_facts(world[1], tmp_path / "facts.parquet", facts)
     build_facts(sides[1], store / "facts.parquet", facts)
     assert (store / "facts.parquet").read_bytes() == (tmp_path / "facts.parquet").read_bytes()
-    assert not any("work" in str(path) or "lock" in str(path) for path in store.rglob("*"))
 
 
 def test_a_kind_of_store_that_is_not_known_is_refused(tmp_path, monkeypatch, capsys):

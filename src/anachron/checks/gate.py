@@ -12,11 +12,14 @@ from anachron.statistics import sign_flips
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What is demanded; nothing by default.
+    """The demands on a model; none by default.
 
-    min_win_rate: least mean of W over the facts, 0 to 1. max_stale: most facts that are stale. confidence: a loss
-    against the baseline fails only where chance alone would give one so large less often than 1 - confidence.
-    Raises `ConfigError` for numbers that cannot be.
+    min_win_rate: minimum mean of W over the facts, 0 to 1.
+    max_stale: maximum number of stale facts.
+    confidence: a loss against the baseline fails only if chance alone would produce one as large with a probability
+        below 1 - confidence.
+
+    Raises `ConfigError` for numbers out of range.
     """
 
     min_win_rate: float | None = None

@@ -130,7 +130,7 @@ def doubt_in_words(row: Mapping[str, Any]) -> str:
     if row["verdict"] != "unknown" or row["win_rate"] <= 0.5:
         return ""
     if row.get("chance") is not None:
-        return f"by chance W is as high in {100 * row['chance']:.0f} %"
+        return f"by chance, W is this high in {100 * row['chance']:.0f} % of cases"
     if row.get("win_rate_low") is not None:
         return f"W may be as low as {100 * row['win_rate_low']:.0f} %"
     return ""

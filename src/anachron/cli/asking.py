@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anachron.cli.options import PriceIn, PriceOut
-from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout
+from anachron.cli.output import on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
     from anachron.ask.asking import Answerer, AskSettings
@@ -30,22 +30,34 @@ CONCURRENCY = 8
 class AnswerOptions:
     """How a model is asked that gives answers and no log-probabilities (``--backend chat`` or ``generate``)."""
 
-    budget: Annotated[
-        str | None, typer.Option(help="What may be spent: '2000 calls', '500k tokens' or '2.5 money'.")
-    ] = None
+    budget: Annotated[str | None, typer.Option(help="Spending limit: '2000 calls', '500k tokens' or '2.5 money'.")] = (
+        None
+    )
     price_in: PriceIn = None
     price_out: PriceOut = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what asking will cost, and ask nothing.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what asking will cost, without asking.")] = False
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of an answer; default: the server's, 64 with generate.")
+        int | None,
+        typer.Option(
+            min=1, help="Maximum number of tokens per answer. Default: the server's limit, or 64 with generate."
+        ),
     ] = None
-    temperature: Annotated[float | None, typer.Option(min=0, help="Of a chat; default: 0.")] = None
-    tries: Annotated[int | None, typer.Option(min=1, help="Tries of a request in a chat; default: 6.")] = None
-    timeout: Annotated[float | None, typer.Option(help="Seconds until a request is tried again; default: 120.")] = None
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Sampling temperature with --backend chat. Default: 0.")
+    ] = None
+    tries: Annotated[int | None, typer.Option(min=1, help="Attempts per request with --backend chat. Default: 6.")] = (
+        None
+    )
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds without a reply after which a request is retried. Default: 120.")
+    ] = None
     pause: Annotated[
-        float | None, typer.Option(min=0, help="Seconds before the second try; doubled from try to try; default: 1.")
+        float | None,
+        typer.Option(min=0, help="Seconds before the first retry; doubled for each further one. Default: 1."),
     ] = None
-    answers: Annotated[Path | None, typer.Option(help="Folder of kept answers; default: that of the run.")] = None
+    answers: Annotated[
+        Path | None, typer.Option(help="Folder in which answers are cached. Default: one in the run folder.")
+    ] = None
 
     def needed(self, backend: str, *of_scores: Any) -> "AskSettings | None":
         """How much is asked; None for a backend that scores.
@@ -96,7 +108,6 @@ class AnswerOptions:
             for name in ("base_url", "api_key_env", "concurrency", "edit"):
                 if getattr(scorer, name) is not None:
                     raise ConfigError(f"--{name.replace('_', '-')} is not for --backend generate; leave it out")
-            quiet_loading()
             lm = loading.load(model, read_template(scorer.chat_template))
             return LocalAnswerer(lm, folder, label or Path(model).resolve().name, self.max_tokens or MOST_TOKENS)
         from anachron.ask.chat import ChatAnswerer
@@ -125,14 +136,20 @@ class AskOptions(AnswerOptions):
     """`AnswerOptions`, and which questions about dated facts are put, and how many."""
 
     ways: Annotated[
-        str | None, typer.Option(help="With --backend chat or generate: which questions, of open, choice, period.")
+        str | None,
+        typer.Option(
+            help="With --backend chat or generate: which questions to ask, any of open, choice, period, "
+            "separated by commas."
+        ),
     ] = None
     width: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Ask until the 95 % interval of W over facts is this wide; default: 0.1."),
+        typer.Option(
+            min=0, max=1, help="Stop asking once the 95 % interval of W over facts is no wider than this. Default: 0.1."
+        ),
     ] = None
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Most matches of a fact read at each distance; default: 5.")
+        int | None, typer.Option(min=1, help="Maximum number of matches per fact at each distance. Default: 5.")
     ] = None
 
     def _chosen(self) -> dict[str, Any]:

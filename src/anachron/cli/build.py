@@ -19,7 +19,7 @@ from anachron.cli.options import (
     SpreadOptions,
     split_commas,
 )
-from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import counted, print_json, progress_bar, say, stdout, warn
 from anachron.stores import Place, place
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ builds = typer.Typer(no_args_is_help=True, add_completion=False)
 Preset = Annotated[
     str, typer.Option(help="Thresholds of a published selection: timestress, or robustness-2025 (six relations).")
 ]
-Relations = Annotated[str | None, typer.Option(help="Keep these relations only: ids with commas between; '' for all.")]
-EndedBefore = Annotated[int | None, typer.Option(help="Facts end before this year.")]
+Relations = Annotated[str | None, typer.Option(help="Keep only these relations: ids separated by commas; '' for all.")]
+EndedBefore = Annotated[int | None, typer.Option(help="Keep facts that ended before this year.")]
 UsePopularity = Annotated[
-    bool, typer.Option("--popularity/--no-popularity", help="Let page views decide; without, all facts are kept.")
+    bool, typer.Option("--popularity/--no-popularity", help="Select by page views; --no-popularity keeps all facts.")
 ]
-MinPopularity = Annotated[float | None, typer.Option(help="Fixed least popularity of a fact, in monthly page views.")]
-MoreThan = Annotated[int | None, typer.Option(help="Lower it until more facts than this pass.")]
+MinPopularity = Annotated[float | None, typer.Option(help="Fixed minimum popularity of a fact, in monthly page views.")]
+MoreThan = Annotated[int | None, typer.Option(help="Lower the minimum popularity until more facts than this pass.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,34 +47,42 @@ class SelectionOptions:
 
     preset: Preset = "timestress"
     relations: Relations = None
-    banned: Annotated[
-        str | None, typer.Option(help="Leave these relations out: ids with commas between; '' for none.")
-    ] = None
+    banned: Annotated[str | None, typer.Option(help="Drop these relations: ids separated by commas; '' for none.")] = (
+        None
+    )
     several_periods: Annotated[
         str | None,
         typer.Option(
-            help="Facts that hold in more than one period: drop; drop-closed, which counts periods with a known start "
-            "and end only; or keep, with their other periods."
+            help="Facts that hold in more than one period: drop; drop-closed, which counts only periods with a "
+            "known start and end; or keep, with their other periods."
         ),
     ] = None
     ended_before: EndedBefore = None
-    first_year: Annotated[int | None, typer.Option(help="Facts start in this year or later.")] = None
-    least_days: Annotated[int | None, typer.Option(help="Days from the start's first to the end's last, at least.")] = (
-        None
-    )
+    first_year: Annotated[int | None, typer.Option(help="Keep facts that start in this year or later.")] = None
+    least_days: Annotated[
+        int | None,
+        typer.Option(help="Minimum number of days from the first day of the start to the last day of the end."),
+    ] = None
     popularity: UsePopularity = True
     min_popularity: MinPopularity = None
-    highest_popularity: Annotated[float | None, typer.Option(help="Where lowering the least popularity starts.")] = None
-    popularity_step: Annotated[float | None, typer.Option(help="By how much it is lowered at a time.")] = None
-    more_than: MoreThan = None
-    top_per_relation: Annotated[
-        int | None, typer.Option(help="Keep so many facts of each relation, the most popular.")
+    highest_popularity: Annotated[
+        float | None, typer.Option(help="Minimum popularity to start with when lowering it.")
     ] = None
-    class_depth: Annotated[int | None, typer.Option(help="Edges (P31, then P279) from a property to its classes.")] = (
+    popularity_step: Annotated[float | None, typer.Option(help="Step by which the minimum popularity is lowered.")] = (
         None
     )
+    more_than: MoreThan = None
+    top_per_relation: Annotated[
+        int | None, typer.Option(help="Keep this many facts of each relation, the most popular ones.")
+    ] = None
+    class_depth: Annotated[
+        int | None, typer.Option(help="Maximum number of edges (P31, then P279) from a property to its classes.")
+    ] = None
     barred_words: Annotated[
-        str | None, typer.Option(help="Classes with these in their label hold pages, not things: commas between.")
+        str | None,
+        typer.Option(
+            help="Words, separated by commas: a class with one in its label holds wiki pages, whose facts are dropped."
+        ),
     ] = None
 
     def selection(self) -> "Selection":
@@ -107,7 +115,7 @@ def facts(
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Dated facts of a snapshot, the most popular first, and what every step of the selection dropped.
+    """Select the dated facts of a snapshot, most popular first, and report what every step of the selection dropped.
 
     Example: anachron build facts SNAPSHOT --out facts.parquet
     """
@@ -130,19 +138,21 @@ def print_facts(selected: "Selected", out: Place) -> None:
 
     stdout().print(selection_table(selected.steps))
     if selected.cut.threshold is not None:
-        say(f"least popularity: {selected.cut.threshold:,.0f} monthly views")
-    say(f"{selected.facts.height:,} facts written to {out}")
+        say(f"minimum popularity: {selected.cut.threshold:,.0f} monthly views")
+    say(f"{counted(selected.facts.height, 'fact')} written to {out}")
 
 
 def statements(
-    questions: Annotated[Path, typer.Argument(help="Facts with questions, made by verbalize, or a file of your own.")],
+    questions: Annotated[
+        Path, typer.Argument(help="Facts with questions, made by verbalize, or a file of your own facts.")
+    ],
     out: Annotated[Path, typer.Option(help="File for the statements: .parquet, .csv or .jsonl.")],
     boundaries: ReadBoundaries = "released",
     seed: ContextSeed = 0,
     until: Annotated[
         int | None,
         typer.Option(
-            help="Last year asked about; default: the last that the facts could end in, by their manifests, or 2020."
+            help="Last year asked about. Default: the last in which the facts could end, by their manifests, or 2020."
         ),
     ] = None,
     sampling: SamplingOption = "timestress",
@@ -150,17 +160,17 @@ def statements(
     style: Annotated[
         str | None,
         typer.Option(
-            help="How dates are worded: american, classic, french, german or spanish; american-published and"
-            " classic-published put no AD before early years. Default: as the questions were."
+            help="Wording of dates: american, classic, french, german or spanish; american-published and "
+            "classic-published omit AD before early years. Default: that of the questions."
         ),
     ] = None,
-    sample: Annotated[int | None, typer.Option(help="Take so many facts only, a fixed random sample.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Use only a fixed random sample of this many facts.")] = None,
     as_of: AsOf = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Statements in the published TimeStress columns: every context of each fact in front of its question.
+    """Write statements in the published TimeStress columns: each fact's question, preceded by each of its contexts.
 
-    Beside the file comes a card with its numbers, the published ones and what every step before dropped.
+    Also writes a card with the numbers of the data set, the published ones, and what every earlier step dropped.
 
     Example: anachron build statements questions.parquet --out DATASET.parquet
     """

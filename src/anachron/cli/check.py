@@ -24,16 +24,18 @@ class GateOptions:
     """What is demanded of a model; a demand that is not met ends the command with code 1."""
 
     min_win_rate: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Fail below this mean win rate over the facts, 0 to 1.")
+        float | None,
+        typer.Option(min=0, max=1, help="Fail if the mean win rate over the facts is below this (0 to 1)."),
     ] = None
-    max_stale: Annotated[int | None, typer.Option(min=0, help="Fail where more facts than this are stale.")] = None
+    max_stale: Annotated[int | None, typer.Option(min=0, help="Fail if more facts than this are stale.")] = None
     baseline: Annotated[
-        Path | None, typer.Option(help="Run folder of an earlier check; fail where W fell by more than chance.")
+        Path | None,
+        typer.Option(help="Run folder of an earlier check; fail if W has fallen since by more than chance explains."),
     ] = None
-    confidence: Annotated[float, typer.Option(help="How sure a fall below the baseline must be, 0.5 to below 1.")] = (
-        0.95
-    )
-    junit: Annotated[Path | None, typer.Option(help="JUnit file to write, for continuous integration.")] = None
+    confidence: Annotated[
+        float, typer.Option(help="Confidence needed to say that W fell below the baseline, 0.5 to below 1.")
+    ] = 0.95
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration.")] = None
 
 
 def register(app: typer.Typer) -> None:
@@ -56,27 +58,27 @@ def check(
         Path,
         typer.Option(help="Facts with subject, relation, object, start, end: .csv, .tsv, .jsonl, .json, .parquet."),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder; holds verdicts.csv, check.json and the page in report/.")],
+    out: Annotated[Path, typer.Option(help="Run folder for verdicts.csv, check.json and, in report/, the page.")],
     as_of: AsOf = None,
     limit: FactLimit = None,
     language: Language = None,
     sampling: Annotated[
-        str, typer.Option(help="How dates are chosen: near, or as the papers do (timestress, robustness-2025).")
+        str, typer.Option(help="How dates are chosen: near, or as in the papers (timestress, robustness-2025).")
     ] = "near",
     gate: GateOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
-    label: Annotated[str | None, typer.Option(help="What the model is called in tables.")] = None,
+    label: Annotated[str | None, typer.Option(help="Name of the model in tables.")] = None,
     loading: ModelOptions,
     asking: AskOptions,
-    page: Annotated[bool, typer.Option(help="Make the page; needs the extra report.", callback=_drawable)] = True,
+    page: Annotated[bool, typer.Option(help="Write the page; requires the extra report.", callback=_drawable)] = True,
     json_: JsonFlag = False,
 ) -> None:
-    """Does a model know your facts, and since when is it wrong? A verdict for each, and a gate for your build.
+    """Check whether a model knows your facts, and since when it is out of date: a verdict for each, a gate for your CI.
 
-    Exit code 0: every demand is met (or none was made); 1: one is not; 2: no verdict, for bad input or a model that
-    cannot be run.
+    Exit codes: 0 if every demand is met (or none was made); 1 if one is not; 2 if there is no verdict, because of bad
+    input or a model that cannot be run.
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """

@@ -22,17 +22,21 @@ def register(app: typer.Typer) -> None:
 class CollectOptions:
     """How the statistics are taken: options of `anachron.collect_covariance`."""
 
-    tokens: Annotated[int, typer.Option(min=1, help="Tokens to take the mean over, from the start of the corpus.")] = (
-        100_000
-    )
+    tokens: Annotated[
+        int, typer.Option(min=1, help="Number of tokens to average over, from the start of the corpus.")
+    ] = 100_000
     window: Annotated[
-        int | None, typer.Option(help="Tokens a window; by default what the model reads, at most 1024.")
+        int | None, typer.Option(help="Tokens per window. Default: the model's context length, at most 1024.")
     ] = None
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in a forward pass.")] = 4096
-    precision: Annotated[str, typer.Option(help="Of the sums: float64, or float32 in half the space.")] = "float64"
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens per forward pass.")] = 4096
+    precision: Annotated[
+        str, typer.Option(help="Precision of the sums: float64, or float32, which takes half the space.")
+    ] = "float64"
     regularise: Annotated[
         float | None,
-        typer.Option(help="Add this share of the mean diagonal, where the text is too short for an inverse."),
+        typer.Option(
+            help="Add this share of the mean diagonal, if the text is too short for the matrix to be inverted."
+        ),
     ] = None
 
 
@@ -45,10 +49,13 @@ def covariance(
             help="A UTF-8 text file (also .gz), a table or folder of tables, a hub name[:config[:split]], or mini."
         ),
     ],
-    layers: Annotated[str | None, typer.Option(help="Layers, from 0: 3 or 1,2,3 or 3-8.")] = None,
+    layers: Annotated[str | None, typer.Option(help="Layers, counted from 0: 3 or 1,2,3 or 3-8.")] = None,
     modules: Annotated[
         str | None,
-        typer.Option(help="Modules by name instead, such as model.layers.2.mlp.down_proj, with commas between."),
+        typer.Option(
+            help="Names of modules, instead of layers, such as model.layers.2.mlp.down_proj; separate several "
+            "with commas."
+        ),
     ] = None,
     collecting: CollectOptions,
     factors: Annotated[
@@ -57,16 +64,16 @@ def covariance(
     column: Annotated[str, typer.Option(help="Column of a table or hub data set that holds the text.")] = "text",
     corpus_revision: Annotated[str | None, typer.Option(help="Revision of a corpus on the hub.")] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder to keep it in; by default $ANACHRON_CACHE or the user's cache folder.")
+        Path | None, typer.Option(help="Folder to store it in. Default: $ANACHRON_CACHE or the user's cache folder.")
     ] = None,
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """The statistics of a text that ROME, MEMIT, EMMET and AlphaEdit weigh a model's inputs by.
+    """Compute the covariance of a model's inputs over a text, which ROME, MEMIT, EMMET and AlphaEdit need.
 
-    For the MLP output projection of each layer, C is the mean of k kT over the inputs k of all tokens. It is kept under
-    the model's fingerprint, with its inverse or eigenvectors, and found again by the commands that edit. An
-    interrupted pass goes on where it stopped.
+    For the MLP output projection of each layer, C is the mean of k kT over the inputs k of all tokens. It is stored
+    under the model's fingerprint, with its inverse or eigenvectors, where the editing commands find it. If
+    interrupted, repeat the same command to resume.
 
     Example: anachron covariance gpt2 --corpus wiki.txt --layers 3-8
     """

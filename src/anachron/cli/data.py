@@ -34,10 +34,10 @@ def contexts(
     boundaries: ReadBoundaries = "released",
     seed: ContextSeed = 0,
     until: Annotated[int, typer.Option(help="Last year asked about.")] = Sampling.until,
-    fact_id: Annotated[str, typer.Option(help="Keys the random stream, as in a data set.")] = "",
+    fact_id: Annotated[str, typer.Option(help="Fact id that keys the random stream, as in a data set.")] = "",
     sampling: SamplingOption = "timestress",
 ) -> None:
-    """Dates to ask about a fact that held from START to END, as JSON lines.
+    """Print the dates at which to ask about a fact that held from START to END, as JSON lines.
 
     Example: anachron contexts --start 2009-01-20 --end 2017-01-20
     """
@@ -58,9 +58,9 @@ def contexts(
 
 def datasets(
     name: Annotated[
-        str | None, typer.Argument(help="A data set to write out; without it, the bundled ones are listed.")
+        str | None, typer.Argument(help="Data set to write out; if omitted, the bundled ones are listed.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File for its statements: .parquet, .csv or .jsonl.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write it to: .parquet, .csv or .jsonl.")] = None,
     json_: JsonFlag = False,
 ) -> None:
     """List the bundled data sets, or write one out: statements in the published TimeStress columns, updates in those
@@ -70,21 +70,22 @@ def datasets(
     """
     from dataclasses import asdict
 
-    from anachron.data.loaders import list_changes, list_datasets, list_updates, write_dataset
+    from anachron.data.listings import CHANGES, DATASETS, UPDATES
     from anachron.errors import ConfigError
-    from anachron.report.tables import change_sets_table, dataset_table, update_sets_table
 
     if (name is None) != (out is None):
         raise ConfigError("give both a data set and --out FILE to write it, or neither to list the bundled ones")
     if name is None or out is None:
-        listings = [asdict(listing) for listing in list_datasets()]
-        updates = [asdict(listing) for listing in list_updates()]
-        changes = [asdict(listing) for listing in list_changes()]
+        listings, updates, changes = ([asdict(one) for one in listed] for listed in (DATASETS, UPDATES, CHANGES))
         if json_:
             print_json([*listings, *updates, *changes])
         else:
+            from anachron.report.listings import change_sets_table, dataset_table, update_sets_table
+
             stdout().print(dataset_table(listings), update_sets_table(updates), change_sets_table(changes))
         return
+    from anachron.data.loaders import write_dataset
+
     counts = write_dataset(name, out)
     say(f"{' of '.join(f'{count:,} {what}' for what, count in counts.items())} written to {out}")
 
@@ -97,7 +98,7 @@ def audit(
     prefix: PrefixOption = "none",
     selected: DatasetOptions,
     context_length: Annotated[
-        int | None, typer.Option(help="Most tokens that fit; by default the tokenizer's.")
+        int | None, typer.Option(help="Context length in tokens. Default: the tokenizer's.")
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of the tokenizer.")] = None,
     trust_remote_code: Trust = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from anachron.cli.options import JsonFlag
-from anachron.cli.output import on_screen, print_json, quiet_loading, stdout
+from anachron.cli.output import on_screen, print_json, stdout
 
 WORST = 5
 
@@ -17,10 +17,10 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs and tables.")] = Path("demo-run"),
-    full: Annotated[bool, typer.Option("--full", help="All facts of mini instead of a fixed sample.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Use all facts of mini instead of a fixed sample.")] = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Probe the bundled model and its untrained twin for real dated facts, check ten facts, bring a few up to date.
+    """Probe the bundled model and its untrained twin on real dated facts, check ten facts, and make a few updates.
 
     Needs no network and no GPU.
 
@@ -35,7 +35,6 @@ def demo(
     from anachron.report.timeline import timeline
     from anachron.report.verdicts import LEGEND, summary_lines, verdict_lines
 
-    quiet_loading()
     made = run_demo(out, full=full, callbacks=on_screen())
     if json_:
         print_json({
@@ -52,10 +51,12 @@ def demo(
         screen.print(
             f"\n[bold]The {len(worst)} worst far errors[/bold] on facts that a model seems to know (W at least 90 %):"
         )
-        screen.print("bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost from afar\n")
+        screen.print(
+            "bars: log-probability of the answer by year; = the fact held; x a lost match; ! lost to a far year\n"
+        )
         for years in worst:
             screen.print(timeline(years))
-    screen.print("\n[bold]Ten facts of a file[/bold], as anachron check tells of them:")
+    screen.print("\n[bold]Ten facts of a file[/bold], as anachron check reports them:")
     for line in verdict_lines(made.check.verdicts):
         screen.print(line, soft_wrap=True)
     screen.print(LEGEND, style="dim", markup=False)

@@ -32,25 +32,27 @@ class MethodOptions:
         typer.Option(help="Text for the covariance of ROME, MEMIT, EMMET, AlphaEdit: a file, a hub name, or mini."),
     ] = None
     no_covariance: Annotated[
-        bool, typer.Option("--no-covariance", help="Take the identity in the covariance's place.")
+        bool, typer.Option("--no-covariance", help="Use the identity matrix instead of the covariance.")
     ] = False
     corpus_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of the corpus to read; by default 100,000, and all of mini.")
+        int | None,
+        typer.Option(min=1, help="Number of tokens to read from the corpus. Default: 100,000, or all of mini."),
     ] = None
     regularise: Annotated[float | None, typer.Option(help="Share of the mean diagonal to add to the covariance.")] = (
         None
     )
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder of the covariances; by default $ANACHRON_CACHE or the user's cache folder."),
+        typer.Option(help="Folder of the covariances. Default: $ANACHRON_CACHE or the user's cache folder."),
     ] = None
-    mend: Annotated[Path | None, typer.Option(help="The network that train-mend wrote.")] = None
+    mend: Annotated[Path | None, typer.Option(help="Network written by train-mend.")] = None
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting other than the preset: METHOD.NAME=VALUE, as JSON.")
+        list[str] | None,
+        typer.Option("--set", help="Override a preset setting: METHOD.NAME=VALUE, with VALUE as JSON."),
     ] = None
     site: Annotated[
         list[str] | None,
-        typer.Option("--site", help="Modules by hand: blocks=, mlp_in= (+ between several), mlp_out=."),
+        typer.Option("--site", help="Name the modules yourself: blocks=, mlp_in= (several joined by +), mlp_out=."),
     ] = None
 
     def choose(self, methods: "Sequence[str]") -> "MethodChoice":

@@ -33,7 +33,7 @@ def run(arguments: list[str] | None = None) -> None:
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         before = signal.SIG_DFL  # whoever cannot wait for the end of the process presses it again
-        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        print("interrupted; finished work is kept, and the same command resumes from there", file=sys.stderr)
         code = 130
     finally:
         if listening:

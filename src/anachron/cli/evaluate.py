@@ -9,7 +9,7 @@ import typer
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,17 +29,17 @@ def edit(
     method: Annotated[
         str,
         typer.Option(
-            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT or an installed one; "
-            "'ROME dated' says a date, 'ROME METO' edits the old fact too, both with their dates."
+            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT or an installed "
+            "one; 'ROME dated' states the date, 'ROME METO' edits the old fact too, both with their dates."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File for the edit: .safetensors.")],
     save_model: Annotated[
-        Path | None, typer.Option(help="Also write the edited model, as a new Hugging Face folder.")
+        Path | None, typer.Option(help="Also write the edited model to a new Hugging Face folder.")
     ] = None,
-    skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be asked for.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Leave out updates that cannot be made.")] = False,
     shown: Annotated[
-        int, typer.Option(min=0, help="Updates whose objects' probabilities are told before and after, the first ones.")
+        int, typer.Option(min=0, help="Show object probabilities, before and after, for the first N updates.")
     ] = 20,
     selected: UpdatesOptions,
     needs: MethodOptions,
@@ -47,9 +47,9 @@ def edit(
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Make updates true in a model, all in one edit, and save the edit as a small file.
+    """Make updates in a model, all in one edit, and save the edit as a small file.
 
-    For each update it tells how likely the model found the old and the new object before the edit and finds them after.
+    For each update, shows how likely the model finds the old and the new object before and after the edit.
 
     Example: anachron edit demo --updates mini-updates --method MEMIT --out memit.safetensors
     """
@@ -96,54 +96,76 @@ def _check_outputs(method: str, out: Path, save_model: Path | None) -> None:
     if save_model is not None and not of_edit.changes_weights:
         raise ConfigError(f"--save-model: {of_edit.name} changes no weights, so there is no edited model to save")
     if save_model is not None and save_model.exists():
-        raise ConfigError(f"--save-model {save_model} is there already; choose another folder")
+        raise ConfigError(f"--save-model {save_model} already exists; choose another folder")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
     """How updates are made and what is measured."""
 
-    mode: Annotated[str, typer.Option(help="independent, batch or sequential.")] = "independent"
+    mode: Annotated[str, typer.Option(help="How updates are made: independent, batch or sequential.")] = "independent"
     size: Annotated[
-        int | None, typer.Option(min=1, help="Updates made together: all in a batch, one in a sequence by default.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of updates made together. Default: all of them in batch mode, one in sequential mode."
+        ),
     ] = None
     after: Annotated[
         str | None,
-        typer.Option(help="Batch or sequential: measure after so many updates, such as 1,10,100; undo one; collapse."),
+        typer.Option(
+            help="In batch or sequential mode: measure after these numbers of updates, such as 1,10,100, and "
+            "after undoing one."
+        ),
     ] = None
     text: Annotated[
-        str | None, typer.Option(help="With --after: text for the perplexity; a file, a hub name, or mini.")
+        str | None, typer.Option(help="With --after: text to measure perplexity on: a file, a hub name, or mini.")
     ] = None
-    text_tokens: Annotated[int | None, typer.Option(min=2, help="Tokens of it to read; by default 10,000.")] = None
+    text_tokens: Annotated[
+        int | None, typer.Option(min=2, help="Number of tokens to read from --text. Default: 10,000.")
+    ] = None
     fluency_tokens: Annotated[
-        int, typer.Option(min=0, help="Tokens of prompt and free text together; 0 leaves fluency out.")
+        int, typer.Option(min=0, help="Number of tokens, prompt included, to measure fluency on; 0 skips fluency.")
     ] = 100
     generate: Annotated[
-        bool, typer.Option("--generate", help="Also let the model go on from each prompt: does it give the object?")
+        bool,
+        typer.Option(
+            "--generate", help="Also let the model continue each prompt, and test whether it gives the object."
+        ),
     ] = False
     audit: Annotated[
-        bool, typer.Option("--audit", help="Also let it answer each prompt to its own end: is all of that the object?")
+        bool,
+        typer.Option(
+            "--audit",
+            help="Also let the model answer each prompt in full, and test whether the whole answer is the object.",
+        ),
     ] = False
-    audit_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of such an answer; by default 50.")] = (
-        None
-    )
+    audit_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of tokens per audited answer. Default: 50.")
+    ] = None
     token_accuracy: Annotated[
-        bool, typer.Option("--token-accuracy", help="Also count tokens that are the first choice, as zsRE's papers do.")
+        bool,
+        typer.Option(
+            "--token-accuracy",
+            help="Also report the share of target tokens that are the model's first choice, as papers on zsRE do.",
+        ),
     ] = False
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens scored at a time; by default what suits the device.")
+        int | None, typer.Option(min=1, help="Maximum number of tokens scored at once. Default: chosen for the device.")
     ] = None
     dated: Annotated[
-        bool, typer.Option("--dated", help="Also ask with dates before and after each change: is the past kept?")
+        bool,
+        typer.Option(
+            "--dated", help="Also ask with dates before and after each change, to see whether the past is kept."
+        ),
     ] = False
     until: Annotated[
         str | None,
-        typer.Option(help="Last date to ask about (--dated); by default the latest change in the data set."),
+        typer.Option(help="With --dated: last date to ask about. Default: the latest change in the data set."),
     ] = None
     ways: Annotated[
         str | None,
         typer.Option(
-            help="How to ask about dates (--dated), of prompt, paraphrase, question with commas; default: all."
+            help="With --dated: how to ask, any of prompt, paraphrase, question, separated by commas. Default: all."
         ),
     ] = None
 
@@ -160,7 +182,7 @@ class EvaluationOptions:
 
         for option, value in (("--until", self.until), ("--ways", self.ways)):
             if value is not None and not self.dated:
-                raise ConfigError(f"{option} {value}: it is of dated questions; add --dated, or leave it out")
+                raise ConfigError(f"{option} {value}: it is for dated questions; add --dated, or leave it out")
         if self.audit_tokens is not None and not self.audit:
             raise ConfigError(f"--audit-tokens {self.audit_tokens} is for --audit; add it, or leave this out")
         ways = WAYS if self.ways is None else tuple(split_commas(self.ways))
@@ -185,7 +207,7 @@ def _counts(after: str) -> tuple[int, ...]:
 
     for number in split_commas(after):
         if not number.isascii() or not number.isdigit():
-            raise ConfigError(f"--after {after}: {number!r} is no number of updates; write for instance 1,10,100")
+            raise ConfigError(f"--after {after}: {number!r} is not a number of updates; write for instance 1,10,100")
     return tuple(map(int, split_commas(after)))
 
 
@@ -196,11 +218,12 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT, with commas; "
-            "'ROME dated' says a date in its requests, 'ROME METO' edits the old fact too, both with their dates."
+            help="FT, FT+L, MEND, ROME, MEMIT, AlphaEdit, EMMET, UltraEdit, LoRA, GRACE, PROMPT, separated by "
+            "commas; 'ROME dated' states the date in its requests, 'ROME METO' edits the old fact too, both"
+            " with their dates."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder; a finished one can be given further methods.")],
+    out: Annotated[Path, typer.Option(help="Run folder; further methods can be added to a finished one.")],
     style: PrintStyle = "plain",
     measured: EvaluationOptions,
     selected: UpdatesOptions,
@@ -209,9 +232,9 @@ def evaluate(
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Make updates in a model by several methods, and measure efficacy, generalization, bleedover, fluency and seconds.
+    """Make updates in a model with several methods, and measure efficacy, generalization, bleedover, fluency and time.
 
-    The run folder survives being killed: the same command goes on where it stopped.
+    If interrupted or killed, repeat the same command to resume.
 
     Example: anachron evaluate demo --updates mini-updates --methods FT,ROME,MEMIT,PROMPT --out runs/edits
     """
@@ -274,11 +297,11 @@ def _print_evaluation(evaluated: "EvaluatedUpdates", left_out: "Mapping[str, int
             say(f"left out: {_updates(count)}, {reason}")
     for note in evaluated.notes:
         say(note)
-    say(f"run folder: {out}; tables{' and figure' if not evaluated.notes else ''}: {out / REPORT}")
+    say(f"run folder: {out}; tables{' and figures' if any((out / REPORT).glob('*.svg')) else ''}: {out / REPORT}")
 
 
 def _updates(count: int) -> str:
-    return "1 update" if count == 1 else f"{count:,} updates"
+    return counted(count, "update")
 
 
 def _changed_modules(about: dict[str, Any]) -> str:

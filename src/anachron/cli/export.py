@@ -1,5 +1,6 @@
 """The commands ``export lm-eval``, ``export inspect``, ``export hub`` and ``export counterfact``."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
-from anachron.cli.output import print_json, say
+from anachron.cli.output import counted, print_json, say
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -29,11 +30,13 @@ def lm_eval(
     *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the task.")],
-    task: Annotated[str | None, typer.Option(help="Name of the task; by default anachron_ and the data set's.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Name of the task. Default: anachron_ and the data set's name.")
+    ] = None,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """A task folder for lm-evaluation-harness that measures W and R there, without Anachron.
+    """Write a task folder with which lm-evaluation-harness measures W and R, without Anachron.
 
     Example: anachron export lm-eval mini --out task
     """
@@ -45,7 +48,7 @@ def lm_eval(
     if json_:
         print_json({"out": str(out), "task": name, **counts})
     else:
-        say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}; run them with")
+        say(f"{_amount(counts)} written to {out}; run them with")
         say(f"lm_eval --model hf --model_args pretrained=MODEL --include_path {out} --tasks {name}")
 
 
@@ -53,12 +56,14 @@ def inspect(
     *,
     dataset: DatasetArgument,
     out: Annotated[Path, typer.Option(help="Folder for the package.")],
-    name: Annotated[str | None, typer.Option(help="Of the package; by default anachron_ and the data set's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the package. Default: anachron_ and the data set's name.")
+    ] = None,
     language: Language = None,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """A Python package with an Inspect task: choices of two years in both orders, and open questions with a year.
+    """Write a Python package with an Inspect task: choices of two years in both orders, and open questions with a year.
 
     Example: anachron export inspect mini --limit 100 --out mini-task
     """
@@ -69,7 +74,7 @@ def inspect(
     if json_:
         print_json({"out": str(out), "package": package, "task": task, **counts})
     else:
-        say(f"questions about {counts['facts']:,} facts written to {out}; run them with")
+        say(f"questions about {counted(counts['facts'], 'fact')} written to {out}; run them with")
         say(f"cd {out} && inspect eval {package}/task.py --model MODEL")  # Inspect takes no absolute path
 
 
@@ -80,32 +85,37 @@ def hub(
     licence: Annotated[
         str | None,
         typer.Option(
-            "--licence", "--license", help="Of the data, for instance cc-by-4.0; for a bundled data set it is known."
+            "--licence", "--license", help="Licence of the data, such as cc-by-4.0; known for bundled data sets."
         ),
     ] = None,
-    language: Annotated[str, typer.Option(help="Of the statements, as a code.")] = "en",
+    language: Annotated[str, typer.Option(help="Language of the statements, as a code.")] = "en",
     benchmark: Annotated[
-        bool, typer.Option("--benchmark", help="Add choices of two years, and eval.yaml, by which the hub scores them.")
+        bool,
+        typer.Option("--benchmark", help="Add choices of two years, and the eval.yaml by which the hub scores them."),
     ] = False,
     push: Annotated[
-        str | None, typer.Option(help="Send it to this data set of the hub, OWNER/NAME; a new one is private.")
+        str | None, typer.Option(help="Upload it to this data set on the hub, OWNER/NAME; a new one is private.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what --push would send, and send nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what --push would upload, without uploading it.")
+    ] = False,
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """A Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
+    """Write a Hugging Face data set folder: Parquet in the published TimeStress columns, and a data set card.
 
     Example: anachron export hub mini --out mini-hub --push OWNER/mini --dry-run
     """
     from anachron.errors import ConfigError
-    from anachron.export.hub import export_hub
-    from anachron.export.push import files_to_push
+    from anachron.export.hub import export_hub, licence_of
+    from anachron.export.push import check_push, files_to_push
     from anachron.export.push import push as send
 
     if dry_run and push is None:
         raise ConfigError("--dry-run says what --push would send; give --push OWNER/NAME too")
     data = selected.load(dataset)
+    if push is not None:
+        check_push(push, licence_of(data, licence))
     questions = None
     if benchmark:
         from anachron.pipelines.asking import questions_of_data
@@ -120,9 +130,9 @@ def hub(
     if json_:
         print_json({"out": str(out), "licence": manifest["parameters"]["licence"], **counts, **sent})
         return
-    say(f"{counts['statements']:,} statements of {counts['facts']:,} facts written to {out}, with a card in README.md")
+    say(f"{_amount(counts)} written to {out}, with a card in README.md")
     if manifest["parameters"]["licence"] is None:
-        say("the card states no licence; name the data's with --licence before passing it on")
+        say("the card states no licence; give that of the data with --licence before sharing it")
     for file, size in sent.get("files", {}).items():
         say(f"{size:>12,} bytes  {file}")
     if sent:
@@ -136,7 +146,7 @@ def counterfact(
     selected: DatasetOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Successions of a data set (one object gives way to the next) as edit requests, in the schema of CounterFact.
+    """Write the successions of a data set (one object replaces another) as edit requests in the CounterFact schema.
 
     Example: anachron export counterfact mini --out mini-counterfact.json
     """
@@ -147,7 +157,11 @@ def counterfact(
     if json_:
         print_json({"out": str(out), **counts})
         return
-    say(f"{counts['cases']:,} cases from {counts['facts']:,} facts written to {out}")
+    say(f"{counted(counts['cases'], 'case')} from {counted(counts['facts'], 'fact')} written to {out}")
     for item in counts["left_out"].values():
         if item["pairs"]:
             say(f"left out {item['pairs']:,}: {item['why']}")
+
+
+def _amount(counts: Mapping[str, int]) -> str:
+    return f"{counted(counts['statements'], 'statement')} of {counted(counts['facts'], 'fact')}"

@@ -29,10 +29,13 @@ def tell_notes(notes: tuple[str, ...]) -> None:
 
 def tell_left_out(left_out: "pl.DataFrame", asked: int, as_of: str) -> None:
     """Say how many facts are asked, and list those that are not."""
-    say(f"{asked:,} facts are asked, as of {as_of}" + (f"; {left_out.height:,} cannot be:" if left_out.height else ""))
+    say(
+        f"{asked:,} facts are asked about, as of {as_of}"
+        + (f"; {left_out.height:,} cannot be:" if left_out.height else "")
+    )
     kinds = Counter(reason.partition(":")[0] for reason in left_out["reason"])
     for row in left_out.head(SHOWN).iter_rows(named=True):
         fact = ", ".join((row["subject"], row["relation"], row["object"]))
         say(f"  row {row['rows']}, {fact} [{row['periods']}]: {row['reason']}")
     if left_out.height > SHOWN:
-        say(f"  and more; in all {', '.join(f'{count:,} {kind}' for kind, count in kinds.most_common())}")
+        say(f"  and more; in total {', '.join(f'{count:,} {kind}' for kind, count in kinds.most_common())}")

@@ -8,7 +8,7 @@ import typer
 
 from anachron.cli.asking import AnswerOptions, horizon_asked, say_cost
 from anachron.cli.groups import grouped
-from anachron.cli.options import JsonFlag, ModelOptions
+from anachron.cli.options import JsonFlag, ModelLabel, ModelOptions
 from anachron.cli.output import on_screen, print_json, say, stdout, warn
 from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions, run_folders
 
@@ -31,18 +31,19 @@ class ChangeOptions:
     changes: Annotated[
         str | None,
         typer.Option(
-            help="mini-changes (the default), mini (the default of demo, which was taught its facts), or a file: "
-            "changes with subject, relation, old, new, date; facts that follow each other; updates, as build updates "
-            "writes them."
+            help="mini-changes (the default), mini (the default for demo, which was trained on its facts), or a "
+            "file: changes with subject, relation, old, new, date; facts that succeed each other; or "
+            "updates written by build updates."
         ),
     ] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many changes, a fixed sample.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many changes (a fixed sample).")] = None
     claim: Annotated[
         str | None,
-        typer.Option(help="A claimed cut-off, such as 2023-12; exit with code 1 where later changes are known."),
+        typer.Option(help="Claimed cut-off, such as 2023-12; exit with code 1 if the model knows later changes."),
     ] = None
     released: Annotated[
-        str | None, typer.Option(help="When the model was published: changes after that month show what is guessed.")
+        str | None,
+        typer.Option(help="When the model was published: changes after that month show how often it guesses right."),
     ] = None
 
     def name(self, models: list[str]) -> str:
@@ -69,9 +70,9 @@ class ChangeOptions:
 class ShownOptions:
     """What is drawn and written for a reader."""
 
-    figure: Annotated[bool, typer.Option(help="Draw the figure; needs the extra report.")] = True
+    figure: Annotated[bool, typer.Option(help="Draw the figure; requires the extra report.")] = True
     page: Annotated[
-        bool, typer.Option(help="Write index.html, into the run folder, with several models into --out.")
+        bool, typer.Option(help="Write the page index.html into the run folder or, with several models, into --out.")
     ] = True
 
     def write(self, found: "list[FoundHorizon]", folder: Path) -> None:
@@ -88,26 +89,27 @@ def horizon(
     *,
     model: Annotated[
         list[str],
-        typer.Argument(help="Hub names, folders, GGUF files, or demo; or folders of horizons that are there."),
+        typer.Argument(help="Hub names, folders, GGUF files, or demo; or run folders of earlier horizons."),
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder for what is asked and found; with several models, one folder each in it.")
+        Path, typer.Option(help="Run folder; with several models, a folder with a run folder for each.")
     ] = Path("horizon-run"),
     asked: ChangeOptions,
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
-    label: Annotated[str | None, typer.Option(help="Name of the model in tables (one model only).")] = None,
+    label: ModelLabel = None,
     loading: ModelOptions,
     asking: AnswerOptions,
     shown: ShownOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Until when did a model learn? Dated changes of the world, a curve with intervals, and a test for leaks.
+    """Find out until when a model learned, from dated changes in the world: a curve with intervals, and a leak test.
 
-    With --backend chat or generate it is asked, and log-probabilities are not needed. A run folder that is there goes
-    on, or is read again; another --claim asks nothing anew. Exit code 0: no leak (or no --claim); 1: something after
-    the claimed cut-off is known beyond chance, or the work failed; 2: wrong use.
+    With --backend chat or generate the model is asked questions, and log-probabilities are not needed. An existing run
+    folder is resumed, or read again if it is finished; another --claim asks nothing again. Exit codes: 0 for no leak
+    (or no --claim); 1 if the model knows changes after the claimed cut-off beyond chance, or if the work failed; 2 for
+    wrong usage.
 
     Example: anachron horizon demo --out runs/horizon
     """

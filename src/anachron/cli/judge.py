@@ -7,7 +7,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
-from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 
 def register(app: typer.Typer) -> None:
@@ -16,19 +16,21 @@ def register(app: typer.Typer) -> None:
 
 def judge(
     *,
-    run: Annotated[Path, typer.Argument(help="Run folder of evaluate --audit, or of --backend chat or generate.")],
-    llm: Annotated[str, typer.Option("--llm", help="Model that judges, as its server calls it.")],
+    run: Annotated[
+        Path, typer.Argument(help="Run folder of evaluate --audit, or of a run with --backend chat or generate.")
+    ],
+    llm: Annotated[str, typer.Option("--llm", help="Model that judges, under the name its server uses.")],
     base_url: LlmBaseUrl = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the verdicts; default: judge in the run folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the verdicts. Default: judge in the run folder.")] = None,
     asking: LlmOptions,
     cache: AnswerFolder = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Have a language model judge answers beside the rule, and say how often the two disagree.
+    """Have a language model judge answers too, and report how often it disagrees with the rule.
 
-    They are those of an audit of edits, or the open answers of a model that was asked.
+    The answers are those of an audit of edits, or the open answers of a model that was asked questions.
 
-    Interrupted, it goes on where it was: every verdict is kept, and none is paid for twice.
+    If interrupted, repeat the same command to resume: verdicts are cached, and none is paid for twice.
 
     Example: anachron judge runs/audit --llm my-model --base-url http://localhost:8000/v1
     """
@@ -49,8 +51,9 @@ def judge(
             shown.add_row(*row)
         stdout().print(shown)
         usage = counts["usage"]
-        say(f"{usage['answers']:,} verdicts asked for, {usage['kept']:,} kept from before")
-        say(f"{counts['disagreements']:,} disagreements; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
+        say(f"{usage['answers']:,} verdicts requested, {usage['kept']:,} reused from before")
+        disagreements = counted(counts["disagreements"], "disagreement")
+        say(f"{disagreements}; all of them: {(out or run / 'judge') / 'disagreements.jsonl'}")
     for reason, count in counts["unreadable"].items():
         warn(f"{count:,} answers without a verdict: {reason}")
     if not counts["judged"]:

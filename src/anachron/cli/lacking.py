@@ -22,13 +22,14 @@ def updates(
     model: ModelArgument,
     updates: Updates,
     out: Annotated[
-        Path | None, typer.Option(help="File for a row an update, with probabilities: .csv, .parquet, .jsonl, .json.")
+        Path | None,
+        typer.Option(help="File with a row per update and its probabilities: .csv, .parquet, .jsonl, .json."),
     ] = None,
     lacking: Annotated[
         Path | None,
-        typer.Option(help="File for the updates that it lacks, as they were read: .jsonl, to be given to edit."),
+        typer.Option(help="File for the updates that it lacks, in their original format: .jsonl, to pass to edit."),
     ] = None,
-    max_lacking: Annotated[int | None, typer.Option(min=0, help="Fail where more updates than this are lacking.")] = (
+    max_lacking: Annotated[int | None, typer.Option(min=0, help="Fail if more updates than this are lacking.")] = (
         None
     ),
     selected: UpdatesOptions,
@@ -36,11 +37,11 @@ def updates(
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Which updates does a model lack? It lacks one where it finds the old object likelier after every prompt.
+    """Find the updates that a model lacks: those where it finds the old object likelier after every prompt.
 
-    Compared are the objects' probabilities for their length, as evaluate compares them, after the update prompt and its
-    paraphrases. Exit code 0: done, and --max-lacking, where given, is met; 1: it is not, or the work failed; 2: wrong
-    use.
+    Objects are compared by their length-normalised probabilities, as in evaluate, after the update prompt and its
+    paraphrases. Exit codes: 0 on success, with --max-lacking met if it is given; 1 if it is not met, or if the work
+    failed; 2 for wrong usage.
 
     Example: anachron updates demo --updates mini-updates --limit 20 --out lacking.csv
     """
@@ -52,7 +53,7 @@ def updates(
     if out is not None:
         check_ending(out)
     if lacking is not None and lacking.suffix != ".jsonl":
-        raise ConfigError(f"--lacking {lacking}: the updates are written as .jsonl, whatever they were read from")
+        raise ConfigError(f"--lacking {lacking}: the updates are always written as .jsonl; choose such a name")
     cases = selected.load(updates)
     lm = asked.load(model, loading)
     found = lacking_updates(lm, cases, out)
@@ -72,6 +73,6 @@ def updates(
             say(f"{shown - PRINTED:,} more are not shown; --out writes them all")
         say(lacking_line(found, len(cases.cases)))
         if not passed:
-            say(f"FAILED: it lacks more than {max_lacking:,}")
+            say(f"FAILED: the model lacks more than {max_lacking:,}")
     if not passed:
         raise typer.Exit(TOO_MANY)

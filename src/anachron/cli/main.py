@@ -44,8 +44,8 @@ INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
 
 app = typer.Typer(
-    help="Measures and repairs what language models believe about when facts hold.",
-    epilog="An error is one line; add --debug anywhere for its traceback. First steps: anachron demo",
+    help="Measure and repair what language models believe about when facts hold.",
+    epilog="An error is shown as one line; add --debug anywhere for its traceback. To get started: anachron demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -86,7 +86,7 @@ timestress.register(build.builds)
 updates.register_builds(build.builds)
 
 wikidata_app = typer.Typer(
-    help="Fetch Wikidata dumps, read them into snapshots, and see what becomes of an entity.\n\n"
+    help="Fetch Wikidata dumps, read them into snapshots, and see what happens to an entity.\n\n"
     "Example: anachron wikidata ingest latest-all.json.bz2 --date 2021-01-04 --out snapshot",
     no_args_is_help=True,
     add_completion=False,
@@ -96,7 +96,7 @@ for module in (wikidata_fetch, wikidata, wikidata_explain):
     module.register(wikidata_app)
 
 runs_app = typer.Typer(
-    help='Runs that are there.\n\nExample: anachron runs rename runs/gpt2 "GPT-2, small"',
+    help='Manage existing runs.\n\nExample: anachron runs rename runs/gpt2 "GPT-2, small"',
     no_args_is_help=True,
     add_completion=False,
 )
@@ -141,7 +141,7 @@ def execute(argv: list[str], pressed: Callable[[], bool] = lambda: False) -> int
     except OSError as error:  # a reader that has gone, as head does, is no news; a full disk is
         _drop_stdout()
         if code == 0 and not isinstance(error, BrokenPipeError):
-            _say(f"error: what was to be printed is lost: {error.strerror or error}; give stdout another place")
+            _say(f"error: the output is lost: {error.strerror or error}; send stdout somewhere else")
         return code or 1
     return code
 
@@ -150,9 +150,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
     try:
         return _called(argv, debug, pressed)
     except USAGE_ERROR as error:
-        words = StringIO()
-        error.show(words)
-        _say(words.getvalue().rstrip("\n"))
+        _say(_of_usage(error))
         return int(error.exit_code)
     except AnachronError as error:
         if debug:
@@ -170,11 +168,25 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         return 2 if argv[:1] == ["check"] else 1
 
 
+def _of_usage(error: Any) -> str:
+    """What click found wrong with a command line, as our own errors are told; the help of a command without words."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        words = StringIO()
+        error.show(words)
+        return words.getvalue().rstrip("\n")
+    said = " ".join(error.format_message().split()).rstrip(".")
+    see = " See" if said.endswith("?") else "; see"
+    hint = "" if error.ctx is None else f"{see} {error.ctx.command_path} --help"
+    return f"error: {said[:1].lower()}{said[1:]}{hint}"
+
+
 def _refuse_stores(argv: list[str]) -> None:
     """Raise `ConfigError` for a path on a store given to a command that would take it for a folder ``s3:``."""
     for word in argv:
         if (found := STORE.fullmatch(word)) and ON_STORES.isdisjoint((tuple(argv[:1]), tuple(argv[:2]))):
-            raise ConfigError(f"{found[1]}: this command takes files of this machine; copy it here and give that path")
+            raise ConfigError(
+                f"{found[1]}: this command only takes local files; copy it to this machine and give that path"
+            )
 
 
 def _called(argv: list[str], debug: bool, pressed: Callable[[], bool]) -> int:

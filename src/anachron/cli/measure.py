@@ -9,7 +9,7 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
-from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.cli.output import counted, on_screen, print_json, say, stdout
 
 if TYPE_CHECKING:
     from anachron.report.outputs import Written
@@ -28,10 +28,10 @@ def metrics(
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Per-fact win rate and robustness, and every table they allow, from any score table.
+    """Compute win rate and robustness for each fact, and every table based on them, from any score table.
 
-    Tables come as Parquet and CSV, and for print as Markdown and LaTeX. Runs of --backend chat or generate are taken
-    too; where a model was both scored and asked, the two are compared.
+    Tables are written as Parquet and CSV, and for print as Markdown and LaTeX. Runs of --backend chat or generate are
+    accepted too; if a model was both scored and asked, the two are compared.
 
     Example: anachron metrics runs/gpt2 --out tables
     """
@@ -49,24 +49,25 @@ def metrics(
         stdout().print(summary_table(written.summary))
     for line in answer_lines(written.tables):
         stdout().print(line, markup=False, soft_wrap=True)
-    _say_notes(written)
-    say(f"{len(written.tables)} tables written to {out}")
+    _say_notes(written, out)
+    say(f"{counted(len(written.tables), 'table')} written to {out}")
 
 
 def report(
     *,
     scores: Sources,
     out: Annotated[Path, typer.Option(help="Folder for the page, the tables and the figures.")],
+    style: PrintStyle = "plain",
     study: StudyOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """One page about one or more runs that works offline, with every table behind it and every figure for print.
+    """Write a page about one or more runs that works offline, with every table behind it and every figure for print.
 
-    Of runs of --backend chat or generate it shows the model's own words; of a run of evaluate, which is reported
-    alone, the methods' table and each update before and after.
+    For runs of --backend chat or generate it shows the model's own words. A run of evaluate is reported alone, with
+    the table of methods and each update before and after.
 
     The page is a single file: headline numbers, every fact with its timeline, all analyses as charts, and the tables
-    to download. Tables come as Parquet, CSV, Markdown and LaTeX, figures as SVG, PDF and PNG.
+    to download. Tables are written as Parquet, CSV, Markdown and LaTeX, figures as SVG, PDF and PNG.
 
     Example: anachron report runs/gpt2 runs/gemma --out report
     """
@@ -74,7 +75,7 @@ def report(
 
     told = on_screen()
     with told.bars() as progress:
-        made = write_report(scores, out, warn=told.warn, progress=progress, **asdict(study))
+        made = write_report(scores, out, style=style, warn=told.warn, progress=progress, **asdict(study))
     written, tables, figures = made.written, out / TABLES, made.figures
     if json_:
         print_json({
@@ -83,8 +84,9 @@ def report(
             "not_drawn": made.not_drawn,
         })  # fmt: skip
         return
-    _say_notes(written, made.not_drawn.values())
-    say(f"{len(written.tables)} tables written to {tables}, figures to {figures}")
+    _say_notes(written, tables, made.not_drawn.values())
+    drawn = f", figures to {figures}" if any(figures.glob("*.svg")) else ""
+    say(f"{counted(len(written.tables), 'table')} written to {tables}{drawn}")
     stdout().print(f"page: {made.page}", markup=False, soft_wrap=True)
 
 
@@ -95,10 +97,11 @@ def _results(written: "Written") -> dict[str, Any]:
     return summary | {name: tables[name].to_dicts() for name in ("asked", "bridge", "conversion") if name in tables}
 
 
-def _say_notes(written: "Written", not_drawn: Iterable[str] = ()) -> None:
+def _say_notes(written: "Written", folder: Path, not_drawn: Iterable[str] = ()) -> None:
     for note in written.notes:
         say(note)
-    if written.left_out:
-        say(f"left out, as these scores do not allow them (--json says why): {', '.join(written.left_out)}")
+    if count := len(written.left_out):
+        what = "1 analysis does" if count == 1 else f"{count:,} analyses do"
+        say(f"{what} not apply to these runs; {folder / 'manifest.json'} says why")
     for reason in not_drawn:
         say(reason)

@@ -22,59 +22,85 @@ def known_format(name: str) -> str:
     return name
 
 
-ModelArgument = Annotated[str, typer.Argument(help="A hub name, a folder, a GGUF file, or demo.")]
-DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or a bundled name.")]
-SnapshotArgument = Annotated[Path, typer.Argument(help="A snapshot folder, made by wikidata ingest.")]
-DumpArgument = Annotated[Path, typer.Argument(help="A dump: .json, .json.gz, .json.bz2 or .json.zst.")]
+ModelArgument = Annotated[str, typer.Argument(help="Hub name, folder, GGUF file, or demo (the bundled model).")]
+DatasetArgument = Annotated[str, typer.Argument(help="A file, a hub name or the name of a bundled data set.")]
+SnapshotArgument = Annotated[Path, typer.Argument(help="Snapshot folder made by wikidata ingest.")]
+DumpArgument = Annotated[Path, typer.Argument(help="Wikidata dump: .json, .json.gz, .json.bz2 or .json.zst.")]
 Sources = Annotated[list[Path], typer.Argument(help="Score tables, run folders, or folders of run folders.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 FormatOption = Annotated[
-    str, typer.Option(help="raw text, or chat through the tokenizer's chat template.", callback=known_format)
+    str, typer.Option(help="raw (plain text), or chat (through the tokenizer's chat template).", callback=known_format)
 ]
-TemplateOption = Annotated[Path | None, typer.Option("--chat-template", help="Jinja file used as chat template.")]
-PrefixOption = Annotated[str, typer.Option(help="none, hierarchy, transfer, few-shot or a text file.")]
-Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
-Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
-Boundaries = Annotated[str | None, typer.Option(help="released or paper, where the data set records none.")]
+TemplateOption = Annotated[Path | None, typer.Option("--chat-template", help="Jinja file to use as the chat template.")]
+PrefixOption = Annotated[
+    str, typer.Option(help="Text before every prompt: none, hierarchy, transfer, few-shot or a text file.")
+]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Allow running code that comes with the model.")]
+Resamples = Annotated[int, typer.Option(min=100, help="Number of bootstrap resamples.")]
+Boundaries = Annotated[
+    str | None,
+    typer.Option(help="Boundary convention, released or paper, for a data set that does not record its own."),
+]
 Split = Annotated[str | None, typer.Option(help="Split of a hub data set.")]
 DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub data set.")]
 AsOf = Annotated[
     str | None,
     typer.Option(
-        help="Date up to which a file of facts is known: a fact without an end holds till then; default: today."
+        help="Date at which a file of facts was up to date: a fact without an end holds until then. Default: today."
     ),
 ]
 Language = Annotated[
     str | None,
-    typer.Option(help="Of the questions and dates: en, fr, de, es, or a JSON file of openings; see docs/languages.md."),
+    typer.Option(
+        help="Language of the questions and dates: en, fr, de, es, or a JSON file of openings; see docs/languages.md."
+    ),
 ]
-FactLimit = Annotated[int | None, typer.Option(min=1, help="Only so many facts, a fixed sample.")]
-ReadBoundaries = Annotated[str, typer.Option(help="How coarse boundaries are read: released or paper.")]
-ContextSeed = Annotated[int, typer.Option(help="Seed of the random months and days.")]
-SamplingOption = Annotated[str, typer.Option(help="Sampler: timestress or robustness-2025.")]
+FactLimit = Annotated[int | None, typer.Option(min=1, help="Use only this many facts (a fixed sample).")]
+ReadBoundaries = Annotated[
+    str, typer.Option(help="Boundary convention, for start and end dates coarser than a day: released or paper.")
+]
+ContextSeed = Annotated[int, typer.Option(help="Seed for the random months and days.")]
+SamplingOption = Annotated[str, typer.Option(help="How dates are sampled: timestress or robustness-2025.")]
 PrintStyle = Annotated[
     str,
-    typer.Option(help="Of tables as Markdown and LaTeX: plain, or paper (siunitx, best in bold, bounds in brackets)."),
+    typer.Option(
+        help="Style of Markdown and LaTeX tables: plain, or paper (siunitx, best values in bold, bounds in brackets)."
+    ),
 ]
-UpdateLimit = Annotated[int | None, typer.Option(min=1, help="Only so many updates, from the start.")]
-RayAddress = Annotated[str | None, typer.Option(help="Address of a Ray cluster (auto, host:port), or local.")]
+ModelLabel = Annotated[str | None, typer.Option("--label", help="Name of the model in tables (one model only).")]
+UpdateLimit = Annotated[int | None, typer.Option(min=1, help="Use only the first N updates.")]
+RayAddress = Annotated[
+    str | None, typer.Option(help="Address of a Ray cluster (auto or host:port), or local to start one here.")
+]
 DumpDate = Annotated[str, typer.Option(help="Date of the dump: YYYY-MM-DD.")]
 ApiKeyEnv = Annotated[
     str | None,
-    typer.Option(help="Variable that holds the server's key; default: OPENAI_API_KEY for OpenAI, else none."),
+    typer.Option(
+        help="Environment variable that holds the server's key. Default: OPENAI_API_KEY for OpenAI, otherwise none."
+    ),
 ]
 LlmBaseUrl = Annotated[
-    str | None, typer.Option(help="Server of that model, such as http://localhost:8000/v1; default: OpenAI's.")
+    str | None,
+    typer.Option(help="Base URL of that model's server, such as http://localhost:8000/v1. Default: OpenAI's."),
 ]
-LlmName = Annotated[str | None, typer.Option("--llm", help="Model that writes the questions, as its server calls it.")]
+LlmName = Annotated[
+    str | None, typer.Option("--llm", help="Model that writes the questions, under the name its server uses.")
+]
 AnswerFolder = Annotated[
-    Path | None, typer.Option("--cache", help="Folder of kept answers; default: one for all runs, in your cache.")
+    Path | None,
+    typer.Option(
+        "--cache", help="Folder in which answers are cached. Default: one for all runs, in your cache folder."
+    ),
 ]
-PriceIn = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens read, to count the cost.")]
-PriceOut = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens written.")]
-Templates = Annotated[bool, typer.Option("--templates", help="Questions from the templates of each relation instead.")]
+PriceIn = Annotated[float | None, typer.Option(min=0, help="Price per million input tokens, for computing the cost.")]
+PriceOut = Annotated[float | None, typer.Option(min=0, help="Price per million output tokens.")]
+Templates = Annotated[
+    bool,
+    typer.Option("--templates", help="Write questions from the templates of each relation instead of with a model."),
+]
 Style = Annotated[
-    str, typer.Option(help="How dates are worded, and so the language of a model's questions: see build statements.")
+    str,
+    typer.Option(help="Wording of dates, which also sets the language of a model's questions; see build statements."),
 ]
 
 
@@ -82,20 +108,20 @@ Style = Annotated[
 class ModelOptions:
     """How a model is loaded: the options of `anachron.load_model`."""
 
-    dtype: Annotated[str, typer.Option(help="auto (the checkpoint's), float32, bfloat16 or float16.")] = "auto"
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU where there is one.")] = (
+    dtype: Annotated[str, typer.Option(help="auto (the checkpoint's own), float32, bfloat16 or float16.")] = "auto"
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 and so on. Default: a GPU if there is one.")] = (
         None
     )
-    device_map: Annotated[str | None, typer.Option(help="Spread a large model over devices, for instance auto.")] = None
+    device_map: Annotated[
+        str | None, typer.Option(help="Spread a large model over several devices, for example auto.")
+    ] = None
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None
-    tokenizer: Annotated[str | None, typer.Option(help="Hub name, folder or GGUF file of another tokenizer.")] = None
+    tokenizer: Annotated[str | None, typer.Option(help="Another tokenizer: hub name, folder or GGUF file.")] = None
     trust_remote_code: Trust = False
 
     def load(self, name: str, chat_template: str | None = None) -> Any:
-        from anachron.cli.output import quiet_loading
         from anachron.lm.loading import load_model
 
-        quiet_loading()
         return load_model(name, chat_template=chat_template, **asdict(self))
 
 
@@ -126,7 +152,10 @@ class DatasetOptions:
 class SpreadOptions:
     """On how many processes or machines a table is worked on."""
 
-    workers: Annotated[int | None, typer.Option(help="Processes; by default one, on Ray all cores.")] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Number of worker processes. Default: one, or with --ray one per core of the cluster."),
+    ] = None
     ray: RayAddress = None
 
     def over(self, progress: "Callable[[int, int], None]" = lambda done, total: None) -> "Spread":
@@ -140,20 +169,20 @@ class LlmOptions:
     """How a language model is asked that writes questions or sentences."""
 
     api_key_env: ApiKeyEnv = LlmSettings.api_key_env
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests under way at once.")] = LlmSettings.concurrency
-    tries: Annotated[int, typer.Option(min=1, help="Tries of a request before it counts as failed.")] = (
+    concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent requests.")] = LlmSettings.concurrency
+    tries: Annotated[int, typer.Option(min=1, help="Attempts per request before it counts as failed.")] = (
         LlmSettings.tries
     )
-    timeout: Annotated[float, typer.Option(help="Seconds until a request without a reply is tried again.")] = (
+    timeout: Annotated[float, typer.Option(help="Seconds without a reply after which a request is retried.")] = (
         LlmSettings.timeout
     )
-    pause: Annotated[float, typer.Option(min=0, help="Seconds before the second try; doubled from try to try.")] = (
-        LlmSettings.pause
-    )
+    pause: Annotated[
+        float, typer.Option(min=0, help="Seconds before the first retry; doubled for each further one.")
+    ] = LlmSettings.pause
     temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature.")] = LlmSettings.temperature
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of an answer; default: the server's.")] = (
-        LlmSettings.max_tokens
-    )
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of tokens per answer. Default: the server's limit.")
+    ] = LlmSettings.max_tokens
 
     def settings(self, model: str, base_url: str | None) -> LlmSettings:
         return LlmSettings(model, base_url, **asdict(self))
@@ -164,25 +193,25 @@ class StudyOptions:
     """How runs are compared: the options of `anachron.write_metrics`."""
 
     noise: Annotated[
-        float | None, typer.Option(min=0, help="Largest meaningless difference in nats; by default each run's own.")
+        float | None,
+        typer.Option(min=0, help="Largest difference in nats to treat as noise. Default: what each run measured."),
     ] = None
     models: Annotated[
         Path | None,
-        typer.Option(help="Table of model, family, parameters, instruct, base; overrides what runs recorded."),
+        typer.Option(help="Table of model, family, parameters, instruct, base; overrides what the runs recorded."),
     ] = None
     common_facts: Annotated[
-        bool, typer.Option("--common-facts", help="Compare runs of different data sets on shared facts.")
+        bool,
+        typer.Option("--common-facts", help="Compare runs on different data sets, using only the facts they share."),
     ] = False
-    baseline: Annotated[
-        str | None, typer.Option(help="Model that the others are compared with; by default the first.")
-    ] = None
-    top: Annotated[
-        int, typer.Option(min=1, help="How many of the most robust models pooled tables are taken over.")
-    ] = 5
-    present: Annotated[int, typer.Option(min=100, help="Year that distances from the present are counted from.")] = 2021
+    baseline: Annotated[str | None, typer.Option(help="Model to compare the others with. Default: the first.")] = None
+    top: Annotated[int, typer.Option(min=1, help="Number of most robust models to include in pooled tables.")] = 5
+    present: Annotated[
+        int, typer.Option(min=100, help="Year to take as the present when distances from it are computed.")
+    ] = 2021
     limit: FactLimit = None
     resamples: Resamples = 1000
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0
+    seed: Annotated[int, typer.Option(help="Seed for the bootstrap.")] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +221,8 @@ class UpdatesOptions:
     scenario: Annotated[
         str,
         typer.Option(
-            help="Which updates: ReplaceObject, Archive, AddObject, AddRelation, AddEntity; several with commas."
+            help="Scenarios to use: ReplaceObject, Archive, AddObject, AddRelation, AddEntity; separate several "
+            "with commas."
         ),
     ] = "ReplaceObject"
     limit: UpdateLimit = None

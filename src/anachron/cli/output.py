@@ -50,6 +50,11 @@ def stdout() -> Console:
     return SafeConsole(width=None if sys.stdout.isatty() else 140)
 
 
+def counted(count: int, what: str) -> str:
+    """``1 table``, ``2 tables``. what: in the singular, of a word whose plural has an s."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def say(message: str) -> None:
     stderr().print(message, markup=False)
 
@@ -70,14 +75,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def quiet_loading() -> None:
-    """Keep transformers' own bars out of logs: they are drawn even where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
 
 
 def on_screen() -> "Callbacks":

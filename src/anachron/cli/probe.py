@@ -16,19 +16,22 @@ from anachron.cli.options import (
     JsonFlag,
     Language,
     ModelArgument,
+    ModelLabel,
     ModelOptions,
     PrefixOption,
     RayAddress,
     Resamples,
     TemplateOption,
 )
-from anachron.cli.output import on_screen, print_json, quiet_loading, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
 
 if TYPE_CHECKING:
     from anachron.data.loaders import Dataset
     from anachron.lm.formats import Format
     from anachron.pipelines.scorers import Backend
     from anachron.report.outputs import Written
+
+LOADED = ("transformers", "llama.cpp", "generate")  # backends that load the model here, so that it can be looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +41,22 @@ class TextOptions:
     format: FormatOption = "raw"
     prefix: PrefixOption = "none"
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens in a batch; by default chosen for the device.")
+        int | None, typer.Option(min=1, help="Maximum number of tokens in a batch. Default: chosen for the device.")
     ] = None
     prefix_tree: Annotated[
         bool,
-        typer.Option(help="Compute what texts begin with alike once, where the model takes it; else padded batches."),
+        typer.Option(
+            help="Compute shared beginnings of texts only once, if the model supports it; otherwise use padded batches."
+        ),
     ] = True
     all_occurrences: Annotated[
-        bool, typer.Option("--all-occurrences", help="As published: score every occurrence.")
+        bool, typer.Option("--all-occurrences", help="As published: score every occurrence of the answer.")
     ] = False
     answer_in_user_turn: Annotated[
-        bool, typer.Option("--answer-in-user-turn", help="As published: answer in the user's turn too.")
+        bool, typer.Option("--answer-in-user-turn", help="As published: put the answer in the user's turn too.")
     ] = False
     native_softmax: Annotated[
-        bool, typer.Option("--native-softmax", help="As published: softmax in the model's dtype.")
+        bool, typer.Option("--native-softmax", help="As published: compute the softmax in the model's dtype.")
     ] = False
 
     def style(self) -> "Format":
@@ -74,21 +79,25 @@ class ScorerOptions:
     backend: Annotated[
         str,
         typer.Option(
-            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check, probe and horizon also: "
-            "chat, generate."
+            help="transformers, llama.cpp (GGUF), or openai for a server (--base-url); check, probe and horizon "
+            "also accept chat and generate."
         ),
     ] = "transformers"
     base_url: Annotated[
-        str | None, typer.Option(help="Server with /completions, echo and logprobs, such as http://localhost:8000/v1.")
+        str | None,
+        typer.Option(
+            help="Base URL of the server, such as http://localhost:8000/v1; openai needs /completions with echo "
+            "and logprobs."
+        ),
     ] = None
     api_key_env: ApiKeyEnv = None
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests to the server under way at once; default: 8.")
+        int | None, typer.Option(min=1, help="Number of concurrent requests to the server. Default: 8.")
     ] = None
     chat_template: TemplateOption = None
-    edit: Annotated[
-        Path | None, typer.Option(help="An edit of this model (anachron edit --out), in force meanwhile.")
-    ] = None
+    edit: Annotated[Path | None, typer.Option(help="Apply an edit of this model, written by anachron edit --out.")] = (
+        None
+    )
 
     def place(self, **replicated: Any) -> "Backend":
         from anachron.pipelines.scorers import Backend
@@ -102,7 +111,6 @@ class ScorerOptions:
         """The model as a scorer, in a block."""
         from anachron.pipelines.scorers import open_scorer
 
-        quiet_loading()
         return open_scorer(
             name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, notice=say, **asdict(loading)
         )
@@ -114,14 +122,25 @@ class ReplicaOptions:
 
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Replicas of the model, on Ray; default with --ray: as many as it has GPUs."),
+        typer.Option(
+            min=1, help="Number of replicas of the model, on Ray. Default with --ray: as many as the cluster has GPUs."
+        ),
     ] = None
     ray: RayAddress = None
     gpus_per_replica: Annotated[
-        int, typer.Option("--gpus-per-replica", min=0, help="GPUs of each replica; with several, layers are spread.")
+        int,
+        typer.Option(
+            "--gpus-per-replica",
+            min=0,
+            help="Number of GPUs per replica; with several, the layers are spread over them.",
+        ),
     ] = 0
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Only algorithms that give the same bits every time on one machine.")
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="Use only algorithms that give bit-identical results every time on the same machine.",
+        ),
     ] = False
 
 
@@ -134,7 +153,7 @@ def score(
     *,
     model: ModelArgument,
     input: Annotated[
-        Path, typer.Option(help="prompt, answer and, if wanted, separator of each: .jsonl, .json, .csv, .parquet.")
+        Path, typer.Option(help="Pairs with prompt, answer and optionally separator: .jsonl, .json, .csv, .parquet.")
     ],
     out: Annotated[Path, typer.Option(help="Table of row, prompt, answer, logp, n_tokens: .parquet, .csv or .jsonl.")],
     texts: TextOptions,
@@ -142,7 +161,7 @@ def score(
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """log Pr(answer | prompt) for any pairs, in input order.
+    """Compute log Pr(answer | prompt) for any pairs, in input order.
 
     Example: anachron score gpt2 --input pairs.jsonl --out scores.parquet
     """
@@ -161,37 +180,39 @@ def score(
             native_softmax=texts.native_softmax,
         )  # fmt: skip
         used = lm.dtype
-    say(f"{table.height:,} pairs scored by {model} ({used}), written to {out}")
+    say(f"{counted(table.height, 'pair')} scored by {model} ({used}), written to {out}")
     if json_:
         print_json({"pairs": table.height, "model": model, "dtype": used, "scores": str(out)})
 
 
 def probe(
     *,
-    model: Annotated[list[str], typer.Argument(help="Hub names, folders, or demo; several with spaces or commas.")],
+    model: Annotated[
+        list[str], typer.Argument(help="Hub names, folders, or demo; separate several with spaces or commas.")
+    ],
     dataset: Annotated[str, typer.Option(help="Dated statements: a file, a hub name or a bundled name.")],
     out: Annotated[Path, typer.Option(help="Run folder; with several models, a folder of run folders.")],
     texts: TextOptions,
     scorer: ScorerOptions,
     replicas: ReplicaOptions,
-    label: Annotated[str | None, typer.Option(help="What the model is called in tables (one model only).")] = None,
+    label: ModelLabel = None,
     loading: ModelOptions,
     selected: DatasetOptions,
     language: Language = None,
-    seed: Annotated[int, typer.Option(help="Of the noise measurement and the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the noise measurement and the bootstrap.")] = 0,
     resamples: Resamples = 1000,
     asking: AskOptions,
     json_: JsonFlag = False,
 ) -> None:
     """Score a data set of dated statements with one or more models, then print win rate and robustness.
 
-    The run folder survives being killed: the same command goes on where it stopped.
+    If interrupted or killed, repeat the same command to resume.
 
     Example: anachron probe gpt2 --dataset Orange/TimeStress --out runs/gpt2
     """
     from anachron.errors import ConfigError
     from anachron.facts.own import is_fact_file
-    from anachron.lm.loading import check_dtype
+    from anachron.lm.loading import check_dtype, check_model
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
 
@@ -207,6 +228,9 @@ def probe(
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
+    if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
+        for name in model:  # before the first is scored, which may take hours
+            check_model(name, revision=loading.revision, trust_remote_code=loading.trust_remote_code)
     named = zip(model, _labels(model, label, scorer.edit), folders, strict=True)
     if answers is not None:
         for name, model_label, folder in named:

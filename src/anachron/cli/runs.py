@@ -13,10 +13,10 @@ def register(app: typer.Typer) -> None:
 
 
 def rename(
-    run: Annotated[Path, typer.Argument(help="Run folder, made by probe.")],
-    label: Annotated[str, typer.Argument(help="What the model is called in tables from now on.")],
+    run: Annotated[Path, typer.Argument(help="Run folder made by probe.")],
+    label: Annotated[str, typer.Argument(help="New name of the model in tables.")],
 ) -> None:
-    """Change what the model of a run is called in tables; nothing is scored again.
+    """Rename the model of a run in tables; nothing is scored again.
 
     Example: anachron runs rename runs/gpt2 "GPT-2, small"
     """

@@ -22,7 +22,7 @@ def save(
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Write a model as a plain Hugging Face folder, which loads faster than a GGUF file and in other tools.
+    """Write a model as a plain Hugging Face folder, which loads faster than a GGUF file and works in other tools.
 
     Example: anachron save model.gguf model
     """

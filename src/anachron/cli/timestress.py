@@ -40,10 +40,10 @@ def register(builds: typer.Typer) -> None:
 def timestress(
     *,
     dump: DumpArgument,
-    pageviews: Annotated[list[Path], typer.Argument(help="Page views, a file a month or a day.")],
+    pageviews: Annotated[list[Path], typer.Argument(help="Page-view files, one per month or per day.")],
     date: DumpDate,
     out: Annotated[Path, typer.Option(help="Folder for the snapshot, the facts, the questions and the data set.")],
-    wiki: Annotated[str, typer.Option(help="Items with a title in this wiki are subjects.")] = "enwiki",
+    wiki: Annotated[str, typer.Option(help="Only items with a title in this wiki become subjects.")] = "enwiki",
     language: Annotated[str, typer.Option(help="Language of labels and descriptions.")] = "en",
     most_bad: MostBad = 0.1,
     preset: Preset = "timestress",
@@ -55,12 +55,12 @@ def timestress(
     templates: Templates = False,
     style: Style = "american",
     boundaries: ReadBoundaries = "released",
-    seed: Annotated[int, typer.Option(help="Of the questions drawn and of the random months and days.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing questions and for the random months and days.")] = 0,
     spread: SpreadOptions,
 ) -> None:
-    """A TimeStress of your own: ingest, pageviews, build facts, verbalize and build statements, one after the other.
+    """Build your own TimeStress: run ingest, pageviews, build facts, verbalize and build statements in turn.
 
-    Interrupted, the same command goes on where it was. For finer settings give the five commands yourself.
+    If interrupted, repeat the same command to resume. For finer control, run the five commands yourself.
 
     Example: anachron build timestress dumps/*-all.json.bz2 dumps/pageviews-*.bz2 --date 2021-01-04 --out ts --templates
     """

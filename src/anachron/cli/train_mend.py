@@ -34,23 +34,29 @@ def register(app: typer.Typer) -> None:
 class TrainingOptions:
     """The settings of MEND and of its training but for the layers; see `anachron.edit.mend_settings.MendSettings`."""
 
-    steps: Annotated[int, typer.Option(help="Steps of the optimiser.")] = MendSettings.steps
-    batch: Annotated[int, typer.Option(help="Updates a step, each an edit of its own.")] = MendSettings.batch
+    steps: Annotated[int, typer.Option(help="Number of optimiser steps.")] = MendSettings.steps
+    batch: Annotated[int, typer.Option(help="Number of updates per step, each an edit of its own.")] = (
+        MendSettings.batch
+    )
     rank: Annotated[int, typer.Option(help="Rank of the network's layers.")] = MendSettings.rank
     rate: Annotated[
-        float, typer.Option(help="Of the optimiser; small models learn faster with a larger one, such as 1e-4.")
+        float, typer.Option(help="Learning rate; small models learn faster with a larger one, such as 1e-4.")
     ] = MendSettings.rate
-    lr_rate: Annotated[float, typer.Option(help="Of the optimiser, for the learned rates of the modules.")] = (
+    lr_rate: Annotated[float, typer.Option(help="Learning rate for the modules' own learned rates.")] = (
         MendSettings.lr_rate
     )
-    start: Annotated[float, typer.Option(help="Learned rate of every module at the start.")] = MendSettings.start
-    edit_weight: Annotated[float, typer.Option(help="Weight of the targets' loss.")] = MendSettings.edit_weight
+    start: Annotated[float, typer.Option(help="Initial value of every module's learned rate.")] = MendSettings.start
+    edit_weight: Annotated[float, typer.Option(help="Weight of the loss on the targets.")] = MendSettings.edit_weight
     kl_weight: Annotated[float, typer.Option(help="Weight of the KL divergence on unrelated text.")] = (
         MendSettings.kl_weight
     )
-    clip: Annotated[float, typer.Option(help="Longest gradient.")] = MendSettings.clip
-    normalise: Annotated[bool, typer.Option(help="By mean and deviation of the tokens seen.")] = MendSettings.normalise
-    seed: Annotated[int, typer.Option(help="Of the network's start and the order of updates.")] = MendSettings.seed
+    clip: Annotated[float, typer.Option(help="Maximum norm of the gradient.")] = MendSettings.clip
+    normalise: Annotated[
+        bool, typer.Option(help="Normalise inputs by the mean and standard deviation of the tokens seen.")
+    ] = MendSettings.normalise
+    seed: Annotated[int, typer.Option(help="Seed for the initial network and the order of updates.")] = (
+        MendSettings.seed
+    )
 
     def settings(self, layers: "Sequence[int]") -> MendSettings:
         return MendSettings(layers=tuple(layers), **asdict(self))
@@ -62,13 +68,17 @@ class LessonOptions:
 
     text: Annotated[
         Path | None,
-        typer.Option(help="File with a text a line that edits must leave alone; by default the updates' neighbours."),
+        typer.Option(help="File with one text per line that edits must leave alone. Default: the updates' neighbours."),
     ] = None
     without: Annotated[
         str | None,
-        typer.Option(help="Updates to be judged on later, a file or hub name: none of their subjects is learned from."),
+        typer.Option(
+            help="Updates to evaluate on later, a file or hub name: none of their subjects is used for training."
+        ),
     ] = None
-    scenario: Annotated[str, typer.Option(help="Which updates to learn from, such as AddRelation.")] = "ReplaceObject"
+    scenario: Annotated[str, typer.Option(help="Scenario of the updates to learn from, such as AddRelation.")] = (
+        "ReplaceObject"
+    )
     limit: UpdateLimit = None
     split: Split = None
     dataset_revision: DatasetRevision = None
@@ -88,19 +98,19 @@ def train_mend(
     updates: Annotated[str, typer.Option(help="Updates to learn from: a file, a hub name or mini-updates.")],
     out: Annotated[Path, typer.Option(help="File for the network (safetensors).")],
     layers: Annotated[
-        str | None, typer.Option(help="Blocks to edit, from 0: 3 or 1,2,3 or 3-8; by default the last three.")
+        str | None, typer.Option(help="Blocks to edit, counted from 0: 3 or 1,2,3 or 3-8. Default: the last three.")
     ] = None,
     learned: LessonOptions,
     training: TrainingOptions,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps that an interrupt can lose.")] = 500,
+    checkpoint_every: Annotated[int, typer.Option(help="Number of steps between checkpoints.")] = 500,
     loading: ModelOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Train the network that the method MEND edits a model with.
+    """Train the network with which the method MEND edits a model.
 
-    It learns to change the model so that it says each update's new object, also after other prompts, and to leave
-    unrelated text alone. The network is for this model only. An interrupted training goes on from its last checkpoint.
-    What it has learned from says nothing about how well it edits: judge it on other updates (--without).
+    It learns to change the model so that it gives each update's new object, also after other prompts, and to leave
+    unrelated text alone. The network works for this model only. An interrupted training resumes from its last
+    checkpoint. The updates it was trained on do not show how well it edits: evaluate it on others (--without).
 
     Example: anachron train-mend gpt2 --updates train.parquet --without judged.parquet --out gpt2-mend.safetensors
     """

@@ -1,5 +1,6 @@
 """The commands ``build updates``, ``build cloze`` and ``label``: what changed between two snapshots, in words."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,26 +17,29 @@ from anachron.cli.options import (
     Style,
     split_commas,
 )
-from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import counted, on_screen, print_json, progress_bar, say, stdout, warn
 from anachron.stores import place
 
 if TYPE_CHECKING:
     from anachron.updates.build import Settings
 
 OldSnapshot = Annotated[Path, typer.Option("--old", help="The earlier snapshot, made by wikidata ingest.")]
-NewSnapshot = Annotated[Path, typer.Option("--new", help="The later one, of the same wiki, language and filters.")]
+NewSnapshot = Annotated[
+    Path, typer.Option("--new", help="The later snapshot, made with the same wiki, language and filters.")
+]
 UnchangedGroups = Annotated[
     str,
     typer.Option(
-        help="Groups whose triples are in both snapshots: skip, as published, or label, so that an end date that was "
-        "added to an old statement counts."
+        help="Groups whose triples are in both snapshots: skip them, as published, or label them, so that an"
+        " end date added to an old statement counts."
     ),
 ]
 Redirects = Annotated[
-    Path | None, typer.Option(help="Merged items, a .csv or .tsv of two columns: the item and what it was merged into.")
+    Path | None,
+    typer.Option(help="Merged items: a .csv or .tsv of two columns, the item and the one it was merged into."),
 ]
 ClozeFile = Annotated[
-    Path | None, typer.Option("--cloze", help="Templates of build cloze in place of this project's own.")
+    Path | None, typer.Option("--cloze", help="Templates written by build cloze, instead of the built-in ones.")
 ]
 
 
@@ -56,26 +60,26 @@ def updates(
     unchanged_groups: UnchangedGroups = "skip",
     redirects: Redirects = None,
     cloze: ClozeFile = None,
-    neighbours: Annotated[int, typer.Option(min=0, help="Nearest facts of each update.")] = 10,
+    neighbours: Annotated[int, typer.Option(min=0, help="Number of nearest facts per update.")] = 10,
     popularity: Annotated[
-        bool, typer.Option("--popularity/--no-popularity", help="Order by page views; without, by id.")
+        bool, typer.Option("--popularity/--no-popularity", help="Order by page views; otherwise by id.")
     ] = True,
-    style: Annotated[str, typer.Option(help="How dates in objects are worded; see build statements.")] = "american",
-    seed: Annotated[int, typer.Option(help="Of random neighbours, neighbours' prompts and the subset.")] = 0,
+    style: Annotated[str, typer.Option(help="Wording of dates in objects; see build statements.")] = "american",
+    seed: Annotated[int, typer.Option(help="Seed for random neighbours, their prompts and the subset.")] = 0,
     memory: Annotated[
         float | None,
         typer.Option(
-            help="GB for all workers of a machine; larger buckets are split. Default: 85 % of it, less what "
-            "the main process holds."
+            help="GB for all workers on a machine; larger buckets are split. Default: 85 % of its memory, less what the "
+            "main process holds."
         ),
     ] = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """What became true, became false or stayed between two snapshots, with prompts and the facts nearest to each.
+    """Find what became true, became false or did not change between two snapshots, with prompts and nearest facts.
 
-    Beside the file come the replacement subset, the new entities, and a card with every number beside the published
-    ones. Interrupted, the same command goes on where it was.
+    Also writes the replacement subset, the new entities, and a card that shows every number next to the published
+    one. If interrupted, repeat the same command to resume.
 
     Example: anachron build updates --old SNAPSHOT-2021 --new SNAPSHOT-2023 --out updates.parquet
     """
@@ -93,7 +97,7 @@ def updates(
         built = build_updates(
             old, new, target, settings, templates=templates, redirects=merged,
             sources=[path for path in (redirects, cloze) if path is not None], spread=spread.over(progress),
-            memory=None if memory is None else int(memory * 1e9), warn=warn,
+            memory=_bytes(memory), warn=warn,
         )  # fmt: skip
     numbers, files = statistics(built.updates), companions(target)
     if json_:
@@ -108,6 +112,15 @@ def updates(
         f"{files['replacements']}, {built.created.height:,} new entities to {files['entities']}, the card to "
         f"{files['card']}"
     )
+
+
+def _bytes(memory: float | None) -> int | None:
+    """The bytes of ``--memory``. Raises `ConfigError` for what is no number of them."""
+    from anachron.errors import ConfigError
+
+    if memory is not None and not math.isfinite(memory):
+        raise ConfigError(f"--memory {memory:g}: give a number of GB, or leave it out for what this machine can spare")
+    return None if memory is None else int(memory * 1e9)
 
 
 def _merged_line(counts: Any, listed: int, new: Path) -> str:
@@ -129,22 +142,26 @@ def update_settings(unchanged_groups: str, **more: Any) -> "Settings":
 def cloze(
     *,
     snapshot: SnapshotArgument,
-    out: Annotated[Path, typer.Option(help="File for the templates: .json, to be given to build updates --cloze.")],
-    llm: Annotated[str, typer.Option("--llm", help="Model that writes the sentences, as its server calls it.")],
+    out: Annotated[Path, typer.Option(help="File for the templates: .json, to pass to build updates --cloze.")],
+    llm: Annotated[str, typer.Option("--llm", help="Model that writes the sentences, under the name its server uses.")],
     base_url: LlmBaseUrl = None,
-    relations: Annotated[str | None, typer.Option(help="Only these: ids with commas between; default: all.")] = None,
-    triples: Annotated[int, typer.Option(min=1, help="Triples of each relation that are put into sentences.")] = 20,
-    most_popular: Annotated[int, typer.Option(min=1, help="Their subjects are among so many of most views.")] = 100_000,
+    relations: Annotated[
+        str | None, typer.Option(help="Only these relations: ids separated by commas. Default: all.")
+    ] = None,
+    triples: Annotated[int, typer.Option(min=1, help="Number of triples per relation to put into sentences.")] = 20,
+    most_popular: Annotated[
+        int, typer.Option(min=1, help="Draw triples whose subjects are among this many most viewed entities.")
+    ] = 100_000,
     style: Style = "american",
-    seed: Annotated[int, typer.Option(help="Of the triples drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the triples.")] = 0,
     asking: LlmOptions,
     cache: AnswerFolder = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Cloze templates of each relation by a language model: sentences for drawn triples, the five most frequent kept.
+    """Have a language model write cloze templates, by wording drawn triples; keeps the five most frequent per relation.
 
-    Interrupted, it goes on where it was: every answer of the model is kept, and none is paid for twice.
+    If interrupted, repeat the same command to resume: answers are cached, and none is paid for twice.
 
     Example: anachron build cloze SNAPSHOT --out cloze.json --llm llama3.1 --base-url http://localhost:11434/v1
     """
@@ -161,16 +178,16 @@ def cloze(
         say(f"{number:,} sentences dropped: {reason}")
     if counts["relations without a template"]:
         warn(f"no template for {', '.join(counts['relations without a template'])}")
-    say(f"templates of {counts['relations']:,} relations written to {out}")
+    say(f"templates of {counted(counts['relations'], 'relation')} written to {out}")
 
 
 def label(
-    input: Annotated[Path, typer.Option("--input", help="Groups of triples, one JSON object a line.")],
+    input: Annotated[Path, typer.Option("--input", help="Groups of triples, one JSON object per line.")],
     old_date: Annotated[str, typer.Option(help="Date of the old snapshot.")],
-    new_date: Annotated[str, typer.Option(help="Date of the new one.")],
-    out: Annotated[Path | None, typer.Option(help="File for the labels: .jsonl; default: standard output.")] = None,
+    new_date: Annotated[str, typer.Option(help="Date of the new snapshot.")],
+    out: Annotated[Path | None, typer.Option(help="File for the labels: .jsonl. Default: standard output.")] = None,
 ) -> None:
-    """Label and rule number of each triple in given (subject, relation)-groups, before any group is dropped.
+    """Label each triple of given (subject, relation) groups and name the rule applied, before any group is dropped.
 
     Example: anachron label --input groups.jsonl --old-date 2021-01-04 --new-date 2023-02-27
     """
@@ -180,4 +197,4 @@ def label(
     if out is None:
         typer.echo(json_lines(labelled), nl=False)
     else:
-        say(f"{len(labelled):,} groups labelled in {out}")
+        say(f"{counted(len(labelled), 'group')} labelled in {out}")

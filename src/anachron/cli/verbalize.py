@@ -31,21 +31,25 @@ def register(app: typer.Typer) -> None:
 
 def verbalize(
     *,
-    facts: Annotated[Path, typer.Argument(help="Table of facts; with --judged, or to sample again, of questions.")],
+    facts: Annotated[
+        Path, typer.Argument(help="Table of facts; with --judged, or to draw another sample, a table of questions.")
+    ],
     out: Annotated[Path | None, typer.Option(help="File for the questions: .parquet or .jsonl.")] = None,
     llm: LlmName = None,
     base_url: LlmBaseUrl = None,
     templates: Templates = False,
     seed: Annotated[
-        int, typer.Option(help="Which of four questions each fact is asked with, and what is sampled.")
+        int, typer.Option(help="Seed for choosing one of each fact's four questions, and for the sample.")
     ] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many facts, to try a model.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N facts, to try out a model.")] = None,
     language: Language = None,
-    style: Annotated[str | None, typer.Option(help="How dates are worded; default: as the language does.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Draw so many questions for a person to judge.")] = None,
-    sample_out: Annotated[Path | None, typer.Option(help="File for them: .csv, with an empty column good.")] = None,
+    style: Annotated[str | None, typer.Option(help="Wording of dates. Default: that of the language.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Draw this many questions for a person to judge.")] = None,
+    sample_out: Annotated[
+        Path | None, typer.Option(help="File for the sample: .csv, with an empty column good to fill in.")
+    ] = None,
     judged: Annotated[
-        Path | None, typer.Option(help="Such a file, filled in with yes and no: print the share.")
+        Path | None, typer.Option(help="A sample filled in with yes and no: print the share of good questions.")
     ] = None,
     asking: LlmOptions,
     cache: AnswerFolder = None,
@@ -53,9 +57,9 @@ def verbalize(
     price_out: PriceOut = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Four questions for each fact, checked; one of them is drawn, and the facts without a good set are listed.
+    """Write and check four questions for each fact and draw one of them; facts without a good set are listed.
 
-    Interrupted, it goes on where it was: every answer of a model is kept, and none is paid for twice.
+    If interrupted, repeat the same command to resume: a model's answers are cached, and none is paid for twice.
 
     Example: anachron verbalize facts.parquet --out questions.parquet --templates
     """
@@ -70,7 +74,7 @@ def verbalize(
             _judge(facts, judged, json_)
     else:
         if judged is not None:
-            raise ConfigError("--judged looks at questions that exist; leave --out away")
+            raise ConfigError("--judged reads questions that exist; leave out --out")
         if (price_in is None) != (price_out is None):
             raise ConfigError("give both --price-in and --price-out, or neither")
         writer = chosen_writer(llm, templates, asking, base_url, cache=cache, price_in=price_in)
@@ -135,7 +139,7 @@ def _judge(questions: Path, judged: Path, json_: bool) -> None:
         return
     stdout().print(
         f"{counted.good} of {counted.judged} questions are good: {share:.3f}, 95 % interval [{low:.3f}, {high:.3f}] "
-        f"(Wilson, corrected for the {counted.population:,} questions there are)",
+        f"(Wilson, corrected for a population of {counted.population:,} questions)",
         markup=False,
     )
 
@@ -158,12 +162,12 @@ def print_questions(summary: dict[str, Any], out: Place) -> None:
     lines += [f"  {count:,} dropped: {reason}" for reason, count in summary["failed"].items()]
     if usage := summary.get("usage"):
         lines.append(
-            f"{usage['answers']:,} answers asked for in {usage['requests']:,} requests ({usage['retries']:,} of them "
-            f"tried again), {usage['kept']:,} kept from before"
+            f"{usage['answers']:,} answers requested in {usage['requests']:,} requests ({usage['retries']:,} of them "
+            f"retries), {usage['kept']:,} reused from before"
         )
         lines.append(f"tokens: {usage['prompt_tokens']:,} read, {usage['completion_tokens']:,} written")
         if usage["uncounted"]:
-            lines.append(f"  {usage['uncounted']:,} answers came without a count of their tokens")
+            lines.append(f"  {usage['uncounted']:,} answers came without a token count")
         if "cost" in usage:
             lines.append(f"cost: {usage['cost']:.4f} now, {usage['cost_of_all_runs']:.4f} over all runs")
     stdout().print("\n".join(lines), markup=False)

@@ -14,7 +14,11 @@ from anachron.stores import Place, place
 
 MostBad = Annotated[
     float,
-    typer.Option(min=0, max=100, help="Percent of lines, or of their bytes, that may hold no entity; above, it stops."),
+    typer.Option(
+        min=0,
+        max=100,
+        help="Maximum percentage of lines, or of their bytes, without a readable entity; above it, the command stops.",
+    ),
 ]
 
 
@@ -41,28 +45,33 @@ def ingest(
     *,
     dump: DumpArgument,
     date: DumpDate,
-    out: Annotated[Path, typer.Option(help="Folder for the snapshot, here or on a store.")],
+    out: Annotated[Path, typer.Option(help="Folder for the snapshot, on this machine or on a store.")],
     wiki: Annotated[
-        str, typer.Option(help="Items with a title in this wiki are subjects; all: every item.")
+        str, typer.Option(help="Only items with a title in this wiki become subjects; all takes every item.")
     ] = "enwiki",
     language: Annotated[
-        str, typer.Option(help="Language of labels and descriptions, where there is none: mul.")
+        str, typer.Option(help="Language of labels and descriptions; where it has none, those in mul are used.")
     ] = "en",
     limit: Annotated[
         int | None,
-        typer.Option(help="Only the first N entities of the dump, read by one process; its end is not checked."),
+        typer.Option(
+            help="Read only the first N entities of the dump, in one process; the end of the dump is not checked."
+        ),
     ] = None,
     entities: Annotated[
-        Path | None, typer.Option(help="Only the items of this file are subjects, one id a line.")
+        Path | None, typer.Option(help="File of item ids, one per line: only these items become subjects.")
     ] = None,
     buckets: Annotated[
-        int | None, typer.Option(help="Files a table: later steps work on one at a time; default: by the dump's size.")
+        int | None,
+        typer.Option(
+            help="Number of files per table; later steps work on one at a time. Default: depends on the dump's size."
+        ),
     ] = None,
     most_bad: MostBad = 0.1,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Turn a Wikidata dump into a snapshot folder. An interrupted call goes on where it stopped when it is repeated.
+    """Turn a Wikidata dump into a snapshot folder. If interrupted, repeat the same command to resume.
 
     Example: anachron wikidata ingest latest-all.json.gz --date 2021-01-04 --out wikidata-2021 --workers 8
     """
@@ -97,12 +106,12 @@ def print_ingest(manifest: dict[str, Any], out: Place, entities: Path | None = N
 def rebucket(
     *,
     snapshot: SnapshotArgument,
-    buckets: Annotated[int, typer.Option(help="Files a table: a multiple of those that it has.")],
+    buckets: Annotated[int, typer.Option(help="Number of files per table: a multiple of the current number.")],
     out: Annotated[Path, typer.Option(help="Folder for the snapshot with these buckets.")],
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Split a snapshot into more buckets, as an ingest with so many had written it, without reading the dump again.
+    """Split a snapshot into more buckets, as if ingest had written that many, without reading the dump again.
 
     Example: anachron wikidata rebucket wikidata-2021 --buckets 256 --out wikidata-2021-256
     """
@@ -117,11 +126,13 @@ def rebucket(
 
 
 def redirects(
-    redirect: Annotated[Path, typer.Argument(help="The table redirect: wikidatawiki-DATE-redirect.sql.gz.")],
-    page: Annotated[Path, typer.Argument(help="The table page of the same date: wikidatawiki-DATE-page.sql.gz.")],
-    out: Annotated[Path, typer.Option(help="File for the list: .csv, to be given to build updates --redirects.")],
+    redirect: Annotated[Path, typer.Argument(help="Dump of the table redirect: wikidatawiki-DATE-redirect.sql.gz.")],
+    page: Annotated[
+        Path, typer.Argument(help="Dump of the table page, of the same date: wikidatawiki-DATE-page.sql.gz.")
+    ],
+    out: Annotated[Path, typer.Option(help="File for the list: .csv, to pass to build updates --redirects.")],
 ) -> None:
-    """The items that were merged into others, from two SQL dumps of dumps.wikimedia.org.
+    """List the items that were merged into others, from the two SQL dumps that wikidata download --redirects fetches.
 
     Example: anachron wikidata redirects dumps/*-redirect.sql.gz dumps/*-page.sql.gz --out redirects.csv
     """

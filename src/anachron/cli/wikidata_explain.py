@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anachron.wikidata.reading.snapshot import Snapshot
 
 AllStatements = Annotated[
-    bool, typer.Option("--all", help="Of two snapshots, also the statements that did not change.")
+    bool, typer.Option("--all", help="With two snapshots, also show the statements that did not change.")
 ]
 
 
@@ -31,13 +31,13 @@ def explain(
         list[str],
         typer.Argument(
             metavar="SNAPSHOT [SNAPSHOT] ENTITY",
-            help="One snapshot, or the old and the new one, and the id of an item, such as Q76.",
+            help="One snapshot, or an old and a new one, followed by the id of an item, such as Q76.",
         ),
     ],
-    property: Annotated[str | None, typer.Option(help="Statements of this property only.")] = None,
+    property: Annotated[str | None, typer.Option(help="Show only statements of this property.")] = None,
     facts: Annotated[
         Path | None,
-        typer.Option(help="A file of build facts: its thresholds, and where its popularity cut, in place of a preset."),
+        typer.Option(help="File written by build facts: use its thresholds and popularity cut-off, not a preset's."),
     ] = None,
     preset: Preset = "timestress",
     relations: Relations = None,
@@ -50,10 +50,10 @@ def explain(
     all_: AllStatements = False,
     json_: JsonFlag = False,
 ) -> None:
-    """What each step of build facts, or of build updates for two snapshots, does with each statement of one entity.
+    """Show what each step of build facts (with two snapshots, build updates) does with the statements of one entity.
 
-    Where popularity cuts the facts depends on all of them: with one snapshot and without --facts, --min-popularity or
-    --no-popularity the whole snapshot is selected from first.
+    The popularity cut-off depends on all facts. With one snapshot and none of --facts, --min-popularity and
+    --no-popularity, the selection is therefore first run on the whole snapshot.
 
     Example: anachron wikidata explain SNAPSHOT Q76 --facts facts.parquet
     """
@@ -155,7 +155,7 @@ def _explain_changes(
         stdout().print(changes_table(explained.entity, explained.is_new, changes))
     elif not explained.changes:
         of_property = f" of {property}" if property is not None else ""
-        into = f"; it was merged into {merged[entity]}, ask for that one" if merged and entity in merged else ""
+        into = f"; it was merged into {merged[entity]}; ask for that one" if merged and entity in merged else ""
         say(f"neither snapshot holds a statement{of_property} of {entity} as a subject{into}")
 
 

@@ -20,29 +20,38 @@ def register(app: typer.Typer) -> None:
 
 
 def download(
-    date: Annotated[str, typer.Option(help="Day whose nearest dump is wanted: YYYY-MM-DD.")],
+    date: Annotated[str, typer.Option(help="Fetch the dump nearest to this day: YYYY-MM-DD.")],
     out: Annotated[Path, typer.Option(help="Folder for the files.")],
-    pageviews: Annotated[bool, typer.Option("--pageviews", help="Also the page views of the months before.")] = False,
-    months: Annotated[int, typer.Option(help="How many whole months of page views, counted back from the day.")] = 12,
-    dump: Annotated[bool, typer.Option("--dump/--no-dump", help="Fetch the dump, or only page views.")] = True,
+    pageviews: Annotated[
+        bool, typer.Option("--pageviews", help="Also fetch the page views of the months before.")
+    ] = False,
+    redirects: Annotated[
+        bool, typer.Option("--redirects", help="Also fetch the tables of merged items, for wikidata redirects.")
+    ] = False,
+    months: Annotated[int, typer.Option(help="Number of whole months of page views, counting back from the day.")] = 12,
+    dump: Annotated[
+        bool, typer.Option("--dump/--no-dump", help="Fetch the dump; --no-dump fetches only the others.")
+    ] = True,
     format: Annotated[
-        str | None, typer.Option(help="bz2 (smaller) or gz (faster to read); by default what the nearest dump has.")
+        str | None, typer.Option(help="bz2 (smaller) or gz (faster to read). Default: whichever the nearest dump has.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be fetched, and fetch nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be fetched, without fetching it.")
+    ] = False,
     contact: Annotated[
-        str | None, typer.Option(help="Your mail address or page, told to the servers; Wikimedia asks for it.")
+        str | None, typer.Option(help="Your email address or web page, sent to the servers; Wikimedia asks for it.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds of silence after which a connection is given up.")] = 60,
-    retries: Annotated[int, typer.Option(help="Failures in a row, without progress, before giving up.")] = 6,
-    dumps_url: Annotated[str, typer.Option(help="Server of dumps and page views, or a mirror of it.")] = (
+    timeout: Annotated[float, typer.Option(help="Seconds without data after which a connection is given up.")] = 60,
+    retries: Annotated[int, typer.Option(help="Number of consecutive failures without progress before giving up.")] = 6,
+    dumps_url: Annotated[str, typer.Option(help="Server for dumps and page views, or a mirror of it.")] = (
         "https://dumps.wikimedia.org"
     ),
-    archive_url: Annotated[str, typer.Option(help="Server of old dumps.")] = "https://archive.org",
+    archive_url: Annotated[str, typer.Option(help="Server for old dumps.")] = "https://archive.org",
     json_: JsonFlag = False,
 ) -> None:
-    """Fetch the Wikidata dump nearest to a day; of two that are equally near, the older.
+    """Fetch the Wikidata dump nearest to a day, or the older one if two are equally near.
 
-    Cut or killed, the same command goes on where it stopped. Checksums are verified where the server publishes them.
+    If interrupted or killed, repeat the same command to resume. Checksums are verified where the server publishes them.
 
     Example: anachron wikidata download --date 2021-01-04 --out dumps --pageviews --dry-run
     """
@@ -50,7 +59,7 @@ def download(
     from anachron.wikidata.fetching.web import Manners
 
     downloads = fetch(
-        date, out, dump=dump, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
+        date, out, dump=dump, redirects=redirects, pageviews=pageviews, months=months, format=format, dry_run=dry_run,
         manners=Manners(timeout=timeout, retries=retries, contact=contact, note=say), dumps_url=dumps_url,
         archive_url=archive_url, callbacks=on_screen(),
     )  # fmt: skip
@@ -64,7 +73,7 @@ def download(
         rest = f"{_size(downloads.bytes_to_fetch)} to fetch, {_size(downloads.free)} free in {downloads.place}"
         stdout().print(f"{total}; {rest}", soft_wrap=True, markup=False)
     else:
-        say(f"{total} in {out}; {_size(sum(one.received for one in downloads.fetched))} came now")
+        say(f"{total} in {out}; {_size(sum(one.received for one in downloads.fetched))} fetched now")
 
 
 def _summary(downloads: "Downloads", out: Path) -> dict[str, Any]:
@@ -112,22 +121,26 @@ def _size(size: int | None) -> str:
 
 def pageviews(
     *,
-    snapshot: Annotated[Path, typer.Argument(help="A snapshot folder, as wikidata ingest makes it.")],
+    snapshot: Annotated[Path, typer.Argument(help="Snapshot folder, as made by wikidata ingest.")],
     files: Annotated[
-        list[Path], typer.Argument(help="Page views: pageviews-YYYYMM-user.bz2, a file a month, or one a day.")
+        list[Path], typer.Argument(help="Page-view files, one per month (pageviews-YYYYMM-user.bz2) or one per day.")
     ],
     wiki_project: Annotated[
-        str | None, typer.Option(help="Project in these files; by default that of the snapshot's titles.")
+        str | None, typer.Option(help="Project to count in these files. Default: that of the snapshot's titles.")
     ] = None,
     redirects: Annotated[
-        Path | None, typer.Option(help="Lines of from-title, tab, to-title: views of the first go to the second.")
+        Path | None,
+        typer.Option(
+            help="File with lines of from-title, tab, to-title: views of the first are counted for the second."
+        ),
     ] = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
 ) -> None:
-    """Add the popularity of its entities to a snapshot: the median of monthly views by people.
+    """Add the popularity of its entities to a snapshot: the median of their monthly page views by people.
 
-    It counts from the first month with any view to the last that is given. Files that were read are not read again.
+    The median is over the months from the first with any views to the last one given. Files that have been read are
+    not read again.
 
     Example: anachron wikidata pageviews wikidata-2021 dumps/pageviews-2020*-user.bz2
     """
@@ -154,4 +167,4 @@ def print_popularity(result: "Result", redirects: Path | None = None) -> None:
     if redirects is not None:
         say(f"{c['redirects']:,} redirects, of which {c['redirects_used']:,} lead to titles of the snapshot")
     say(f"{c['titles']:,} entities with a title: {c['with_views']:,} with views, {c['without_views']:,} without")
-    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views are theirs; written to {result.path}")
+    say(f"{c['views_matched']:,} of {c['views_of_project']:,} views belong to these; written to {result.path}")

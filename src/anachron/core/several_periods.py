@@ -117,6 +117,6 @@ def parse_periods(text: str | None) -> tuple[Period, ...]:
     for part in filter(None, map(str.strip, (text or "").split(";"))):
         start, slash, end = part.partition("/")
         if not slash or not start:
-            raise DataError(f"{part!r} is no period: write start/end, with ';' between several")
+            raise DataError(f"{part!r} is not a period: write start/end, with ';' between several")
         periods.append(Period(start, end or None))
     return tuple(periods)

@@ -66,7 +66,7 @@ def build_dataset(
     sample: int | None = None,
     as_of: str | None = None,
 ) -> BuiltDataset:
-    """Statements about the facts of a file, written in the published columns with a manifest and a card.
+    """Write statements about the facts of a file in the published columns, with a manifest and a card.
 
     questions: facts with questions, as `anachron.verbalise` writes them, or a file of one's own facts (columns
         ``subject, relation, object, start, end``, see `anachron.facts.rows`); ``<out>.left_out.csv`` then lists
@@ -79,10 +79,11 @@ def build_dataset(
         the style, else English.
     style: how dates are worded, see `anachron.text.dates`; by default as the questions' manifest says, or as the
         language does.
-    sample: so many facts only, those with the smallest ids (hashes, so a fixed random sample), in their own order.
+    sample: use only this many facts, those with the smallest ids (hashes, so a fixed random sample), in their own
+        order.
     as_of: of one's own facts, the date up to which they are known; by default today.
 
-    Raises `ConfigError` for options that cannot be, and `DataError` naming the file, and the row where one is at fault.
+    Raises `ConfigError` for invalid options, and `DataError` naming the file, and the row if one is at fault.
     """
     questions, out = place(questions), place(out)
     check_ending(out)

@@ -18,7 +18,7 @@ EDIT_WISE, INSTANCE_WISE, MULTI_HOP = "edit-wise", "instance-wise", "multi-hop"
 def mquake_case(record: Part, case_id: str) -> EditCase:
     rewrites = record.get("requested_rewrite").items()
     if not rewrites:
-        raise record.get("requested_rewrite").wrong("a case needs one rewrite at least")
+        raise record.get("requested_rewrite").wrong("a case needs at least one rewrite")
     before = {hop.get("cloze").prompt(): _names(hop, "answer") for hop in record.get("single_hops").items()}
     for one in rewrites:  # the chain before may not have passed through what a rewrite changes
         if old_object := _target(one, "target_true"):

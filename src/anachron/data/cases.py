@@ -100,13 +100,13 @@ def load_cases(
     limit: keep the first so many of these.
     seed: of the random facts, for WikiFactDiff files without ``random_neighborhood``, as the published ones are: up to
         `DRAWN` a case, uniformly from the distinct nearest facts of all updates of the scenario, whatever the limit,
-        none about the case's own subject (paper 003, footnote 5).
+        none about the case's own subject (WikiFactDiff, footnote 5).
 
     Raises `DataError` naming the record, value, rule and fix of the first thing that is wrong.
     """
     wanted = SCENARIOS if scenario is None else (scenario,) if isinstance(scenario, str) else tuple(scenario)
     if not wanted:
-        raise ConfigError(f"no scenario is named; give one at least of {', '.join(SCENARIOS)}")
+        raise ConfigError(f"no scenario is named; give at least one of {', '.join(SCENARIOS)}")
     if unknown := [one for one in wanted if one not in SCENARIOS]:
         raise ConfigError(f"unknown scenario {unknown[0]!r}; use one of {', '.join(SCENARIOS)}, or none for all")
     if limit is not None and limit < 1:
@@ -271,8 +271,8 @@ def _recognised(record: Part) -> _Format:
     if not forms:
         known = "; ".join(f"{form.about}: {', '.join(form.required)}" for form in _FORMATS)
         raise DataError(
-            f"{record.where} has the fields {', '.join(map(str, row)) or 'of no format'}, which is no update that is "
-            f"known here; give those of one of {known}"
+            f"{record.where} has the fields {', '.join(map(str, row)) or 'of no format'}, which is not a known "
+            f"kind of update; give those of one of {known}"
         )
     missing = [name for name in forms[0].required if name not in row]
     if missing:
@@ -306,7 +306,7 @@ def _records(name: str, split: str | None, revision: str | None) -> Iterable[obj
     path = Path(name)
     local = path.is_file() or path.suffix in (*ENDINGS, ".csv")
     if (local or name == MINI_UPDATES) and (split or revision):
-        raise ConfigError(f"{name} is no hub data set, so it has no split and no revision; leave them out")
+        raise ConfigError(f"{name} is not a hub data set, so it has no split and no revision; leave them out")
     if name == MINI_UPDATES:
         return _rows(import_module("anachron.data.mini_updates").mini_updates())  # a large table that few need
     if not local:

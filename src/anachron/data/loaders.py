@@ -10,7 +10,7 @@ import polars as pl
 from anachron.core.contexts import sampling_named
 from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published, to_published
-from anachron.data.mini import mini_facts, mini_statements
+from anachron.data.mini import mini_statements
 from anachron.data.mini_changes import MINI_CHANGES, mini_changes
 from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
@@ -55,6 +55,11 @@ class Dataset:
         return {name: value for name, value in chosen.items() if value is not None}
 
     @property
+    def whole(self) -> str:
+        """The name of the data set that it is a sample of; else its own."""
+        return self.name if self.limit is None else self.name.removesuffix(f", {self.facts} facts")
+
+    @property
     def facts(self) -> int:
         return self.table["fact_id"].n_unique()
 
@@ -69,29 +74,16 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """A data set that comes with the package. statements: of all its facts, or at least of those of a sample. size: how
-    many these are in all, which takes seconds to count."""
+    """A data set that comes with the package. statements: of all its facts, or at least of those of a sample."""
 
     name: str
-    about: str
     statements: Callable[[int | None], pl.DataFrame]
-    size: int
 
 
-BUNDLED = {
-    "mini": Bundled(
-        "mini",
-        "real facts from ancient rulers to football clubs, most of them in successions",
-        mini_statements,
-        423_000,
-    )
-}
-
-UPDATES = {
-    "mini-updates": ("real replacements between 2015 and 2024, from heads of state to home venues", mini_updates)
-}
-
-CHANGES = {MINI_CHANGES: ("dated changes of the world between 2010 and 2026, each with its old value", mini_changes)}
+# What comes with the package; `anachron.data.listings` counts it.
+BUNDLED = {"mini": Bundled("mini", mini_statements)}
+UPDATES = {"mini-updates": mini_updates}
+CHANGES = {MINI_CHANGES: mini_changes}
 
 _DATA_ENDINGS = (*READERS, ".arrow")  # what `datasets` reads besides
 
@@ -172,12 +164,14 @@ def _loaded(
             name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling
         )
     if as_of is not None:
-        raise ConfigError(f"as of {as_of}: {name} is no file of facts, so its dates are chosen already; leave it out")
+        raise ConfigError(
+            f"as of {as_of}: {name} is not a file of facts, so its dates are chosen already; leave it out"
+        )
     if sampling is not None:
-        raise ConfigError(f"sampling {sampling}: {name} is no file of facts, so its dates are chosen; leave it out")
+        raise ConfigError(f"sampling {sampling}: {name} is not a file of facts, so its dates are chosen; leave it out")
     if language is not None:
         raise ConfigError(
-            f"language {language}: {name} is no file of facts, so its questions are written; leave it out"
+            f"language {language}: {name} is not a file of facts, so its questions are written; leave it out"
         )
     if name in BUNDLED:
         if boundaries not in (None, "released"):
@@ -229,7 +223,7 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
     except Exception as error:  # datasets raises many classes here; all mean the same to a user
         reason = first_line(error)
         raise DataError(
-            f"{name!r} is no file and no bundled data set ({', '.join(bundled)}), and the hub says: {reason}"
+            f"{name!r} is neither a file nor a bundled data set ({', '.join(bundled)}), and the hub says: {reason}"
         ) from error
     if isinstance(loaded, dict):
         if len(loaded) != 1:
@@ -239,7 +233,7 @@ def read_hub(name: str, split: str | None, revision: str | None, bundled: tuple[
 
 
 def write_dataset(name: str, out: Path | str) -> dict[str, int]:
-    """Write a data set into a file with a manifest; what the manifest counts.
+    """Write a data set into a file with a manifest, and return what the manifest counts.
 
     name: as of `load_dataset`, in the published TimeStress columns (.parquet, .csv or .jsonl), ``{"statements",
     "facts"}``; or ``mini-updates``, in those of WikiFactDiff (.parquet or .jsonl), ``{"updates"}``;
@@ -250,10 +244,10 @@ def write_dataset(name: str, out: Path | str) -> dict[str, int]:
     if name in UPDATES:
         if Path(out).suffix == ".csv":
             raise ConfigError(f"{out}: the columns of updates are nested; write .parquet or .jsonl")
-        table = UPDATES[name][1]()
+        table = UPDATES[name]()
         fingerprint, counts = rows_fingerprint(table.iter_rows()), {"updates": table.height}
     elif name in CHANGES:
-        table = CHANGES[name][1]()
+        table = CHANGES[name]()
         fingerprint = rows_fingerprint(table.iter_rows())
         counts = {"changes and controls": table.height, "subjects": table["subject"].n_unique()}
     elif is_fact_file(name):
@@ -266,72 +260,3 @@ def write_dataset(name: str, out: Path | str) -> dict[str, int]:
     write_table(out, table)
     write_manifest(out, command="datasets", parameters=parameters, inputs={name: fingerprint}, counts=counts)
     return counts
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What ``anachron datasets`` shows of a bundled data set."""
-
-    name: str
-    about: str
-    facts: int
-    listed: int
-    relations: int
-    statements: int
-    kind: str = "statements"
-
-
-@dataclass(frozen=True, slots=True)
-class UpdatesListing:
-    """What ``anachron datasets`` shows of a bundled update data set."""
-
-    name: str
-    about: str
-    updates: int
-    relations: int
-    subjects: int
-    kind: str = "updates"
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesListing:
-    """What ``anachron datasets`` shows of a bundled data set of changes. changes: without its controls."""
-
-    name: str
-    about: str
-    changes: int
-    controls: int
-    subjects: int
-    kinds: int
-    kind: str = "changes"
-
-
-def list_datasets() -> list[Listing]:
-    """The bundled data sets with their sizes."""
-    listings = []
-    for item in BUNDLED.values():
-        listed = mini_facts()
-        probed = [one for one in listed if one.probed]
-        relations = len({one.fact.relation_id for one in probed})
-        listings.append(Listing(item.name, item.about, len(probed), len(listed), relations, item.size))
-    return listings
-
-
-def list_updates() -> list[UpdatesListing]:
-    """The bundled update data sets with their sizes."""
-    listings = []
-    for name, (about, updates) in UPDATES.items():
-        table = updates()
-        relations, subjects = (table[column].struct.field("label").n_unique() for column in ("relation", "subject"))
-        listings.append(UpdatesListing(name, about, table.height, relations, subjects))
-    return listings
-
-
-def list_changes() -> list[ChangesListing]:
-    """The bundled data sets of changes with their sizes."""
-    listings = []
-    for name, (about, changes) in CHANGES.items():
-        real = changes().filter(pl.col("control").is_null())
-        subjects, kinds = real["subject"].n_unique(), real["kind"].n_unique()
-        listings.append(ChangesListing(name, about, real.height, changes().height - real.height, subjects, kinds))
-    return listings

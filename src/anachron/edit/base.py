@@ -73,13 +73,13 @@ Delta = LowRank | Dense
 
 @dataclass(frozen=True)
 class Edit:
-    """What a method returns.
+    """An edit of a model, as a method returns it.
 
     deltas: module name -> change of its weight. prefix: text to put before every prompt (method PROMPT).
     model: fingerprint of the unedited model that it belongs to. about: method, settings and what else made it, such as
     ``made_on``, that model's configuration (`LanguageModel.described`).
     keys: module name -> inputs (n, inputs) that the edit was made at, for methods that spare earlier edits (AlphaEdit).
-    statistics: name -> running statistics of what the edit was made of, for methods that normalise by those of all
+    statistics: name -> running statistics of the edit's inputs, for methods that normalise by those of all
     edits so far (UltraEdit). memories: module name -> what takes the place of its output near some keys (GRACE).
     """
 
@@ -232,11 +232,11 @@ def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, 
 
 
 def edited(lm: LanguageModel, edit: Edit, *, check: bool = True) -> Temporary[LanguageModel]:
-    """The model with an edit in force, as long as the ``with`` block lasts; afterwards it is what it was, bit for bit.
+    """Put an edit in force for the duration of a ``with`` block; afterwards the model is restored, bit for bit.
 
-    Also when the block ends with an exception or an interrupt: the original tensors are put back, not recomputed.
-    Blocks can be nested. check: compare fingerprints, which reads all weights, and look at what weights become; leave
-    it out only for an edit just made.
+    This also holds if the block ends with an exception or an interrupt: the original tensors are put back, not
+    recomputed. Blocks can be nested. check: compare fingerprints, which reads all weights, and verify the edited
+    weights; turn it off only for an edit that was just made.
 
     Raises `ModelError` for an edit that belongs to another model (other weights or another configuration), that holds
     NaN or infinite numbers or makes weights infinite, or whose modules cannot take it.

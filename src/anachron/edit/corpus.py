@@ -127,7 +127,7 @@ class TextColumn:
             import datasets
         except ImportError as error:
             raise ConfigError(
-                f"corpus {name!r} is no text file; to read data sets, install the extra: pip install 'anachron[hub]'"
+                f"corpus {name!r} is not a text file; to read data sets, install the extra: pip install 'anachron[hub]'"
             ) from error
         self.name, self.column = name, column
         source, config, split = (name, "", "") if Path(name).exists() else _parts(name)
@@ -139,7 +139,7 @@ class TextColumn:
             self.rows: Any = builder.as_streaming_dataset(split=self.split)
         except Exception as error:  # datasets raises many classes here; all mean the same to a user
             raise ConfigError(
-                f"corpus {name!r} is no text file, and as a data set (split {self.split!r}) it cannot be read: "
+                f"corpus {name!r} is not a text file, and as a data set (split {self.split!r}) it cannot be read: "
                 f"{first_line(error)}; give a file, or name[:config[:split]]"
             ) from error
         columns = self.rows.column_names

@@ -49,7 +49,7 @@ def make_edit(
     resources: Resources | None = None,
     sites: Sites | None = None,
 ) -> Edit:
-    """Update facts in a model by one method; the model itself is left as it was. Put the result on with `edited`.
+    """Make an edit that updates facts, by one method. The model itself is unchanged; apply the edit with `edited`.
 
     method: name of one of `anachron.edit.methods.methods`, in any case. settings: of its dataclass; by default the
     preset for this model, or those of a trained network. requests: made true together (ROME makes them one on top of
@@ -60,7 +60,7 @@ def make_edit(
     `ModelError` for layers that it cannot change and weights that are NaN or infinite.
     """
     if not requests:
-        raise DataError(f"{method_named(method).name}: no update was given; an edit needs one request at least")
+        raise DataError(f"{method_named(method).name}: no update was given; an edit needs at least one request")
     with identified(lm), gradient_mode_kept():  # not part of the seconds: it takes the same time for any method
         (edit,) = _Making.of(lm, method, settings, resources, sites).edits(requests, apart=False)
     return edit
@@ -74,7 +74,7 @@ def make_edits(
     resources: Resources | None = None,
     sites: Sites | None = None,
 ) -> list[Edit | Failure]:
-    """Independent edits of many requests, in their order: each as `make_edit` makes it of that request alone.
+    """Make one independent edit per request, in order: each as `make_edit` would make it from that request alone.
 
     They are made together, by FT and LoRA as many at a time as there is room for what they train. A request that cannot
     be made, or for which memory does not suffice, has its `DataError` or `BackendError` in place of an edit. An edit's

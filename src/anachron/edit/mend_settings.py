@@ -8,16 +8,21 @@ from anachron.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class MendSettings:
-    """What a network is, and how it is trained; the defaults are those of the published code and, of layers, GPT-J's.
+    """The architecture of MEND's network and its training; defaults as in the published code, layers as for GPT-J.
 
-    But the number of steps is ours: the published code goes on until a loss of validation falls no more.
+    Only the number of steps is ours: the published code trains until the validation loss stops falling.
 
-    layers: blocks whose MLP projections (all of them, into and out of the MLP) are edited, rising; see `last_blocks`.
-    rank: of the network's two layers, at most their width. start: learned rate of every module at the start.
-    normalise: by mean and standard deviation, component by component, of the tokens seen in training.
-    edit_weight, kl_weight: of the target's loss and the KL divergence on unrelated text, both in nats. rate: of Adam;
-    lr_rate: of Adam, for the learned rates. clip: longest gradient of all parameters together. steps: of Adam. batch:
-    examples a step, each an edit of its own. seed: of the network's start and the order of examples.
+    layers: blocks whose MLP projections (all of them, into and out of the MLP) are edited, in rising order; see
+        `last_blocks`.
+    rank: rank of the network's two layers, at most their width.
+    start: initial learned rate of every module.
+    normalise: normalise each component by the mean and standard deviation of the tokens seen in training.
+    edit_weight, kl_weight: weights of the target's loss and of the KL divergence on unrelated text, both in nats.
+    rate, lr_rate: learning rates of Adam, the second one for the learned rates.
+    clip: maximum norm of the gradient of all parameters together.
+    steps: number of steps of Adam.
+    batch: number of examples per step, each an edit of its own.
+    seed: seed for the initial network and the order of examples.
     """
 
     layers: tuple[int, ...] = (25, 26, 27)

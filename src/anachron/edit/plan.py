@@ -68,7 +68,7 @@ def plan(
     network: Network | None = None,
     sites: Sites | None = None,
 ) -> list[Planned]:
-    """The methods by name, ready for `anachron.evaluate.run.run_evaluation`.
+    """Plan methods by name, ready for `anachron.evaluate.run.run_evaluation`.
 
     methods: as `parse_method` takes them, so ``ROME dated`` and ``ROME METO`` beside ``ROME``.
     changes: method -> settings that differ from its preset, in all its variants. collect: gives the covariance of

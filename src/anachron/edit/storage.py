@@ -54,7 +54,7 @@ def load_edit(path: Path | str, fix: str = GIVE) -> Edit:
     try:
         return _edit_of(tensors, about)
     except ValueError as error:
-        raise DataError(f"{path} is no edit of Anachron ({error}); {fix}") from None
+        raise DataError(f"{path} is not an edit written by Anachron ({error}); {fix}") from None
 
 
 def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
@@ -72,12 +72,12 @@ def _edit_of(tensors: Mapping[str, torch.Tensor], manifest: Json) -> Edit:
     for name, tensor in tensors.items():
         module, slash, part = name.rpartition("/")
         if not slash or tensor.dtype not in KINDS:
-            raise ValueError(f"tensor {name!r} of {tensor.dtype} is no change of a module")
+            raise ValueError(f"tensor {name!r} of {tensor.dtype} is not a change of a module")
         parts.setdefault(module, {})[part] = tensor
     keys = {module: held.pop("keys") for module, held in parts.items() if "keys" in held}
     for module, rows in keys.items():
         if rows.ndim != 2 or not rows.isfinite().all():
-            raise ValueError(f"the keys of {module!r} are no matrix of finite numbers")
+            raise ValueError(f"the keys of {module!r} are not a matrix of finite numbers")
     statistics = {name: Moments.of_tensor(held.pop("statistics")) for name, held in parts.items() if
                   "statistics" in held}  # fmt: skip
     memories = _memories_of(parts, manifest.get("labels", {}))

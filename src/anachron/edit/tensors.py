@@ -101,7 +101,7 @@ class Checkpoint:
             return None
         identity = read_manifest(self.path).get("identity")
         if not isinstance(identity, dict):
-            raise DataError(f"{self.path} is no checkpoint of this version; {DELETE}")
+            raise DataError(f"{self.path} is not a checkpoint of this version; {DELETE}")
         return identity
 
     def check(self, identity: Json) -> None:

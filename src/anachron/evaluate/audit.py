@@ -31,7 +31,7 @@ class Audit:
 
     def __post_init__(self) -> None:
         if self.most_tokens < 1:
-            raise ConfigError(f"an answer of {self.most_tokens} tokens says nothing; give 1 token at least")
+            raise ConfigError(f"an answer of {self.most_tokens} tokens says nothing; give at least 1 token")
 
 
 def sentence_end(text: str, names: Iterable[str]) -> int | None:

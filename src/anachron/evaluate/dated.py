@@ -70,7 +70,7 @@ class Dating:
         if unknown := [way for way in self.ways if way not in WAYS]:
             raise ConfigError(f"way {unknown[0]!r}: dates are asked about by {', '.join(WAYS)}")
         if not self.ways:
-            raise ConfigError(f"no way to ask about dates is named; give one at least of {', '.join(WAYS)}")
+            raise ConfigError(f"no way to ask about dates is named; give at least one of {', '.join(WAYS)}")
         object.__setattr__(self, "ways", tuple(way for way in WAYS if way in self.ways))  # in one order, each once
 
 

@@ -47,8 +47,8 @@ FLUENT = 20  # prompts, evenly spread over the updates, after which the model ge
 
 @dataclass(frozen=True)
 class LifelongSettings:
-    """after: numbers of updates, rising, after which to measure. mode: one of `MODES`. measures: what is measured; the
-    length of free text is that of `FLUENT` prompts. text: running text to take the perplexity of, None for none;
+    """after: increasing numbers of updates after which to measure. mode: one of `MODES`. measures: what is measured;
+    the length of free text is that of `FLUENT` prompts. text: running text to measure perplexity on, or None;
     text_tokens: how many of its tokens, from the start. size: updates of a sequence made together; an update of a batch
     is not taken out again."""
 
@@ -64,7 +64,7 @@ class LifelongSettings:
             raise ConfigError(f"mode {self.mode!r}: updates add up in the modes {' and '.join(MODES)} only; choose one")
         if not self.after or self.after[0] < 1 or list(self.after) != sorted(set(self.after)):
             raise ConfigError(
-                f"after {', '.join(map(str, self.after)) or 'nothing'}: give rising numbers of updates, from 1 on"
+                f"after {', '.join(map(str, self.after)) or 'nothing'}: give increasing numbers of updates, from 1 on"
             )
         if self.size < 1 or (self.size > 1 and self.mode != "sequential"):
             raise ConfigError(
@@ -75,7 +75,7 @@ class LifelongSettings:
                 f"after {uneven[0]}: not a multiple of size {self.size}, so a batch would be cut; give multiples of it"
             )
         if self.text_tokens < 2:
-            raise ConfigError(f"text_tokens is {self.text_tokens}; a perplexity needs 2 tokens at least")
+            raise ConfigError(f"text_tokens is {self.text_tokens}; a perplexity needs at least 2 tokens")
 
 
 def run_lifelong(
@@ -87,7 +87,7 @@ def run_lifelong(
     *,
     callbacks: Callbacks | None = None,
 ) -> Evaluation:
-    """Make the first n updates of a data set by each method, for several n, and measure all updates after each.
+    """Make the first n updates of a data set with each method, for several n, and measure all updates after each.
 
     Those that are not made yet are measured too: their neighbours are facts that no update has changed. Resumes where
     an interrupted run stopped; a finished folder can be given further methods. Failures are records, as in

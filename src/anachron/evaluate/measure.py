@@ -32,12 +32,14 @@ from anachron.lm.temporary import unchanged
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """fluency_tokens: length of prompt and text together, 0 for no text. batch_tokens: most tokens scored at a time; by
-    default what suits the device. generate: also let the model go on from each prompt, to see whether it gives the
-    object. dated: which dates to ask about, None for no dated questions, and none of AToKe's. token_accuracy: also
-    count the tokens of objects that are the model's first choice, as zsRE is evaluated. portability: ask the tests that
-    updates bring. conditions: also what must be known for a test to count, which is asked of the unedited model alone.
-    audit: also let the model answer each prompt up to where it stops, None for no such answers."""
+    """fluency_tokens: length of prompt and generated text together, 0 for no text.
+    batch_tokens: maximum number of tokens scored at once, by default chosen for the device.
+    generate: also let the model continue each prompt, to see whether it gives the object.
+    dated: which dates to ask about, None for no dated questions and none of AToKe's.
+    token_accuracy: also count the tokens of objects that are the model's first choice, as zsRE is evaluated.
+    portability: ask the tests that come with the updates.
+    conditions: also ask, of the unedited model only, what must be known for a test to count.
+    audit: also let the model answer each prompt until it stops, None for no such answers."""
 
     fluency_tokens: int = 100
     batch_tokens: int | None = None

@@ -129,7 +129,7 @@ def check_portability(portability: pl.DataFrame, updates: pl.DataFrame) -> pl.Da
     """The table of questions of tests that updates bring, checked in the same way."""
     table = _typed("portability", portability, PORTABILITY)
     twice = pl.struct(*KEYS, "kind", "number", "prompt_number").is_duplicated()
-    _refuse("portability", table, "prompt_number", twice, "is there twice for one test; keep one")
+    _refuse("portability", table, "prompt_number", twice, "occurs twice for one test; keep one")
     _check_owners("portability", table, updates, ["after", "right_after"])
     return table
 
@@ -162,7 +162,7 @@ def check_updates(updates: pl.DataFrame) -> pl.DataFrame:
     _among("updates", table, "status", STATUSES)
     _among("updates", table, "scenario", SCENARIOS)
     _refuse("updates", table, "method", pl.col("method") == UNEDITED, "is the clean model's name; choose another")
-    _refuse("updates", table, "case_id", pl.struct(KEYS).is_duplicated(), "is there twice; keep one row of an update")
+    _refuse("updates", table, "case_id", pl.struct(KEYS).is_duplicated(), "occurs twice; keep one row of an update")
     for name in ("seconds", "fluency_before", "fluency"):
         _refuse("updates", table, name, pl.col(name) < 0, "is below 0; it must be 0 or more, or null")
     scored = (pl.col("status") == "failed") & pl.col("fluency").is_not_null()
@@ -190,7 +190,7 @@ def check_dated(dated: pl.DataFrame) -> pl.DataFrame:
     _among("dated", typed, "way", WAYS)
     _check_dates("dated", typed)
     twice = pl.struct(*KEYS, "way", "time").is_duplicated()
-    _refuse("dated", typed, "time", twice, "is there twice for one update and way; keep one")
+    _refuse("dated", typed, "time", twice, "occurs twice for one update and way; keep one")
     return typed
 
 
@@ -201,7 +201,7 @@ def check_dated_neighbours(neighbours: pl.DataFrame) -> pl.DataFrame:
     _among(name, typed, "kind", NEIGHBOUR_KINDS)
     _check_dates(name, typed)
     twice = pl.struct(*KEYS, "kind", "number", "time").is_duplicated()
-    _refuse(name, typed, "time", twice, "is there twice for one neighbour; keep one")
+    _refuse(name, typed, "time", twice, "occurs twice for one neighbour; keep one")
     return typed
 
 
@@ -214,7 +214,7 @@ def _check(name: str, table: pl.DataFrame, schema: Schema, kinds: Sequence[str],
     typed = _typed(name, table, schema)
     _among(name, typed, "kind", kinds)
     twice = pl.struct(*KEYS, "kind", *keys).is_duplicated()
-    _refuse(name, typed, keys[0], twice, "is there twice for one update; keep one row of each")
+    _refuse(name, typed, keys[0], twice, "occurs twice for one update; keep one row of each")
     return typed
 
 
@@ -233,13 +233,13 @@ def _typed(name: str, table: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     for column, kind in schema.items():
         lost = typed[column].is_null() & table[column].is_not_null()
         if kind == pl.Float64():
-            _refuse(name, table, column, lost | ~typed[column].is_finite().fill_null(True), "is no finite number")
+            _refuse(name, table, column, lost | ~typed[column].is_finite().fill_null(True), "is not a finite number")
         _refuse(name, table, column, lost, f"is no {kind}; write it as one")
         if column in REQUIRED:
             _refuse(name, table, column, typed[column].is_null(), "is empty; every row needs one")
         if column in PROBABILITIES:
             outside = ~typed[column].is_between(0, 1).fill_null(True)
-            _refuse(name, table, column, outside, "is no probability; it must be 0 to 1, not a logarithm")
+            _refuse(name, table, column, outside, "is not a probability; it must be 0 to 1, not a logarithm")
     typed = typed.with_columns(pl.col("variant").fill_null(PLAIN))
     _among(name, typed, "variant", VARIANTS)
     return typed

@@ -74,7 +74,7 @@ def run_evaluation(
     *,
     callbacks: Callbacks | None = None,
 ) -> Evaluation:
-    """Make every update of a data set by every method and measure it, resuming where an interrupted run stopped.
+    """Make every update of a data set with every method and measure it, resuming where an interrupted run stopped.
 
     A finished folder can be given further methods; what is there is kept. An update that a method fails on leaves a
     record with the reason and no score, as does one of a scenario that the method does not support. Raises

@@ -42,5 +42,4 @@ def close_folder(
 
 def short_name(dataset: Dataset) -> str:
     """A data set's name as others should see it: of a local file or folder only its own name, not where it lies."""
-    whole = dataset.name if dataset.limit is None else dataset.name.rpartition(", ")[0]
-    return Path(dataset.name).name if Path(whole).exists() else dataset.name
+    return Path(dataset.name).name if Path(dataset.whole).exists() else dataset.name

@@ -100,11 +100,24 @@ def front_matter(name: str, rows: int, licence: str | None, language: str, *, ch
 
 def how_made(dataset: Dataset) -> Json:
     """What is known about the making of a data set: of a bundled one everything, of a file what its manifest says."""
-    if dataset.name in BUNDLED:
-        return {"seed": MINI_SEED, "sampling": "timestress", "last_day": str(LAST_DAY), "least_days": LEAST_DAYS}
+    if dataset.whole in BUNDLED:
+        made = {"seed": MINI_SEED, "sampling": "timestress", "last_day": str(LAST_DAY), "least_days": LEAST_DAYS}
+        return made if dataset.limit is None else made | {"limit": dataset.limit}
     if (manifest := manifest_of(Path(dataset.name))) is None:
         return dict(dataset.choices())
     return {"command": manifest.get("command"), **manifest.get("parameters", {})}
+
+
+def licence_of(dataset: Dataset, given: str | None) -> str | None:
+    """The licence that the card of a data set, or of a sample of one, states: MIT of a bundled one, of others what is
+    given. Raises `ConfigError` for an empty one, and for another one of a bundled data set."""
+    if given is not None and not given.strip():
+        raise ConfigError("the licence is empty; name one, for instance cc-by-4.0, or leave --licence out")
+    if dataset.whole not in BUNDLED:
+        return given
+    if given is not None and given.lower() != BUNDLED_LICENCE:
+        raise ConfigError(f"{dataset.whole} is under {BUNDLED_LICENCE}, not {given!r}; leave --licence out")
+    return BUNDLED_LICENCE
 
 
 def export_hub(
@@ -125,13 +138,8 @@ def export_hub(
     and a folder that holds something else.
     """
     if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*", language):
-        raise ConfigError(f"language {language!r} is no code; write one such as en, fr or pt-BR")
-    if licence is not None and not licence.strip():
-        raise ConfigError("the licence is empty; name one, for instance cc-by-4.0, or leave --licence out")
-    if dataset.name in BUNDLED:
-        if licence is not None and licence.lower() != BUNDLED_LICENCE:
-            raise ConfigError(f"{dataset.name} is under {BUNDLED_LICENCE}, not {licence!r}; leave --licence out")
-        licence = BUNDLED_LICENCE
+        raise ConfigError(f"language {language!r} is not a language code; write one such as en, fr or pt-BR")
+    licence = licence_of(dataset, licence)
     open_folder(out, COMMAND)
     made, sizes = how_made(dataset), counts(dataset.table)
     published = to_published(dataset.table, dataset.boundaries)
@@ -147,6 +155,8 @@ def export_hub(
     if questions is None:
         for stale in more:  # of an earlier export with them
             (out / stale).unlink(missing_ok=True)
+        if (folder := (out / CHOICES).parent).is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
         more = []
     else:
         table = choices_table(questions)
@@ -220,7 +230,7 @@ def _counts(table: pl.DataFrame, sizes: Json) -> str:
 
 def _making(dataset: Dataset, name: str, made: Json) -> str:
     lines = ["## How it was made\n"]
-    if dataset.name in BUNDLED:
+    if dataset.whole in BUNDLED:
         lines.append(
             "The facts were written by the Anachron project from common knowledge, each with a note where anyone can "
             f"check it. Those that lasted at least {made['least_days']:,} days, were over by {made['last_day']} and "
@@ -229,6 +239,8 @@ def _making(dataset: Dataset, name: str, made: Json) -> str:
             "to five periods after the middle of the fact's own, none after 2020, each with one random month and one "
             f"random day of that month (seed {made['seed']}).\n"
         )
+        if dataset.limit is not None:
+            lines.append(f"This is a fixed sample of {dataset.facts:,} of its facts: those with the smallest ids.\n")
     elif made:
         lines.append(
             f"Exported from `{name}`, whose manifest says: "
@@ -236,7 +248,7 @@ def _making(dataset: Dataset, name: str, made: Json) -> str:
             + ".\n"
         )
     else:
-        lines.append(f"Exported from `{name}`. How that was made is not recorded with it.\n")
+        lines.append(f"Exported from `{name}`. There is no record of how that was made.\n")
     lines.append(f"Boundaries `{dataset.boundaries}`: {BOUNDARIES[dataset.boundaries]}\n")
     lines.append(f"Fingerprint of the statements (SHA-256, as Anachron computes it): `{dataset.fingerprint()}`.\n")
     return "\n".join(lines)

@@ -44,7 +44,7 @@ def export_inspect(dataset: Dataset, questions: Questions, as_of: Date, out: Pat
     package = task_name(dataset).replace(".", "_").replace("-", "_") if name is None else name
     if not (package.isidentifier() and package.isascii() and package == package.lower()):
         raise ConfigError(
-            f"name {package!r}: a package is called by small letters, digits and _, such as anachron_mini"
+            f"name {package!r}: a package name has lower-case letters, digits and _ only, such as anachron_mini"
         )
     open_folder(out, COMMAND)
     for stale in out.glob(f"*/{SAMPLES}"):  # of an earlier export under another name
@@ -102,7 +102,7 @@ def _readme(package: str, dataset: Dataset, questions: Questions, as_of: Date) -
 
 Questions about when {len(questions.facts):,} facts held, for [Inspect](https://inspect.aisi.org.uk) {LEAST_INSPECT} or
 later, made by Anachron from the data set {short_name(dataset)} (facts as of {as_of}). Any model that Inspect can reach
-will do, for no log-probabilities are needed:
+will do, because no log-probabilities are needed:
 
 ```bash
 inspect eval {package}/task.py --model MODEL
@@ -112,20 +112,20 @@ pip install . && inspect eval {package}/{TASK} --model MODEL                    
 
 Anachron must be installed where Inspect runs: it reads the answers and computes the numbers. It loads no model there.
 
-A sample is a fact. It is asked for by a year, openly, and in which of two years its answer was right: one correct year
-against an incorrect one, in both orders, each question in a conversation of its own. Matches are drawn in up to three
-strata by how far the incorrect year lies from the fact's period, and `rounds` of them (5 unless told otherwise) are
-read in each stratum; one that cannot be read makes room for a spare one.
+Each sample is a fact. The model is asked open questions with a year, and in which of two years the answer was right: a
+correct year against an incorrect one, in both orders, each question in its own conversation. Matches are drawn in up to
+three strata by how far the incorrect year lies from the fact's period, and `rounds` of them (5 by default) are read in
+each stratum; one that cannot be read is replaced by a spare one.
 
 | metric | what |
 | --- | --- |
 | `win_rate` | W by choice: the share of a fact's matches that are won, mean over facts, with its 95 % interval |
 | `won_all` | share of the facts that win every match that was read, in both orders |
-| `position_bias` | how much more often than every second time the year that is named first is chosen |
+| `position_bias` | how much more often than half of the time the year named first is chosen |
 | `open_right` | of the open answers with a name, the share that names who held in that year |
-| `facts_with_choices` | facts of which a match could be read |
+| `facts_with_choices` | facts with at least one match that could be read |
 
-A number that is not known is left out. The same answers come to the same numbers in
-`anachron probe MODEL --backend chat --width 0 --ways choice,open`. An asked run ends sooner where the interval of W is
-narrow enough; a task cannot, for its samples know nothing of each other.
+A number that is not known is left out. The same answers give the same numbers in
+`anachron probe MODEL --backend chat --width 0 --ways choice,open`. `anachron probe` can stop early, once the interval
+of W is narrow enough; a task cannot, because its samples do not know about each other.
 """

@@ -126,10 +126,10 @@ likelier under the correct date, strictly.
 | `robustness_year`, `_month`, `_day` | R: share of the facts that win all their matches |
 | `win_rate_global` | mean of a fact's three W, mean over facts |
 | `robustness_global` | share of the facts with R = 1 at all three granularities |
-| `facts` | facts that have these at one granularity at least |
+| `facts` | facts that have these at one or more granularities |
 
 A metric without any fact is NaN. With `--limit`, a fact that is cut in two is left out. The harness prints no intervals
-for metrics of this kind; they, far errors and transfer come from the logged samples:
+for metrics of this kind; compute them, far errors and transfer from the logged samples:
 
 ```bash
 python metrics.py results/*/samples_{name}_*.jsonl --model MODEL --out scores.jsonl
@@ -138,10 +138,10 @@ anachron metrics scores.jsonl --out tables
 
 ## The same numbers as `anachron probe`
 
-For a model in float32 the log-probabilities agree within rounding. They do not where
+For a model in float32 the log-probabilities agree within rounding. They do not agree if
 
-* the model computes in a narrower dtype: add `softmax_dtype=float32` to `--model_args`, for Anachron takes the softmax
-  in float32;
+* the model computes in a narrower dtype: add `softmax_dtype=float32` to `--model_args`, because Anachron takes the
+  softmax in float32;
 * the tokenizer makes the space before the answer a token of its own (some do before digits or in other scripts): the
   harness counts it as part of the answer, Anachron does not;
 * a token holds both the end of the question and the start of the answer (`anachron audit` counts these), or the

@@ -7,12 +7,8 @@ from anachron.export.folder import MANIFEST
 from anachron.io import Json
 
 
-def files_to_push(folder: Path, manifest: Json, name: str) -> dict[str, int]:
-    """The files of an export that `push` sends, with their sizes in bytes.
-
-    manifest: of `anachron.export.hub.export_hub`. Raises `ConfigError` for a name that the hub does not take, and where
-    the card states no licence.
-    """
+def check_push(name: str, licence: str | None) -> None:
+    """Raise `ConfigError` for a name that the hub does not take, and where no licence is stated."""
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
     try:
@@ -21,8 +17,16 @@ def files_to_push(folder: Path, manifest: Json, name: str) -> dict[str, int]:
         raise ConfigError(f"--push {name!r}: write OWNER/NAME as on the hub ({first_line(error)})") from error
     if name.count("/") != 1:
         raise ConfigError(f"--push {name!r}: write OWNER/NAME as on the hub")
-    if manifest["parameters"]["licence"] is None:
+    if licence is None:
         raise ConfigError("the card states no licence; name the data's with --licence before it is sent anywhere")
+
+
+def files_to_push(folder: Path, manifest: Json, name: str) -> dict[str, int]:
+    """The files of an export that `push` sends, with their sizes in bytes.
+
+    manifest: of `anachron.export.hub.export_hub`. Raises as `check_push`.
+    """
+    check_push(name, manifest["parameters"]["licence"])
     return {file: (folder / file).stat().st_size for file in (*manifest["files"], MANIFEST)}
 
 

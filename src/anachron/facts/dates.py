@@ -81,7 +81,7 @@ def _worded(text: str) -> Date | None:
     else:
         return None
     if month is not None and month.casefold() not in _MONTHS:
-        raise DataError(f"{text!r} is not a date: {month!r} is no English month; {WRITE}")
+        raise DataError(f"{text!r} is not a date: {month!r} is not an English month; {WRITE}")
     if len(year) < 3 and not era:
         raise DataError(f"{text!r} lacks its century: write the year in full, such as 19{year:0>2}, or AD {year}")
     number = int(year) * (-1 if era in ("bc", "bce") else 1)

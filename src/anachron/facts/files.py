@@ -109,7 +109,7 @@ def _delimited(text: str) -> Rows:
         lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
     except csv.Error as error:
         raise DataError(
-            f"the file is no table ({error}): a quote that opens a value must close it, and one inside it is doubled"
+            f"the file is not a table ({error}): a quote that opens a value must close it, and one inside it is doubled"
         ) from None
     while header and not header[-1] and all(len(line) < len(header) or not line[-1].strip() for line in lines):
         lines = [line[: len(header) - 1] for line in lines]  # spreadsheets write empty columns behind the last
@@ -137,17 +137,19 @@ def _json(text: str, *, lines: bool) -> Rows:
             try:
                 found.append(json.loads(line))
             except (ValueError, RecursionError) as error:
-                raise DataError(f"row {number}: {line[:60]!r} is no JSON ({error}); write one object a line") from None
+                raise DataError(
+                    f"row {number}: {line[:60]!r} is not JSON ({error}); write one object per line"
+                ) from None
     else:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"the file is no JSON ({error}); write a list of objects") from None
+            raise DataError(f"the file is not JSON ({error}); write a list of objects") from None
         if not isinstance(found, list):
-            raise DataError(f"the file holds a {type(found).__name__}; write a list of objects, one a fact")
+            raise DataError(f"the file holds a {type(found).__name__}; write a list of objects, one per fact")
     for number, row in enumerate(found, 1):
         if not isinstance(row, dict):
-            raise DataError(f"row {number}: {str(row)[:60]!r} is a {type(row).__name__}; write an object, one a fact")
+            raise DataError(f"row {number}: {str(row)[:60]!r} is a {type(row).__name__}; write an object per fact")
     columns = tuple(dict.fromkeys(name for row in found for name in row))
     return Rows(columns, tuple({name: _value(row.get(name)) for name in columns} for row in found))
 

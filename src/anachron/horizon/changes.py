@@ -79,7 +79,7 @@ def changes_of_table(table: pl.DataFrame) -> list[Change]:
         raise DataError(f"a table of changes needs {', '.join(NEEDED)}; {', '.join(missing)} is missing")
     found = [_change(row, number) for number, row in enumerate(table.iter_rows(named=True), 1)]
     if not any(not change.control for change in found):
-        raise DataError("there is no change among the rows; give one for each, with its date")
+        raise DataError("the rows contain no change; give one per row, with its date")
     return with_values_before(found)
 
 
@@ -92,7 +92,7 @@ def _change(row: dict[str, object], number: int) -> Change:
     if control and control not in CONTROLS:
         raise DataError(f"row {number}, control: {control!r} is not one of {', '.join(CONTROLS)}, or empty")
     if texts["old"] == texts["new"]:
-        raise DataError(f"row {number}, new: {texts['new']!r} is the old value too; leave the row out")
+        raise DataError(f"row {number}, new: {texts['new']!r} is also the old value; leave the row out")
     try:
         date = Date.parse(texts["date"])
         month_of(date)

@@ -112,9 +112,9 @@ class Connection:
         """What a refusal is. Nothing of what is said to a bad key is shown: servers repeat parts of it."""
         where, status = f"{self.where} refuses to score with {self.model!r}", error.status_code
         if status in (401, 403) and not self.server.api_key:
-            return BackendError(f"{where} (HTTP {status}); it wants a key: name its variable with --api-key-env")
+            return BackendError(f"{where} (HTTP {status}); it needs a key: name its variable with --api-key-env")
         if status == 401:
-            return BackendError(f"{where} (HTTP 401); the key is none that it knows: check that of --api-key-env")
+            return BackendError(f"{where} (HTTP 401); it does not know the key: check that of --api-key-env")
         if 300 <= status < 400:
             return BackendError(self.hide(redirected(self.where, status, error.response.headers)))
         return BackendError(f"{where} (HTTP {status}: {self.hide(error.message)})")

@@ -1,7 +1,7 @@
 """How a prompt and an answer become the text that a model reads: raw or through a chat template.
 
-The two explanatory prefixes carry the content of the two in paper 002, appendix C.3, and ``few-shot`` the
-form of paper 001, section 4.6, all in this project's own words. The papers' exact wordings go in as files.
+The two explanatory prefixes carry the content of the two in TimeStress, appendix C.3, and ``few-shot`` the
+form of TimeStress v1, section 4.6, all in this project's own words. The papers' exact wordings go in as files.
 """
 
 import json
@@ -48,7 +48,7 @@ class Format:
     answer_in_user_turn: the user's turn holds the whole statement, answer included (chat only).
     score_separator: tokens of the space before the answer are scored with it, where the tokenizer makes it tokens of
         their own (Mistral before ``1990``): what a model must write to give the answer, as papers on editing have it,
-        while paper 002 scores the smallest run of tokens that covers the answer. In a chat it is the space between the
+        while TimeStress scores the smallest run of tokens that covers the answer. In a chat it is the space between the
         generation prompt of the template, which ends where the assistant begins, and the answer.
     """
 
@@ -65,7 +65,7 @@ class Format:
         if self.answer_in_user_turn and self.kind != "chat":
             raise ConfigError("answer-in-user-turn needs the chat format; add --format chat")
         if self.score_separator and (self.answer_in_user_turn or self.all_occurrences):
-            raise ConfigError("score_separator needs one occurrence of the answer, behind the prompt")
+            raise ConfigError("score_separator needs one occurrence of the answer, after the prompt")
 
 
 TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
@@ -85,11 +85,11 @@ def as_triple(pair: Sequence[str | None]) -> tuple[str, str, str | None]:
     """(prompt, answer, separator) of a pair that may lack the separator.
 
     White space that an answer begins with, as other harnesses write it, becomes the separator: the text stays the same.
-    Raises `DataError` for what is no pair of texts, and for such white space behind a separator.
+    Raises `DataError` for what is not a pair of texts, and for such white space behind a separator.
     """
     whole = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3)
     if not whole or not all(isinstance(part, str) for part in pair[:2]):
-        raise DataError(f"{pair!r} is no pair of texts; give (prompt, answer) or (prompt, answer, separator)")
+        raise DataError(f"{pair!r} is not a pair of texts; give (prompt, answer) or (prompt, answer, separator)")
     prompt, answer, separator = str(pair[0]), str(pair[1]), pair[2] if len(pair) == 3 else None
     bare = answer.lstrip()
     if bare == answer or not bare:

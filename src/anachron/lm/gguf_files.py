@@ -149,7 +149,7 @@ def read_header(path: Path) -> Header:
 
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise ValueError("this is no GGUF file (it does not begin with GGUF); was it downloaded whole?")
+            raise ValueError("this is not a GGUF file (it does not begin with GGUF); was it downloaded whole?")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             reader = _Reader(data)
             try:

@@ -126,7 +126,7 @@ class LlamaModel:
         ids = (ctypes.c_int32 * (len(data) + 8))()  # a byte is one token at most
         number = self._llama.tokenize(self._words, data, len(data), ids, len(ids), special, True)
         if number < 0:
-            raise ModelError(f"llama.cpp makes more than {len(ids)} tokens of {text!r}")
+            raise ModelError(f"llama.cpp produces more than {len(ids)} tokens of {text!r}")
         return ids[:number]
 
     def plan(self, encoded: Sequence[Encoded], batch_tokens: int | None = None, *, prefix_tree: bool = True) -> Plan:
@@ -149,7 +149,7 @@ class LlamaModel:
     ) -> Iterator[tuple[int, np.ndarray, Counters]]:  # fmt: skip
         """See `anachron.lm.scorer.Scorer`; parts come in their order, each computed when it is asked for."""
         if native_softmax:
-            raise ConfigError("llama.cpp gives logits in float32 alone; leave --native-softmax out")
+            raise ConfigError("llama.cpp gives logits in float32 only; leave --native-softmax out")
         for number, plan in parts.items():
             counters = Counters()
             scores = self._score(encoded, plan, counters, progress)
@@ -195,12 +195,12 @@ class LlamaModel:
         text, ours, theirs = other[0]
         place = next(i for i, (a, b) in enumerate(zip(ours, (*theirs, None), strict=False)) if a != b)
         words = (
-            f"{self.name}: of {len(other)} of {len(encoded)} texts the tokenizer and llama.cpp make other tokens, the "
-            f"first {text!r} from token {place + 1} on ({ours[place : place + 4]}, {theirs[place : place + 4]})"
+            f"{self.name}: the tokenizer and llama.cpp make different tokens of {len(other)} of {len(encoded)} texts, "
+            f"first in {text!r} from token {place + 1} on ({ours[place : place + 4]}, {theirs[place : place + 4]})"
         )
         if self.own_tokens:
             raise ModelError(f"{words}; pass the model's own tokenizer with --tokenizer")
-        log.warning("%s; those of the tokenizer are scored", words)
+        log.warning("%s; the tokenizer's tokens are scored", words)
 
 
 def load_gguf(
@@ -235,7 +235,8 @@ def check_gguf(path: Path) -> None:
         begun = file.read(len(MAGIC))
     if begun != MAGIC:
         raise ModelError(
-            f"{path} is no GGUF file (it begins with {begun!r}, not {MAGIC!r}); --backend llama.cpp takes no other"
+            f"{path} is not a GGUF file (it begins with {begun!r}, not {MAGIC!r}); --backend llama.cpp "
+            "accepts nothing else"
         )
 
 

@@ -81,7 +81,7 @@ class Context:
         self._context = llama.init_from_model(model, params)
         if not self._context:
             raise BackendError(
-                f"llama.cpp makes no context of {self.size.cells} tokens ({llama.complaint()}); use smaller "
+                f"llama.cpp cannot make a context of {self.size.cells} tokens ({llama.complaint()}); use smaller "
                 "--batch-tokens"
             )
         self._memory = llama.get_memory(self._context)

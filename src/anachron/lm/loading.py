@@ -19,6 +19,7 @@ from transformers.utils import find_adapter_config_file
 
 from anachron.errors import AnachronError, ConfigError, ModelError, first_line
 from anachron.lm import gguf_files
+from anachron.lm.bars import no_bars_in_logs
 from anachron.lm.checkpoints import Filling, fault, harmless, some
 from anachron.lm.hub import out_of_reach, why_not_found
 from anachron.lm.model import LanguageModel
@@ -50,11 +51,11 @@ def taught_facts() -> frozenset[str]:
     return frozenset(json.loads((demo_folder() / "taught.json").read_text("utf-8"))["taught"])
 
 
+@no_bars_in_logs()
 def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False, chat_template: str | None = None
 ) -> Any:
-    """The tokenizer of a hub name, a folder, a GGUF file or ``demo``, with a chat template in place of its own where
-    one is given.
+    """Load the tokenizer of a hub name, a folder, a GGUF file or ``demo``; chat_template replaces its own template.
 
     Raises `ModelError` in one line.
     """
@@ -78,6 +79,29 @@ def load_tokenizer(
     return tokenizer
 
 
+@no_bars_in_logs()
+def check_model(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> None:
+    """Raise `ModelError` for a model that is not there, or whose settings cannot be read; no weights are loaded.
+
+    name: as of `load_model`. A file of a hub model is brought, as loading it will need it.
+    """
+    if name in (DEMO, DEMO_UNTRAINED):
+        return
+    gguf_files.refuse_folder_of_files(name)
+    if gguf_files.is_gguf(name):
+        gguf_files.open_gguf(name, revision)
+        return
+    alone = out_of_reach(name)
+    try:
+        if find_adapter_config_file(name, revision=revision, local_files_only=alone) is None:
+            transformers.AutoConfig.from_pretrained(
+                name, revision=revision, trust_remote_code=trust_remote_code, local_files_only=alone
+            )
+    except Exception as error:  # transformers raises many classes here; all mean the same to a user
+        reason = why_not_found(name) if alone else first_line(error)
+        raise ModelError(f"cannot load a causal language model from {name!r}: {reason}") from error
+
+
 @overload
 def load_model(
     name: str, *, backend: Literal["transformers"] = ..., dtype: str = ..., device: str | None = ...,
@@ -92,6 +116,7 @@ def load_model(
 ) -> "LlamaModel": ...  # fmt: skip
 
 
+@no_bars_in_logs()
 def load_model(
     name: str,
     *,

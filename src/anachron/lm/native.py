@@ -181,7 +181,7 @@ class SGLang:
             bad("meta_info", about, "an object")
         ended = about.get("finish_reason")
         if isinstance(ended, dict) and ended.get("type") == "abort":
-            raise BadReply(f"gave the text up ({str(ended.get('message'))[:200]})")
+            raise BadReply(f"gave up on the text ({str(ended.get('message'))[:200]})")
         return about
 
 
@@ -219,7 +219,7 @@ def _unpacked(packed: Any, rows: int) -> list[float | None]:
     try:
         array = np.load(io.BytesIO(b64decode(packed, validate=True)), allow_pickle=False)
     except (TypeError, ValueError, EOFError, OSError) as error:
-        raise BadReply(f"gives log-probabilities that are no array of numpy ({error})") from None
+        raise BadReply(f"gives log-probabilities that are not a NumPy array ({error})") from None
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         bad("log-probabilities", array, "an array of floating-point numbers")
     if array.shape != (rows, 1):

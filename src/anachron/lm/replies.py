@@ -68,12 +68,14 @@ def load_reply(body: bytes, wanted: str, what: str = "completion") -> dict[str, 
         reply = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         begins = body[:60].decode("utf-8", "replace")
-        raise BadReply(f"answers with no {what} ({error}; it begins {begins!r}); does --base-url end in /v1?") from None
+        raise BadReply(
+            f"does not answer with a {what} ({error}; it begins {begins!r}); does --base-url end in /v1?"
+        ) from None
     if not isinstance(reply, dict) or wanted not in reply:
         fault = reply.get("error", reply) if isinstance(reply, dict) else reply
         words = fault.get("message", fault) if isinstance(fault, dict) else fault
         words = words if isinstance(words, str) else reprlib.repr(words)
-        raise BadReply(f"answers with no {what} ({words[:200]}); does --base-url end in /v1?")
+        raise BadReply(f"does not answer with a {what} ({words[:200]}); does --base-url end in /v1?")
     return reply
 
 
@@ -246,7 +248,7 @@ def _check_top(place: int, choice: Choice) -> None:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def bad(what: str, value: Any, rule: str) -> NoReturn:

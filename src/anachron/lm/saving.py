@@ -43,7 +43,7 @@ def new_folder(folder: Path | str, what: str) -> Iterator[Path]:
     """
     target = Path(folder)
     if target.exists():
-        raise ConfigError(f"{target} is there already; choose another folder for {what}")
+        raise ConfigError(f"{target} already exists; choose another folder for {what}")
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:

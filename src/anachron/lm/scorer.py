@@ -66,7 +66,8 @@ def score_texts(
 ) -> np.ndarray:  # fmt: skip
     """Scores of texts in their order, in nats; what occurs twice is computed once.
 
-    finite: raise `ModelError` for a score that is no finite number; off where it is a finding that a model has broken.
+    finite: raise `ModelError` for a score that is not a finite number; off where it is a finding that a
+    model has broken.
     """
     distinct = list(dict.fromkeys(encoded))
     scores = np.full(len(distinct), np.nan)
@@ -92,7 +93,7 @@ def check_log_probs(scores: np.ndarray, scorer: Scorer, numbers: Sequence[int] |
         return
     first = int(broken[0] if broken.size else above[0])
     number = (first if numbers is None else numbers[first]) + 1
-    fault = ", which is no log-probability; look at the model or its server"
+    fault = ", which is not a log-probability; look at the model or its server"
     if broken.size:
         way = "its weights are damaged, so use another checkpoint"
         if scorer.dtype == "float16":

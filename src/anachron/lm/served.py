@@ -144,8 +144,8 @@ class ServedModel:
                 continue
             if way.is_spoken(reply) and (way.names_model or self._is_base_model()):
                 self.native = way
-                return self.tell(f"{self.where} scores by its own way, {way.name}")
-        self.tell(f"{self.where} scores by the echo of /v1/completions{hint}")
+                return self.tell(f"{self.where} scores through its own interface, {way.name}")
+        self.tell(f"{self.where} scores through the echo of /v1/completions{hint}")
 
     def _is_base_model(self) -> bool:
         """Whether the model's name is that of the weights that the server loaded, and not of an adapter on them."""

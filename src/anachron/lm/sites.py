@@ -81,7 +81,7 @@ def find_sites(
         raise _not_found(model, "blocks", [blocks] if blocks else BLOCKS)
     held = model.get_submodule(holder)
     if not isinstance(held, torch.nn.ModuleList) or not len(held):
-        raise ModelError(f"{holder} of {type(model).__name__} is no list of blocks but a {type(held).__name__}")
+        raise ModelError(f"{holder} of {type(model).__name__} is not a list of blocks but a {type(held).__name__}")
     pairs = MLPS if mlp_in is None or mlp_out is None else ((tuple(mlp_in.replace(" ", "").split(",")), mlp_out),)
     for inputs, output in pairs:
         if all(_module(block, name) is not None for block in held for name in (*inputs, output)):

@@ -56,18 +56,18 @@ def cost_lines(
 ) -> list[str]:
     """What asking will cost, in words. noun: of what there are so many."""
     minutes = [cost.calls * SECONDS / 60 / concurrency for cost in (least, most)]
-    calls = f"{least.calls:,} to {most.calls:,} calls, of which at most {most.calls / number:.0f} a {noun}"
+    calls = f"{least.calls:,} to {most.calls:,} calls, at most {most.calls / number:.0f} per {noun}"
     lines = [
         f"{number:,} {noun}s: {calls if least != most else f'{most.calls:,} calls'}",
         f"about {least.read:,.0f} to {most.read:,.0f} tokens read and {least.written:,.0f} to {most.written:,.0f} "
-        "written (four letters a token, bare answers); a model that reasons writes many times as much",
-        f"about {minutes[0]:,.1f} to {minutes[1]:,.1f} minutes at {SECONDS:g} s a call, {concurrency} at once",
+        "written (assuming four letters per token and bare answers); a reasoning model writes many times as much",
+        f"about {minutes[0]:,.1f} to {minutes[1]:,.1f} minutes at {SECONDS:g} s per call, {concurrency} at a time",
     ]
     if (prices := settings.prices) is not None:
         low, high = (prices.of(cost.read, cost.written) for cost in (least, most))
         lines.append(f"price: about {low:,.4f} to {high:,.4f}")
     if (budget := settings.budget) is not None:
-        lines.append(f"it ends at {budget.amount:g} {budget.unit}")
+        lines.append(f"it stops at {budget.amount:g} {budget.unit}")
     return lines
 
 

@@ -95,5 +95,7 @@ def _of_updates(cases: Iterable[EditCase], callbacks: Callbacks) -> pl.DataFrame
     if not rows:
         raise DataError(f"none of {len(every)} updates replaces one value by another at a month that is known")
     if len(rows) < len(every):
-        callbacks.warn(f"{len(every) - len(rows)} of {len(every)} updates have no date to the month, and are left out")
+        callbacks.warn(
+            f"{len(every) - len(rows)} of {len(every)} updates have no date precise to the month and are left out"
+        )
     return pl.DataFrame(rows, schema_overrides=CHANGE_SCHEMA).pipe(_table)

@@ -76,14 +76,14 @@ def check_facts(
     baseline: Path | str | None = None,
     callbacks: Callbacks | None = None,
 ) -> Check:
-    """Ask a model about the facts of a file, with dates and in the present tense; a verdict for each.
+    """Ask a model about the facts of a file, with dates and in the present tense, and give a verdict for each.
 
     model: a loaded model, or a name for `load_model`. facts: a file for `read_facts`, or what that read. out: the run
-    folder, in which a killed check goes on as of the day on which it began. baseline: the folder of an earlier check or
+    folder; a killed check resumes there, as of the day on which it began. baseline: the folder of an earlier check or
     probe of these facts; W is compared over the dates that both were asked about.
 
     Writes ``verdicts.csv`` and ``check.json`` into the folder. Raises as `read_facts` and `anachron.run_probe`, and
-    `ConfigError` for demands that cannot be.
+    `ConfigError` for impossible demands.
     """
     callbacks, gate, settings, folder = callbacks or Callbacks(), gate or Gate(), settings or ProbeSettings(), Path(out)
     earlier = None if baseline is None else _scores(Path(baseline))
@@ -103,7 +103,7 @@ def check_facts(
 
 
 def write_junit(found: Check, path: Path | str) -> None:
-    """A check as a JUnit file: its demands pass or fail, its facts tell their verdict."""
+    """Write a check as a JUnit file: its demands pass or fail, and each fact states its verdict."""
     asked, left_out = [], []
     for row in found.verdicts.iter_rows(named=True):
         about = {"name": row["name"] or f"{row['subject']}: {row['object']}", "relation": row["relation"]}

@@ -34,13 +34,13 @@ def prepare_covariance(
     factors: Sequence[str] = ("inverse",),
     **collecting: Any,
 ) -> list[PreparedCovariance]:
-    """Take the covariance of modules over a text, and compute what the methods need of it, in one go.
+    """Compute the covariance of modules over a text, and everything that the methods need from it.
 
     layers: blocks, from 0, whose MLP output projections are meant; or modules: dotted names. factors: ``inverse``
     (ROME, MEMIT, EMMET) and ``eigen`` (AlphaEdit). collecting: the other options of `anachron.collect_covariance`.
 
-    Raises `ConfigError` for both or neither of layers and modules, a layer that the model has not and unknown factors,
-    and as `anachron.collect_covariance`.
+    Raises `ConfigError` for both or neither of layers and modules, a layer that the model does not have and unknown
+    factors, and as `anachron.collect_covariance`.
     """
     check_choice(layers, modules)
     if unknown := sorted(set(factors) - set(FACTORS)):

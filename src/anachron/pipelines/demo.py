@@ -52,8 +52,8 @@ class Demo:
 
 
 def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None = None) -> Demo:
-    """Probe the bundled model and its untrained twin for real dated facts, check ten facts of a
-    file, then bring a few of its facts up to date.
+    """Probe the bundled model and its untrained twin on real dated facts, check ten facts of a file, and make a few
+    updates.
 
     full: all facts of ``mini`` and all updates of ``mini-updates``, instead of a fixed sample. Needs no network and no
     GPU. Raises as `anachron.run_probe` and `anachron.run_evaluation`.
@@ -63,7 +63,7 @@ def run_demo(out: Path | str, *, full: bool = False, callbacks: Callbacks | None
     if not full:
         total, data = data.facts, data.sample(DEMO_FACTS)
         callbacks.notice(
-            f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full takes all of them"
+            f"probing a fixed sample of {data.facts} of the {total} facts of mini; --full uses all of them"
         )
     runs = {name: folder / name for name in (DEMO, DEMO_UNTRAINED)}
     for name, run_folder in runs.items():

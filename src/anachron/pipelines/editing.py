@@ -60,19 +60,22 @@ def choose_methods(
     cache: Path | None = None,
     mend: Path | None = None,
 ) -> MethodChoice:
-    """Name methods of editing and what they need; all is checked as far as it can be without the model.
+    """Choose editing methods and what they need; everything is checked as far as possible without the model.
 
     methods: names of `anachron.edit.methods`, as ``ROME``, or its variants ``ROME dated`` and ``ROME METO``.
-    changes: method -> settings other than its preset. sites: modules by hand, see `anachron.lm.sites.find_sites`.
+    changes: method -> settings other than its preset.
+    sites: modules by hand, see `anachron.lm.sites.find_sites`.
     corpus: text for the covariance, see `anachron.edit.corpus.open_corpus`; the demo model has its own by default.
-    identity_covariance: take the identity in the covariance's place. tokens: of the corpus to read, by default 100,000.
-    regularise: share of the mean diagonal to add to the covariance. cache: folder of the covariances, by default
-    `anachron.edit.covariance.collect.cache_folder`. mend: the file of MEND's trained network.
+    identity_covariance: use the identity matrix instead of the covariance.
+    tokens: number of tokens of the corpus to read, by default 100,000.
+    regularise: share of the mean diagonal to add to the covariance.
+    cache: folder of the covariances, by default `anachron.edit.covariance.collect.cache_folder`.
+    mend: the file of MEND's trained network.
 
-    Raises `ConfigError` for no method, an unknown one, and what does not go together.
+    Raises `ConfigError` if no method is given, one is unknown, or options do not go together.
     """
     if not methods:
-        raise ConfigError("no method is named; give one at least, such as ROME")
+        raise ConfigError("no method is named; give at least one, such as ROME")
     if corpus is not None and identity_covariance:
         raise ConfigError("give either --corpus or --no-covariance, not both")
     if mend is not None and not mend.is_file():
@@ -88,7 +91,7 @@ def choose_methods(
 
 
 def prepare_methods(lm: LanguageModel, choice: MethodChoice, *, callbacks: Callbacks | None = None) -> list[Planned]:
-    """The methods ready for `anachron.run_evaluation` or `edit_from_updates`: covariances collected, settings checked.
+    """Prepare methods for `anachron.run_evaluation` or `edit_from_updates`: collect covariances, check settings.
 
     Raises as `anachron.plan_edits` and `anachron.collect_covariance`.
     """
@@ -128,16 +131,16 @@ class UpdateRequests:
 
 
 def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> UpdateRequests:
-    """The requests of the updates of a data set to a method (a name of `MethodChoice`).
+    """Turn the updates of a data set into requests to a method (a name of `MethodChoice`).
 
-    Raises `DataError` where none can be asked for, and, without ``skip``, where one cannot.
+    Raises `DataError` if none can be made and, without ``skip``, if any cannot.
     """
     name, variant = parse_method(method)
     asked, failures = askable(cases.cases, name, variant)
     left_out = [str(failure.reason) for failure in failures]
     if left_out and not skip:
         raise DataError(
-            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; mend them, or "
+            f"{len(left_out)} of {len(cases.cases)} updates cannot be made, for instance: {left_out[0]}; fix them, or "
             "leave them out with --skip"
         )
     if not asked:
@@ -146,7 +149,7 @@ def update_requests(cases: CaseSet, method: str, *, skip: bool = False) -> Updat
 
 
 def edit_from_updates(lm: LanguageModel, planned: Planned, updates: UpdateRequests) -> Edit:
-    """Make updates true in a model, all in one edit, which records where its updates and settings are from.
+    """Make updates in a model, all in one edit, which records where its updates and settings come from.
 
     Raises as `anachron.make_edit`.
     """
@@ -172,5 +175,5 @@ def told_objects(
     try:
         return before_and_after(lm, edit, cases) if cases else pl.DataFrame(schema=BESIDE)
     except (DataError, ModelError) as error:
-        warn(f"the edit is made, but its objects cannot be compared: {error}")
+        warn(f"the edit was made, but its objects cannot be compared: {error}")
         return pl.DataFrame(schema=BESIDE)

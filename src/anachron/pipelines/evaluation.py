@@ -10,6 +10,7 @@ from anachron.core.notebook import html_table
 from anachron.data.cases import CaseSet
 from anachron.edit.methods import printed_name
 from anachron.edit.plan import Planned
+from anachron.evaluate.dated_metrics import by_way
 from anachron.evaluate.fluency import words
 from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
@@ -18,11 +19,17 @@ from anachron.io import Json, read_table
 from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
 from anachron.report.atoke import ATOKE, write_atoke
-from anachron.report.dated import DATED
+from anachron.report.dated import DATED, DATED_WAYS
 from anachron.report.edits import EDITS, Layout, printed
 from anachron.report.evaluation import DATED_TESTS, TESTS, write_dated, write_evaluation
 from anachron.report.lifelong import LIFELONG, write_lifelong
-from anachron.report.paper_tables import check_style, write_edits_papers
+from anachron.report.paper_tables import (
+    check_style,
+    paper_of_portability,
+    paper_of_tests,
+    write_edits_papers,
+    write_paper,
+)
 from anachron.report.portability import write_portability
 
 REPORT = "report"  # folder in the run folder
@@ -59,7 +66,7 @@ def evaluate_updates(
     style: str = "plain",
     callbacks: Callbacks | None = None,
 ) -> EvaluatedUpdates:
-    """Make updates by several methods, measure what they did, and write tables and figures into ``out/report``.
+    """Make updates with several methods, measure what they did, and write tables and figures into ``out/report``.
 
     methods: of `anachron.prepare_methods`. settings: of `anachron.run_evaluation`, or of `anachron.run_lifelong` to
     measure as edits accumulate. style: of the tables for print, as of `anachron.write_metrics`. An interrupted call
@@ -69,27 +76,33 @@ def evaluate_updates(
     of_updates = settings.measures if settings is not None else Measures()
     if of_updates.fluency_tokens and any(case.generalization for case in cases.cases):
         words("")  # a missing extra is said before any work
-    evaluated = _evaluated(lm, cases, methods, Path(out), settings, callbacks)
-    if style == "paper":
-        for summary, layout in evaluated.summaries.values():
-            write_edits_papers(summary, layout, Path(out) / REPORT)
-    return evaluated
-
-
-def _evaluated(
-    lm: LanguageModel, cases: CaseSet, methods: Sequence[Planned], out: Path,
-    settings: EvaluateSettings | LifelongSettings | None, callbacks: Callbacks | None,
-) -> EvaluatedUpdates:  # fmt: skip
+    out = Path(out)
     if isinstance(settings, LifelongSettings):
         run = run_lifelong(lm, cases, methods, out, settings, callbacks=callbacks)
     else:
         run = run_evaluation(lm, cases, methods, out, settings, callbacks=callbacks)
-    return report_evaluation(run.record, run.tables, out / REPORT)
+    return report_evaluation(run.record, run.tables, out / REPORT, style)
 
 
-def report_evaluation(record: Json, tables: Mapping[str, pl.DataFrame], out: Path) -> EvaluatedUpdates:
+def report_evaluation(
+    record: Json, tables: Mapping[str, pl.DataFrame], out: Path, style: str = "plain"
+) -> EvaluatedUpdates:
     """Write what the tables of a finished run say into ``out``; tables: as of `anachron.evaluate.stages.Evaluation`,
-    of which those without rows may be missing."""
+    of which those without rows may be missing. style: of the tables for print."""
+    evaluated = _report_plainly(record, tables, out)
+    if style == "paper":
+        for summary, layout in evaluated.summaries.values():
+            write_edits_papers(summary, layout, out)
+            if layout is DATED:
+                write_edits_papers(by_way(summary), DATED_WAYS, out)
+        for what, tests in evaluated.tests.items():
+            write_paper(paper_of_tests(tests, DATED_TESTS if what == "dated" else TESTS), out)
+        if evaluated.portability is not None:
+            write_paper(paper_of_portability(evaluated.portability), out)
+    return evaluated
+
+
+def _report_plainly(record: Json, tables: Mapping[str, pl.DataFrame], out: Path) -> EvaluatedUpdates:
     tables = with_printed_names(tables, record)
     if "stages" in tables:
         summary, notes = write_lifelong(tables, out)

@@ -79,7 +79,7 @@ def find_horizon(
     released: int | None = None,
     callbacks: Callbacks | None = None,
 ) -> FoundHorizon:
-    """Ask a model about changes, and say until when it learned.
+    """Ask a model about changes, and find out until when it learned.
 
     model: a loaded model, or a name for `load_model`. changes: as of `read_horizon_changes`. out: the run folder, in
     which a killed run goes on; one that is done is read again and nothing is asked. claim, released: months since the
@@ -131,7 +131,10 @@ def find_horizon_by_answers(
         run.write_table(ANSWERS_FILE, answers_table(asking, around))
         run.finish()
     if asking.ended:
-        callbacks.warn(f"the budget ended after {len(readings)} of {len(questions)} questions; a larger one goes on")
+        callbacks.warn(
+            f"the budget ended after {len(readings)} of {len(questions)} questions; "
+            "repeat the command with a larger one to go on"
+        )
     return _written(folder, answerer.name, answered(asked, readings), claim, released)
 
 

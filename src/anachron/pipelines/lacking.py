@@ -15,7 +15,7 @@ COMMAND = "updates"
 
 
 def lacking_updates(lm: LanguageModel, cases: CaseSet, out: Path | str | None = None) -> pl.DataFrame:
-    """Which updates a model lacks: `anachron.evaluate.old_and_new.compare_objects` of a data set, and as a file.
+    """Find which updates a model lacks, by `anachron.evaluate.old_and_new.compare_objects`; optionally write a file.
 
     cases: of `anachron.load_cases`. out: .csv, .parquet or .jsonl, with a manifest beside it. The model is asked in its
     ``style``.

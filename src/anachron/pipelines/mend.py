@@ -36,11 +36,11 @@ def mend_lessons(
     callbacks: Callbacks | None = None,
     **loading: Any,
 ) -> MendLessons:
-    """What MEND's network can learn from updates.
+    """Prepare the examples from which MEND's network learns, from updates.
 
-    without: updates to be judged on later, a file or hub name: none of their subjects is learned from. text: a file
-    with a text a line that edits must leave alone; by default the updates' neighbours. limit: only so many updates,
-    from the start. loading: scenario, split and revision, see `anachron.load_cases`. callbacks: told what is left out.
+    without: updates to evaluate on later, a file or hub name: none of their subjects is used. text: a file with one
+    text per line that edits must leave alone; by default the updates' neighbours. limit: use only the first so many
+    updates. loading: scenario, split and revision, see `anachron.load_cases`. callbacks: told what is left out.
 
     Raises `DataError` where nothing is left to learn from, `ConfigError` for a text that cannot be read.
     """
@@ -72,10 +72,10 @@ def train_mend(
     checkpoint_every: int = CHECKPOINT_EVERY,
     callbacks: Callbacks | None = None,
 ) -> MendNetwork:
-    """Train the network that the method MEND edits this model with, and write it to ``out`` (.safetensors).
+    """Train the network with which the method MEND edits this model, and write it to ``out`` (.safetensors).
 
     examples: of `mend_lessons`. settings: by default those of the paper, for the model's last three blocks.
-    checkpoint_every: steps that an interrupt can lose. callbacks: told (steps done, of how many, the last losses).
+    checkpoint_every: number of steps between checkpoints. callbacks: told (steps done, of how many, the last losses).
 
     An interrupted training goes on from its last checkpoint. Raises as `anachron.edit.training.mend.train_mend`.
     """

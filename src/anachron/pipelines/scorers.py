@@ -19,13 +19,16 @@ CONCURRENCY = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """Where a model computes.
+    """Where a model runs.
 
     backend: ``transformers``, ``llama.cpp`` for a GGUF file, or ``openai`` for a server at base_url that speaks this
-    protocol. api_key_env: variable
-    that holds the server's key. concurrency: requests to it under way at once, 8 by default. workers: replicas of the
-    model, on the Ray cluster at the address ``ray`` (by default ``local``, one on this machine). gpus_per_replica: with
-    several, layers are spread. deterministic: see `anachron.lm.numerics`.
+        protocol.
+    api_key_env: the environment variable that holds the server's key.
+    concurrency: number of concurrent requests to the server, 8 by default.
+    workers: number of replicas of the model, on the Ray cluster at the address ``ray`` (by default ``local``, one on
+        this machine).
+    gpus_per_replica: with several, the layers are spread over them.
+    deterministic: see `anachron.lm.numerics`.
 
     Raises `ConfigError` for options that do not go together.
     """
@@ -76,11 +79,11 @@ def open_scorer(
     notice: Callable[[str], None] = lambda message: None,
     **loading: Any,
 ) -> Iterator[Scorer]:
-    """The model by name, for `anachron.run_probe`, with an edit in force; what it needs ends with the block.
+    """Open a model by name, with an edit in force if one is given; its resources are released with the block.
 
-    chat_template: a file with a Jinja template in the tokenizer's place. edit: a file of `anachron.save_edit`, made for
-    this model. loading: the other options of `anachron.load_model`. warn: told of a server that anybody may ask.
-    notice: told by which way a server scores.
+    chat_template: a file with a Jinja template in the tokenizer's place. edit: a file written by `anachron.save_edit`,
+    made for this model. loading: the other options of `anachron.load_model`. warn: told of a server that is open to
+    anybody. notice: told how a server scores.
 
     Raises `ConfigError` for options that do not go together, and what loading or the server raises.
     """

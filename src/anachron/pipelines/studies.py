@@ -1,7 +1,7 @@
 """Runs and score tables to every table they allow, and to a page about them (``metrics`` and ``report``)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,13 @@ def open_study(
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> OpenedStudy:
-    """The study of some score tables, run folders, or folders of run folders, of scores or of answers.
+    """Open a study of score tables, run folders, or folders of run folders, of scores or of answers.
 
     models: a table of model, family, parameters, instruct, base; it overrides what runs recorded. common_facts: compare
     runs of different data sets on the facts they share. options: of `anachron.probe.study.make_study`. warn: told of
     models in the table that no run is of. progress: told what is worked on, how much of it is done, and of how much.
 
-    Raises `ConfigError` for options that cannot be, `DataError` for scores that cannot be read or put together.
+    Raises `ConfigError` for invalid options, `DataError` for scores that cannot be read or put together.
     """
     scored, asked_folders = split_runs(map(Path, paths))
     asked = [read_source(folder) for folder in asked_folders]
@@ -88,7 +88,7 @@ def open_study(
     )  # fmt: skip
     here = study.models["model"].to_list()
     if unknown := sorted(set(known["model"]) - set(here)):
-        warn(f"{models or 'a run'} names {', '.join(unknown)}, not among the models here: {', '.join(here)}")
+        warn(f"{models or 'a run'} names {', '.join(unknown)}, which is not among the models here: {', '.join(here)}")
     parameters = {**options, "sharing": sharing, "models": None if models is None else str(models)}
     return OpenedStudy(study, parameters, sources, asked)
 
@@ -110,7 +110,7 @@ def write_metrics(
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Written:
-    """Every table that some runs allow, into a folder: as Parquet and CSV, and for print as Markdown and LaTeX.
+    """Write every table that the runs allow into a folder: Parquet and CSV, and for print Markdown and LaTeX.
 
     scores: score tables, run folders, or folders of run folders. style: of what is for print, ``plain``, all columns as
     they are, or ``paper`` (`anachron.report.paper`). progress, options: of `open_study`, which says what it raises.
@@ -121,30 +121,40 @@ def write_metrics(
         opened.study, Path(out), parameters=opened.parameters, inputs=opened.inputs,
         progress=partial(progress, "tables"),
     )  # fmt: skip
-    if style == "paper":
-        write_study_papers(written.tables, catalogue.every_analysis(), Path(out))
-    return written
+    return _set_for_print(written, Path(out)) if style == "paper" else written
+
+
+def _set_for_print(written: Written, out: Path) -> Written:
+    """Set the printed tables as papers do; a note says which have none."""
+    left_out = write_study_papers(written.tables, catalogue.every_analysis(), out)
+    reasons: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        reasons.setdefault(why, []).append(name)
+    notes = [f"not set for print: {', '.join(names)}: {why}" for why, names in reasons.items()]
+    return replace(written, notes=[*written.notes, *notes])
 
 
 def write_report(
     scores: Iterable[Path | str],
     out: Path | str,
     *,
+    style: str = "plain",
     progress: Told = lambda what, done, total: None,
     **options: Any,
 ) -> Report:
-    """A page about some runs that works offline, with the tables behind it and the figures for print.
+    """Write a page about some runs that works offline, with the tables behind it and the figures for print.
 
-    scores, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has the
-    methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the extra
-    ``report``, for such a folder beside others, and as `open_study`.
+    scores, style, progress, options: as of `write_metrics`, or the one folder of a run of ``evaluate``, whose page has
+    the methods' table and each update before and after; options do not bear on it. Raises `ConfigError` without the
+    extra ``report``, for such a folder beside others, and as `open_study`.
     """
+    check_style(style)
     plotly_source()  # a missing extra is said before any work
     out, paths = Path(out), list(map(Path, scores))
     if edits := [path for path in paths if is_evaluation(path)]:
         if len(paths) > 1:
             raise ConfigError(f"{edits[0]} holds edits, which have a page of their own; report it alone")
-        evaluated, inputs = write_edits_report(edits[0], out / PAGE, out / TABLES)
+        evaluated, inputs = write_edits_report(edits[0], out / PAGE, out / TABLES, style)
         tables = {name: summary for name, (summary, _) in evaluated.summaries.items()}
         return Report(out / PAGE, Written(tables, evaluated.notes, {}, {}, inputs), out / TABLES, {})
     opened = open_study(paths, progress=progress, **options)
@@ -155,6 +165,8 @@ def write_report(
     progress("page", 0, 1)
     write_page(opened.study, written, opened.sources, out / PAGE, opened.asked)
     progress("page", 1, 1)
+    if style == "paper":  # after the page, whose notes are not about print
+        written = _set_for_print(written, out / TABLES)
     not_drawn = write_figures(written.tables, out / FIGURES, partial(progress, "figures"))
     return Report(out / PAGE, written, out / FIGURES, not_drawn)
 

@@ -25,12 +25,14 @@ SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.pa
 
 @dataclass(frozen=True, kw_only=True)
 class TimestressSettings:
-    """How a data set is made of a dump.
+    """How a data set is made from a dump.
 
-    ingest: what of the dump is read. selection: which facts, from the preset of this name. llm: who writes the
-    questions, by default the templates of each relation. style: how dates are worded, see `anachron.text.dates`.
-    boundaries: how coarse ones are read, ``released`` or ``paper``. seed: of the questions drawn and of the random
-    months and days.
+    ingest: what is read from the dump.
+    selection: which facts are selected, starting from the preset of this name.
+    llm: the model that writes the questions; by default they come from the templates of each relation.
+    style: wording of dates, see `anachron.text.dates`.
+    boundaries: boundary convention for coarse dates, ``released`` or ``paper``.
+    seed: seed for drawing questions and for the random months and days.
     """
 
     ingest: IngestSettings
@@ -53,17 +55,18 @@ def build_timestress(
     callbacks: Callbacks | None = None,
     finished: Callable[[str, Any], None] = lambda step, result: None,
 ) -> BuiltDataset:
-    """Ingest a dump, add page views, select facts, put them into questions, build statements: all into one folder.
+    """Ingest a dump, add page views, select facts, write questions and build statements, all in one folder.
 
     dump: .json, .json.gz, .json.bz2 or .json.zst. pageviews: files of a month or a day. out: the folder of
     ``snapshot/``, ``facts.parquet``, ``questions.parquet`` and ``timestress.parquet``. Each of these may lie on a
-    store; answers of a model are kept on this machine. workers, ray: see
-    `anachron.cluster`. callbacks: told what each step tells. finished: told the name of each step (``ingest, pageviews,
-    facts, questions, statements``) and its result.
+    store; answers of a model are kept on this machine. workers, ray: see `anachron.cluster`. callbacks: told what each
+    step reports. finished: told the name of each step (``ingest, pageviews, facts, questions, statements``) and its
+    result.
 
-    What a step would refuse is refused before the first. An interrupted call goes on where it was. Raises what the
-    steps raise: `anachron.wikidata.reading.ingest.ingest`, `anachron.wikidata.views.popularity.compute_popularity`,
-    `anachron.build_facts`, `anachron.verbalise` and `anachron.build_statements`.
+    What any step would refuse is refused before the first one starts. An interrupted call resumes where it stopped.
+    Raises what the steps raise: `anachron.wikidata.reading.ingest.ingest`,
+    `anachron.wikidata.views.popularity.compute_popularity`, `anachron.build_facts`, `anachron.verbalise` and
+    `anachron.build_statements`.
     """
     dump, out, callbacks = place(dump), place(out), callbacks or Callbacks()
     _check(dump, pageviews, out, settings, workers, ray)

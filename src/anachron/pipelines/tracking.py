@@ -2,27 +2,32 @@
 
 import re
 from math import isfinite
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
 from anachron.errors import ConfigError
 from anachron.evaluate.results import method_label
-from anachron.io import Json
+from anachron.io import Json, read_json
 from anachron.metrics import check_scores, fact_metrics, summarise
-from anachron.pipelines.check import Check
-from anachron.pipelines.evaluation import EvaluatedUpdates
-from anachron.probe.run import ProbeResult
+from anachron.pipelines.check import SUMMARY_FILE, Check
+from anachron.pipelines.edits_report import is_evaluation, read_evaluation
+from anachron.pipelines.evaluation import EvaluatedUpdates, report_evaluation
+from anachron.probe.run import SCORES_FILE, ProbeResult
+from anachron.probe.runs import finished
 
 FORBIDDEN = re.compile(r"[^\w./ :-]")  # in MLflow's names of metrics
 LONGEST = 500  # letters of a parameter that every version of MLflow takes
 
 
-def log_to(run: ProbeResult | Check | EvaluatedUpdates, tracker: Any) -> dict[str, float]:
+def log_to(run: ProbeResult | Check | EvaluatedUpdates | Path | str, tracker: Any) -> dict[str, float]:
     """Log the numbers of a run and its settings to a tracker; returns the numbers.
 
-    run: what `anachron.run_probe`, `anachron.check` or `anachron.evaluate_updates` gave back. tracker: the module
-    ``mlflow`` while one of its runs is active, or the run that ``wandb.init`` gave back; anything with
+    run: what `anachron.run_probe`, `anachron.check` or `anachron.evaluate_updates` returned, or the folder of such a
+    run that is finished. tracker: the module
+    ``mlflow`` while one of its runs is active, or the run that ``wandb.init`` returned; anything with
     ``log_metrics(dict)`` or ``log(dict)`` will do. Settings go to ``log_params(dict)`` or ``config.update(dict)``,
     where the tracker has either.
 
@@ -31,12 +36,15 @@ def log_to(run: ProbeResult | Check | EvaluatedUpdates, tracker: Any) -> dict[st
     to 1. Letters that MLflow refuses in a name are written ``_`` (``FT_L``). What is not known is left out. Raises
     `ConfigError` for another run or tracker.
     """
-    numbers, settings = numbers_of(run), settings_of(run)
+    if isinstance(run, str | Path):
+        numbers, settings = _of_folder(Path(run))
+    else:
+        numbers, settings = numbers_of(run), settings_of(run)
     log = getattr(tracker, "log_metrics", None) or getattr(tracker, "log", None)
     if not callable(log):
         raise ConfigError(
             f"{type(tracker).__name__} has neither log_metrics nor log; give the module mlflow, or what wandb.init "
-            "gave back"
+            "returned"
         )
     parameters = getattr(tracker, "log_params", None) or getattr(getattr(tracker, "config", None), "update", None)
     if callable(parameters):
@@ -51,14 +59,40 @@ def numbers_of(run: ProbeResult | Check | EvaluatedUpdates) -> dict[str, float]:
         rows = summarise(fact_metrics(check_scores(run.scores))).iter_rows(named=True)
         found = [(f"{name}/{row['granularity']}", row[name]) for row in rows for name in ("win_rate", "robustness")]
     elif isinstance(run, Check):
-        summary = run.summary
-        found = [(name, summary[name]) for name in ("win_rate", "robustness")]
-        found += [(f"verdicts/{name}", count) for name, count in summary["verdicts"].items()]
+        found = _of_check(run.summary)
     elif isinstance(run, EvaluatedUpdates):
         found = [pair for name, (summary, _) in run.summaries.items() for pair in _of_summary(name, summary)]
     else:
-        raise ConfigError(f"{type(run).__name__} is no run; give what run_probe, check or evaluate_updates gave back")
+        raise ConfigError(
+            f"{type(run).__name__} is not a run; give what run_probe, check or evaluate_updates returned, or its folder"
+        )
+    return _named(found)
+
+
+def _named(found: list[tuple[str, Any]]) -> dict[str, float]:
     return {FORBIDDEN.sub("_", name): float(value) for name, value in found if value is not None and isfinite(value)}
+
+
+def _of_check(summary: Json) -> list[tuple[str, Any]]:
+    """From what `check.json` holds."""
+    found = [(name, summary[name]) for name in ("win_rate", "robustness")]
+    return found + [(f"verdicts/{name}", count) for name, count in summary["verdicts"].items()]
+
+
+def _of_folder(folder: Path) -> tuple[dict[str, float], Json]:
+    """Numbers and settings of a finished run. Raises `DataError` for an unfinished one, and for another folder."""
+    if is_evaluation(folder):
+        record, tables = read_evaluation(folder)
+        with TemporaryDirectory(prefix="anachron-") as out:  # it is summarised as it is reported
+            evaluated = report_evaluation(record, tables, Path(out))
+        return numbers_of(evaluated), settings_of(evaluated)
+    run = finished(folder)
+    if (folder / SUMMARY_FILE).is_file():
+        summary = read_json(folder / SUMMARY_FILE)
+        settings = {"model": summary["model"], "as_of": str(summary["as_of"]), "folder": str(folder)}
+        return _named(_of_check(summary)), settings
+    probed = ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
+    return numbers_of(probed), settings_of(probed)
 
 
 def _of_summary(table: str, summary: pl.DataFrame) -> list[tuple[str, float | None]]:

@@ -72,6 +72,6 @@ def check_noise(gap: np.ndarray, allowed: np.ndarray, where: Sequence[str], dtyp
         raise BackendError(
             f"{int(bad.sum())} of {len(gap)} texts that were scored again have other scores, by up to "
             f"{gap[worst]:.2g} nats where {dtype} allows {allowed[worst]:.2g} ({', '.join(parts[:3])}{more}); that is "
-            "no rounding: parts were computed under other settings, a server changed its model, or a device is at "
-            "fault. The run is not done: repeat it with a new --out, and where it fails again, on another device"
+            "more than rounding: parts were computed under other settings, a server changed its model, or a device is "
+            "at fault. The run is not done: repeat it with a new --out, and if it fails again, on another device"
         )

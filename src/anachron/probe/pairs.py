@@ -55,7 +55,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path}: give a list of objects or of [prompt, answer]")
     for row, record in enumerate(records, 1):
         if not isinstance(record, dict) and not (isinstance(record, list) and len(record) in (2, 3)):
-            raise DataError(f"{path}, row {row}: {record!a} is no object and no [prompt, answer]")
+            raise DataError(f"{path}, row {row}: {record!a} is neither an object nor [prompt, answer]")
     names = ("prompt", "answer", "separator")
     return [record if isinstance(record, dict) else dict(zip(names, record, strict=False)) for record in records]
 

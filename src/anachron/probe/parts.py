@@ -56,4 +56,4 @@ def part_fault(part: pl.DataFrame, expected: pl.DataFrame) -> str | None:
 def scores_fault(scores: np.ndarray) -> str | None:
     """What keeps numbers from being log-probabilities, if anything."""
     wrong = ~(np.isfinite(scores) & (scores <= ABOVE_ZERO))
-    return f"it holds the score {scores[wrong][0]}, which is no log-probability" if wrong.any() else None
+    return f"it holds the score {scores[wrong][0]}, which is not a log-probability" if wrong.any() else None

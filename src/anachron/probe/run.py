@@ -41,14 +41,14 @@ class ProbeSettings:
     format: ``raw`` or ``chat``.
     prefix: a name of `anachron.lm.formats.PREFIXES`, or the path of a text file whose content is used as it is,
         but for a byte order mark.
-    label: what the model is called in tables; by default the last part of its name. It is no part of a run's identity:
-        another label for a run that is there renames it.
-    batch_tokens: most tokens a batch, by default what suits the device; part of a run's identity.
-    prefix_tree: compute prefixes that texts share once, where the model takes it; off for padded batches everywhere.
+    label: name of the model in tables; by default the last part of its name. It is not part of a run's identity:
+        giving another label for an existing run renames it.
+    batch_tokens: maximum number of tokens per batch, by default chosen for the device; part of a run's identity.
+    prefix_tree: compute shared prefixes of texts only once, if the model supports it; off for padded batches.
     all_occurrences, answer_in_user_turn, native_softmax: see `anachron.lm.formats.Format` and
         `anachron.lm.scoring`; off except to compare with the published code.
     deterministic: see `anachron.lm.numerics`.
-    seed: of the noise measurement.
+    seed: seed for the noise measurement.
     """
 
     format: str = "raw"
@@ -220,7 +220,7 @@ class _Run:
             self._make_plan()
         stored = self.run.read_table(PLAN_FILE)
         if fault := plan_fault(stored, len(self.texts)):
-            raise DataError(f"{self.run.path / PLAN_FILE} is no plan of this run: {fault}; use a new --out")
+            raise DataError(f"{self.run.path / PLAN_FILE} is not the plan of this run: {fault}; use a new --out")
         parts: list[Plan] = []
         for (part, _), group in stored.group_by(["part", "batch"], maintain_order=True):
             if len(parts) <= part:
@@ -246,7 +246,7 @@ class _Run:
             there = {f"{PARTS}/{path.name}" for path in (self.run.path / PARTS).glob("part-*.parquet")}
             if old := there | {name for name in files if name.startswith(f"{PARTS}/")}:
                 self.callbacks.warn(
-                    f"{len(old)} parts of {self.run.path} are of a plan that is lost; they are made again"
+                    f"{len(old)} parts of {self.run.path} belong to a plan that is lost; they are scored again"
                 )
             self.record["plan"] = about
             self.run.forget([PLAN_FILE, *sorted(old)])
@@ -335,7 +335,7 @@ class _Run:
             table = self.run.read_table(part_name(part))
             if fault := part_fault(table, self._score_rows(rows, unknown)):
                 raise DataError(
-                    f"{self.run.path / part_name(part)} is no part of this run: {fault}; delete it and repeat the "
+                    f"{self.run.path / part_name(part)} is not a part of this run: {fault}; delete it and repeat the "
                     "command"
                 )
             order.append(rows)

@@ -50,9 +50,9 @@ def rename(run: RunFolder, label: str) -> None:
 
 
 def rename_run(path: Path | str, label: str) -> str:
-    """Change what a probe run's model is called in tables; the label it had. Nothing is scored again.
+    """Rename the model of a probe run in tables, and return its former label. Nothing is scored again.
 
-    Raises `DataError` where there is no run, `ConfigError` while it is in use and for a label that cannot be.
+    Raises `DataError` where there is no run, `ConfigError` while it is in use and for an invalid label.
     """
     folder = Path(path)
     if not (folder / RUN_FILE).is_file():

@@ -50,7 +50,7 @@ class Study:
     facts: W and R, from `anachron.metrics.fact_metrics`.
     shares_contexts: whether every run was asked the same contexts of the same facts.
     top: how many of the most robust models the pooled rows are taken over.
-    present: the year that distances from the present are counted from (2021 in paper 002).
+    present: the year that distances from the present are counted from (2021 in TimeStress).
     baseline: the model that others are compared with; by default the first.
     remarks: what was done to put the runs together that a reader must know.
     answers: what runs found that asked and scored nothing, where there are any; then there may be no others.
@@ -106,7 +106,7 @@ class Study:
         """``model, format, prefix`` of the ``top`` most robust models of each format and prefix.
 
         By global R, then global W; in a format without global rows, by their means over the granularities there are.
-        With a prefix they are the models that are the most robust without it, as in paper 002, section 4.2; where none
+        With a prefix they are the models that are the most robust without it, as in TimeStress, section 4.2; where none
         of these has the prefix, the most robust with it.
         """
         order = ["robustness", "win_rate", "model"]
@@ -244,7 +244,7 @@ def _one_row_a_fact(known: pl.DataFrame, numbers_may_differ: bool) -> tuple[pl.D
     for name in ABOUT:
         clash = merged.filter(pl.col(f"{name} values") > 1)
         if clash.height and (name == "question" or (numbers_may_differ and ABOUT[name] == pl.Float64)):
-            remarks.append(f"{name} of {clash.height} facts differs between the sources; the first is taken")
+            remarks.append(f"{name} of {clash.height} facts differs between the sources; the first one is used")
         elif clash.height:
             fact = clash["fact_id"][0]
             values = known.filter(pl.col("fact_id") == fact)[name].drop_nulls().unique().sort().to_list()
@@ -270,7 +270,9 @@ def _on_common(runs: Sequence[pl.DataFrame], common: pl.DataFrame, sharing: Shar
     if common.height == 0:
         raise ConfigError("the runs have no fact in common that was asked in the same contexts; nothing to compare")
     kept = [run.join(common, on="fact_id", how="semi", maintain_order="left") for run in runs]
-    remark = f"compared on {common.height} of {everything} facts, those that every run was asked in the same contexts"
+    remark = (
+        f"compared on {common.height} of {everything} facts: those that every run was asked about in the same contexts"
+    )
     return kept, remark
 
 

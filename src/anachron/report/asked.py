@@ -17,11 +17,11 @@ def asked_lines(summary: Json) -> Iterator[str]:
     if summary["facts_with_choices"]:
         yield (
             f"W by choice of two years: {_share(summary, 'win_rate')} over {summary['facts_with_choices']:,} facts, "
-            f"{summary['matches_a_fact']:.1f} matches each; a preference for either order counts a half"
+            f"{summary['matches_a_fact']:.1f} matches each; a match won in only one order counts as half"
         )
-        yield f"R_k, all sampled matches won: {_share(summary, 'won_all')} (R itself is at most that)"
+        yield f"R_k, all sampled matches won: {_share(summary, 'won_all')} (R itself is at most this)"
         points = [100 * summary[f"position_bias{end}"] for end in ("", "_low", "_high")]
-        yield f"bias to the year named first: {points[0]:+.1f} points [{points[1]:+.1f}, {points[2]:+.1f}]"
+        yield f"bias towards the year named first: {points[0]:+.1f} points [{points[1]:+.1f}, {points[2]:+.1f}]"
     if any(summary["open"].values()):
         yield "open questions with a year: " + ", ".join(f"{count:,} {name}" for name, count in summary["open"].items())
     if summary["periods_read"]:
@@ -31,8 +31,10 @@ def asked_lines(summary: Json) -> Iterator[str]:
         )
     unread = _unread(summary["outcomes"])
     if unread:
-        yield "not read, and so neither right nor wrong: " + ", ".join(f"{n:,} {name}" for name, n in unread.items())
-    ended = "; the budget ended it" if summary["budget_ended"] else ""
+        yield "could not be read, so counted neither as right nor as wrong: " + ", ".join(
+            f"{n:,} {name}" for name, n in unread.items()
+        )
+    ended = "; stopped by the budget" if summary["budget_ended"] else ""
     cost = f", cost {summary['cost']:.4f}" if "cost" in summary else ""
     yield (
         f"{summary['calls']:,} calls, {summary['tokens_read']:,} tokens read and {summary['tokens_written']:,} "

@@ -16,9 +16,9 @@ HEADINGS = {name: name.upper().replace("_", "-") for name in SCORES} | {"extent"
 def _notes(summary: pl.DataFrame) -> list[str]:
     return [
         "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
-        "every token of the right object is the model's first choice; C: the new one, H: the old one; ES: behind its "
-        "period, RS: without a date, H behind Previously; -P: on the other prompts",
-        "Extent: the period of each object, behind the statement with the object; not a score of AToKe",
+        "every token of the right object is the model's first choice; C: the new one, H: the old one; ES: after its "
+        "period, RS: without a date, H after Previously; -P: on the other prompts",
+        "Extent: the period of each object, after the statement with the object; not one of AToKe's scores",
         "-S: the right answer is likelier than the other one",
     ]
 

@@ -15,18 +15,18 @@ from anachron.report.edits import Layout
 def _notes_on_dated(summary: pl.DataFrame) -> list[str]:
     return [
         "mean over updates [bounds of the 95 % interval] (Wilson); × 100",
-        f"{WAYS_NOTE}; all else: an update's mean over them",
+        f"{WAYS_NOTE}; other columns: each update's mean over them",
         "Updated: p(new) > p(old) on dates after the change; Kept: p(old) > p(new) on dates before it",
-        "Both: a date after the change and one before it right together, of all such pairs; without a granularity, the "
-        "mean of year, month and day",
-        "Kept if right: of the dates before the change that the unedited model has right, those still right",
+        "Both: share of pairs of a date after the change and one before it that are both right; without a granularity, "
+        "the mean of year, month and day",
+        "Kept if right: share still right of the dates before the change that the unedited model has right",
         "W, R: of the past fact, dates before the change against dates after it, over year, month and day; in prompts "
         "and questions, whose words are the same on all dates",
     ]
 
 
 WAYS_NOTE = (
-    "prompt: the edit's own behind the date; paraphrase: another of its prompts; question: one in the past tense"
+    "prompt: the edit's own, after the date; paraphrase: another of its prompts; question: one in the past tense"
 )
 
 
@@ -42,7 +42,7 @@ KEPT_BY_WAY = {f"Kept {way} ↑": (f"past_kept_global_{way}", 100, 1) for way in
 DATED = Layout(
     name="present_and_past",
     title="Present updated, past kept",
-    source="anachron.evaluate.dated_metrics; W and R as in paper 002, section 3.1",
+    source="anachron.evaluate.dated_metrics; W and R as in TimeStress, section 3.1",
     columns={
         **{f"Updated {name} ↑": (f"present_updated_{name}", 100, 1) for name in GRANULARITIES},
         **{f"Kept {name} ↑": (f"past_kept_{name}", 100, 1) for name in GRANULARITIES},

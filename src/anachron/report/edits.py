@@ -1,6 +1,6 @@
 """Tables of evaluated edits: for the terminal, and as files to compute with and print.
 
-`EDITS` is shaped as table 4 of paper 003; other tables are of the same kind with a `Layout` of their own
+`EDITS` is shaped as table 4 of WikiFactDiff; other tables are of the same kind with a `Layout` of their own
 (`anachron.report.dated`, `anachron.report.atoke`, `anachron.report.lifelong`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
 as small models are edited in less than a tenth of one). Of shares, from 0 to 1, the interval is not symmetric, so its
@@ -53,8 +53,8 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     more = EDITS.measured(summary)
     generated = any(name.startswith("Output") for name in more)
     notes = [
-        "mean ± half of the 95 % interval over updates (normal); of shares, 0 to 100: mean [its bounds] (Wilson)",
-        "× 100 but for fluency (bits) and seconds an update (the edit alone)",
+        "mean ± half the 95 % interval over updates (normal); for shares, 0 to 100: mean [interval bounds] (Wilson)",
+        "× 100, except fluency (bits) and seconds per update (the edit alone)",
     ]
     if "S ↑" in more:
         notes.append(
@@ -63,12 +63,14 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
     if "Token acc. ↑" in more:
         notes.append("Token acc.: tokens of the object that are the model's first choice; Exact: all of them are")
     if "Answer new ↑" in more:
-        notes.append("Answer: to the bare prompt, up to where the model stops; whether all of it is the object")
+        notes.append("Answer: to the bare prompt, until the model stops; counts if all of it is the object")
     timed = summary.filter(pl.col("method") != UNEDITED, pl.col("seconds_n") > 1)
     if timed["seconds_low"].null_count():
-        notes.append("Seconds without an interval: edits made together share their time")
+        notes.append("Seconds have no interval where edits made together share their time")
     if groups := [name for name in summary["scenario"].unique(maintain_order=True) if name != REPLACEMENT]:
-        notes.append(f"{', '.join(groups)}: objects that hold against those that do not; Change: since the clean model")
+        notes.append(
+            f"{', '.join(groups)}: objects that hold against those that do not; Change: relative to the unedited model"
+        )
     if generated:
         notes.append("Output: the text that the model generates begins with the object, by any of its names")
     return notes
@@ -77,7 +79,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
 EDITS = Layout(
     name="edits",
     title="Edited models",
-    source="paper 003, section 5, table 4",
+    source="WikiFactDiff, section 5, table 4",
     columns={
         "Efficacy-D ↑": ("efficacy_difference", 100, 1),
         "Efficacy-S ↑": ("efficacy_success", 100, 1),
@@ -239,7 +241,7 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
     for (gap, missing), names in lacking.items():
         whose = "every row" if len(names) == summary.height > 1 else ", ".join(names)
         updates = "1 update" if gap == 1 else f"{gap:,} updates"
-        notes.append(f"without {', '.join(missing)}, and left out of the mean: {updates} of {whose}")
+        notes.append(f"no {', '.join(missing)}, so left out of the mean: {updates} of {whose}")
     return notes
 
 
@@ -319,5 +321,5 @@ def _check(summary: pl.DataFrame, layout: Layout) -> None:
         )
     if not summary.height:
         raise DataError(
-            f"the table of {layout.name} has 0 rows; it needs one mode and method at least, so evaluate an edit first"
+            f"the table of {layout.name} has 0 rows; it needs at least one mode and method, so evaluate an edit first"
         )

@@ -14,7 +14,7 @@ SHOWN = 10
 def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[str]:
     """summary: ``horizon.json`` of a run. kinds: its table, where it has one."""
     counts, model = summary["counts"], summary["model"]
-    yield f"{model}: {counts['changes']:,} changes asked; it knows the subjects of {counts['known_subjects']:,}"
+    yield f"{model}: {counts['changes']:,} changes asked about; it knows the subjects of {counts['known_subjects']:,}"
     yield from _shares(counts)
     if not summary["told"]:
         yield f"cannot tell until when it learned: {summary['reason']}"
@@ -23,9 +23,9 @@ def horizon_lines(summary: Json, kinds: pl.DataFrame | None = None) -> Iterator[
         yield f"halving date: {half['date']} (95 %: {half['low']} to {half['high']})"
         yield f"next to nothing is known from {end['date']} on, at the latest from {end['no_later_than']} on (97.5 %)"
         plateau, floor = (percent(summary[name], 0) for name in ("plateau", "floor"))
-        yield f"long before, it knows {plateau} % of changes; without knowing, it prefers {floor} % of new values"
+        yield f"well before that, it knows {plateau} % of changes; without knowing, it prefers {floor} % of new values"
     if kinds is not None and summary["told"] and kinds.height > 1:
-        yield "by kind (95 %), each helped by the others:"
+        yield "by kind (95 %), partially pooled:"
         width = max(map(len, kinds["kind"]))
         for row in kinds.iter_rows(named=True):
             yield f"  {row['kind']:{width}}  {row['halving']} ({row['low']} to {row['high']}), {row['changes']} changes"
@@ -50,31 +50,31 @@ def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
     if not leak["told"]:
         yield f"claimed cut-off {leak['claim']}: cannot tell; only {leak['changes']} changes after it can be tested"
         return
-    ahead = f", where {100 * leak['ahead_without_knowing']:.0f} points are likely without knowing" * bool(
+    ahead = f", where {100 * leak['ahead_without_knowing']:.0f} points are expected without knowing" * bool(
         leak["ahead_without_knowing"]
     )
     new, decoys = (percent(leak[name], 0) for name in ("new_preferred", "decoys_preferred"))
     yield (
         f"claimed cut-off {leak['claim']}: {'LEAK' if leak['leaked'] else 'no leak beyond chance'}; of "
-        f"{leak['changes']} changes after it new values are preferred in {new} %, decoys in {decoys} %{ahead} "
+        f"{leak['changes']} changes after it, new values are preferred in {new} %, decoys in {decoys} %{ahead} "
         f"({_p(leak['p'])})"
     )
     for row in leak["gave_away"][:SHOWN]:
         yield f"  {row['date']}  {row['subject']}, {row['relation']}: {row['old']} -> {row['new']}"
     if len(leak["gave_away"]) > SHOWN:
-        yield "  and more, in horizon.json"
+        yield "  more in horizon.json"
 
 
 def comparison_lines(apart: Sequence[Json]) -> Iterator[str]:
     """apart: `anachron.horizon.compare.Apart` as JSON."""
     for one in apart:
-        later = "at least one of them has no date on these"
+        later = "at least one has no halving date on these"
         if one["later"] is not None:
             months = "{later:+.0f} months (95 %: {low:+.0f} to {high:+.0f})".format_map(one)
             later = f"halving date of {one['second']} {months}"
         yield (
-            f"{one['second']} against {one['first']}, {one['changes']} changes of both: {later}; new values that only "
-            f"{one['first']} prefers {one['only_first']}, only {one['second']} {one['only_second']} ({_p(one['p'])})"
+            f"{one['second']} against {one['first']}, {one['changes']} changes of both: {later}; new values preferred "
+            f"only by {one['first']} {one['only_first']}, only by {one['second']} {one['only_second']} ({_p(one['p'])})"
         )
 
 

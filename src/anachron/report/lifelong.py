@@ -21,16 +21,18 @@ from anachron.report.figures.lifelong import lifelong
 
 def _notes(summary: pl.DataFrame) -> list[str]:
     notes = [
-        "mean ± half of the 95 % interval (normal) or [its bounds] (Wilson) over the updates made so far, × 100 but "
-        "for perplexity, fluency (bits) and seconds an update",
-        "Locality loss: of p of neighbour facts of all updates, made or not; Perplexity, Fluency: the whole model's",
+        "mean ± half the 95 % interval (normal) or [its bounds] (Wilson) over the updates made so far, × 100 except "
+        "for perplexity, fluency (bits) and seconds per update",
+        "Locality loss: loss in p of neighbour facts of all updates, made or not; Perplexity, Fluency: of the model",
     ]
     if "Undone old p ↑" in LIFELONG.measured(summary):
         notes.append(
-            "Undone: with the middle update taken out again, p of its old object; how far p(new) of the others changed"
+            "Undone: the middle update taken out again; p of its old object, and how far p(new) of the others changed"
         )
     if lost := collapses(summary):
-        notes.append(f"collapsed (perplexity at least twice, or fluency at most half, the unedited model's): {lost}")
+        notes.append(
+            f"collapsed (perplexity at least twice, or fluency at most half, that of the unedited model): {lost}"
+        )
     return notes
 
 
@@ -51,7 +53,7 @@ def collapses(summary: pl.DataFrame) -> str:
 LIFELONG = Layout(
     name="lifelong",
     title="Lifelong editing",
-    source="anachron.evaluate.lifelong_metrics; metrics of updates as in paper 003, section 5",
+    source="anachron.evaluate.lifelong_metrics; metrics of updates as in WikiFactDiff, section 5",
     columns={
         **{name: EDITS.columns[name] for name in ("Efficacy-D ↑", "Efficacy-S ↑", "Gen.-S ↑")},
         "Locality loss ↓": ("locality_loss", 100, 1),

@@ -9,8 +9,8 @@ from rich.table import Table
 STATES = ("lacks", "partly", "has")  # of an update, see `anachron.evaluate.old_and_new.compare_objects`
 PRINTED = 50  # updates; files hold all
 ABOUT = (
-    "%: geometric mean of the probabilities of the object's tokens, the number that evaluate compares. "
-    "Rank: of the object's first token as the next token, among the whole vocabulary; 1 is the first choice."
+    "%: geometric mean of the probabilities of the object's tokens, which is what evaluate compares. "
+    "Rank: of the object's first token among the whole vocabulary as the next token; 1 is the first choice."
 )
 WORDS = {"obsolete": "old", "new": "new"}
 
@@ -66,7 +66,9 @@ def lacking_line(updates: pl.DataFrame, asked: int) -> str:
         f"of {words} the model lacks {counts['lacks']:,}, has {counts['has']:,}, and has {counts['partly']:,} in part"
     )
     if asked > updates.height:
-        line += f"; {asked - updates.height:,} more do not name both an old and a new object, and were not compared"
+        line += (
+            f"; {asked - updates.height:,} more were not compared because they do not name both an old and a new object"
+        )
     return line
 
 

@@ -107,7 +107,14 @@ def write_tables(
 
 
 def _remove(name: str, out: Path) -> None:
-    for file in (f"{name}.parquet", f"{name}.csv", f"markdown/{name}.md", f"latex/{name}.tex"):
+    for file in (f"{name}.parquet", f"{name}.csv"):
+        (out / file).unlink(missing_ok=True)
+    remove_printed(out, name)
+
+
+def remove_printed(out: Path, name: str) -> None:
+    """Remove what `write_printed` wrote."""
+    for file in (f"markdown/{name}.md", f"latex/{name}.tex"):
         (out / file).unlink(missing_ok=True)
 
 
@@ -171,28 +178,28 @@ def study_notes(study: Study) -> list[str]:
         name = f"{run['model'][0]}, {run['format'][0]}, prefix {run['prefix'][0]}"
         noise = run["noise"][0]
         if noise is None:
-            notes.append(f"{name}: near-ties are not counted, for its noise is unknown (give --noise)")
+            notes.append(f"{name}: near-ties are not counted, because its noise is unknown (give --noise)")
         else:
-            notes.append(f"{name}: near-ties are matches decided by at most {noise:.2g} nats, its noise")
+            notes.append(f"{name}: near-ties are matches decided by at most {noise:.2g} nats, the noise of the run")
         lacking = without_matches(run).filter((pl.col("no_correct") > 0) | (pl.col("no_incorrect") > 0))
         for row in lacking.iter_rows(named=True):
             notes.append(
-                f"{name}, {row['granularity']}: without W and R are {row['no_correct']} facts that have no correct "
-                f"context and {row['no_incorrect']} without an incorrect one"
+                f"{name}, {row['granularity']}: no W and R for {row['no_correct']} facts without a correct context and "
+                f"{row['no_incorrect']} without an incorrect one"
             )
     for (form, prefix), group in study.most_robust.group_by("format", "prefix", maintain_order=True):
         if group.height > 1:
             names = ", ".join(group["model"])
             notes.append(
-                f"{form}, prefix {prefix}: rows called pooled or top, and agreement, are over the most robust models: "
-                f"{names}"
+                f"{form}, prefix {prefix}: rows called pooled or top, and the table agreement, are over the most "
+                f"robust models: {names}"
             )
     asked = study.facts.select(RUN_KEYS).unique().height
     if asked < len(study.runs):
         notes.append(f"{len(study.runs) - asked} of {len(study.runs)} runs have no fact with matches")
     sizes = study.models.filter(pl.col("parameters").is_null())["model"]
     if 0 < len(sizes) < study.models.height:
-        notes.append(f"sizes are without {', '.join(sizes)}, of unknown size (give --models)")
+        notes.append(f"the table sizes leaves out {', '.join(sizes)}, whose size is unknown (give --models)")
     if study.baseline is not None:
         keys = study.facts.select(RUN_KEYS).unique(maintain_order=True)
         of_baseline = keys.filter(pl.col("model") == study.baseline).select("format", "prefix")
@@ -201,7 +208,9 @@ def study_notes(study: Study) -> list[str]:
         ).rows():
             notes.append(f"{model}, {form}, prefix {prefix} is not compared: {study.baseline} has no such run")
     if not study.shares_contexts:
-        notes.append("the runs were not all asked the same contexts of the same facts; means of one are not of another")
+        notes.append(
+            "the runs were not all asked the same contexts of the same facts, so their means are not comparable"
+        )
     if study.runs and GLOBAL not in study.facts["granularity"]:
         notes.append("no fact has matches at year, month and day, so there is no global row")
     return notes

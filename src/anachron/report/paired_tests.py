@@ -13,7 +13,7 @@ from anachron.text.markdown import markdown_table
 TITLE = "Against the unedited model"
 NOTE = (
     "means × 100 over updates that both models have, difference with its paired 95 % bootstrap interval, two-sided p "
-    "(exact McNemar of yes and no, else sign flips), not corrected for the number of tests"
+    "(exact McNemar for yes or no, sign flips otherwise), not corrected for the number of tests"
 )
 SAME = ("mode", "scenario")  # columns that are shown only where rows differ
 

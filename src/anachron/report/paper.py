@@ -14,7 +14,10 @@ from anachron.text.markdown import markdown_table
 
 Value = tuple[float | None, float | None, float | None]  # a mean and the bounds of its interval; None: not known
 SHORT = 12  # letters of a heading that stays on one line
+LINES = 40  # of a table that fit a page
+WIDE = 1e9  # numbers from here on are printed by their power of ten
 PREAMBLE = r"\usepackage{booktabs,siunitx}"
+PLAIN = re.compile(r"-?[\d.]+")
 ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 SIGNS = {">": "$>$", "<": "$<$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", **ARROWS}
 ESCAPED = {
@@ -25,12 +28,27 @@ ESCAPED = {
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers. best: whether ``high`` or ``low`` ones are better, None where neither is."""
+    """A column of numbers. best: whether ``high`` or ``low`` ones are better, None where neither is. p: p values, of
+    which those that three decimals cannot show are printed as ``<0.001``."""
 
     heading: str
     values: Sequence[Value]
     decimals: int = 1
     best: str | None = None
+    p: bool = False
+
+    def mean(self, place: int) -> str:
+        """How the number of a row is printed; empty where it is not known."""
+        mean = self.values[place][0]
+        if mean is None or not isfinite(mean):
+            return ""
+        if self.p and mean < 0.001:
+            return "<0.001"
+        return f"{mean:.1e}" if abs(mean) >= WIDE else f"{mean:z.{self.decimals}f}"  # z: no minus before a zero
+
+    def bounds(self, place: int) -> str:
+        _, low, high = self.values[place]
+        return "" if low is None or high is None else f"[{low:z.{self.decimals}f}, {high:z.{self.decimals}f}]"
 
 
 @dataclass(frozen=True)
@@ -74,9 +92,8 @@ def paper_markdown(table: PaperTable) -> str:
     for column in table.numbers:
         best = best_rows(column, table.compared)
         cells = []
-        for place, value in enumerate(column.values):
-            mean = _mean(value, column.decimals) or "-"
-            bounds = _bounds(value, column.decimals)
+        for place in range(len(column.values)):
+            mean, bounds = column.mean(place) or "-", column.bounds(place)
             cells.append((f"**{mean}**" if place in best else mean) + (f" {bounds}" if bounds else ""))
         columns.append(cells)
     header = [*table.words, *(column.heading for column in table.numbers)]
@@ -85,34 +102,57 @@ def paper_markdown(table: PaperTable) -> str:
 
 
 def paper_latex(table: PaperTable) -> str:
-    """As a float with a caption and a label; its first line names the packages that it needs."""
+    """As a float with a caption and a label; its first line names the packages that it needs. What is longer than a
+    page goes on in further floats."""
+    best = [best_rows(column, table.compared) for column in table.numbers]  # of all rows, whatever page they are on
+    floats = [
+        _float(table, rows, best, continued=number > 0)
+        for number, rows in enumerate(_pages(table))
+        if rows or not number
+    ]
+    return f"% {PREAMBLE}\n" + "\n".join(floats)
+
+
+def _pages(table: PaperTable) -> list[range]:
+    """The rows of each page."""
+    pages, first, lines = [], 0, 0
+    for place in range(len(table.sections)):
+        more = 2 if any(column.bounds(place) for column in table.numbers) else 1
+        if lines + more > LINES:
+            pages.append(range(first, place))
+            first, lines = place, 0
+        lines += more
+    return [*pages, range(first, len(table.sections))]
+
+
+def _float(table: PaperTable, rows: range, best: Sequence[set[int]], *, continued: bool) -> str:
     widths = "".join("l" for _ in table.words) + "".join(f"S[{_format(column)}]" for column in table.numbers)
-    best = [best_rows(column, table.compared) for column in table.numbers]
     header = [_escaped(name) for name in table.words] + [f"{{{_heading(column.heading)}}}" for column in table.numbers]
     lines = [f"{' & '.join(header)} \\\\", "\\midrule"]
     last: list[str] | None = None
-    for place, section in enumerate(table.sections):
-        if place and section != table.sections[place - 1]:
+    for place in rows:
+        if place > rows.start and table.sections[place] != table.sections[place - 1]:
             lines.append("\\midrule")
             last = None
         named = [_escaped(cells[place]) for cells in table.words.values()]
         shown = _changed(named, last)
         last = named
         means = [
-            _bold(_mean(column.values[place], column.decimals) or "{--}", place in best[number])
-            for number, column in enumerate(table.numbers)
+            _bold(_number(column.mean(place)), place in best[number]) for number, column in enumerate(table.numbers)
         ]
         lines.append(f"{' & '.join([*shown, *means])} \\\\")
-        bounds = [_bounds(column.values[place], column.decimals) for column in table.numbers]
+        bounds = [column.bounds(place) for column in table.numbers]
         if any(bounds):
             below = [f"{{\\scriptsize {text}}}" if text else "" for text in bounds]
             lines.append(f"{' & '.join(['' for _ in named] + below)} \\\\")
     body = "\n".join(lines)
     notes = "".join(f"\n\\par\\smallskip\\footnotesize {_escaped(note)}" for note in table.notes)
+    caption = f"{_escaped(table.caption)}{' (continued)' if continued else ''}"
+    label = "" if continued else f"\\label{{tab:{table.name.replace('_', '-')}}}\n"
     return (
-        f"% {PREAMBLE}\n\\begin{{table*}}\n\\centering\\small\\setlength{{\\tabcolsep}}{{4pt}}\n"
+        "\\begin{table*}\n\\centering\\small\\setlength{\\tabcolsep}{4pt}\n"
         "\\sisetup{reset-text-series=false, text-series-to-math=true}\n"
-        f"\\caption{{{_escaped(table.caption)}}}\n\\label{{tab:{table.name.replace('_', '-')}}}\n"
+        f"\\caption{{{caption}}}\n{label}"
         f"\\begin{{tabular}}{{{widths}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}{notes}\n\\end{{table*}}\n"
     )
 
@@ -128,19 +168,17 @@ def _changed(named: Sequence[str], last: Sequence[str] | None) -> list[str]:
     return shown
 
 
-def _mean(value: Value, decimals: int) -> str:
-    mean = value[0]
-    return "" if mean is None or not isfinite(mean) else f"{mean:z.{decimals}f}"  # z: no minus before a zero
-
-
-def _bounds(value: Value, decimals: int) -> str:
-    _, low, high = value
-    return "" if low is None or high is None else f"[{low:z.{decimals}f}, {high:z.{decimals}f}]"
+def _number(text: str) -> str:
+    """A number in a siunitx column; what is none, or no plain one, stands in braces."""
+    if not text:
+        return "{--}"
+    return text if PLAIN.fullmatch(text) else f"{{{_escaped(text)}}}"
 
 
 def _format(column: Numbers) -> str:
     """The room that siunitx keeps: signs, letters before and behind the point."""
-    printed = [text for value in column.values if (text := _mean(value, column.decimals))]
+    texts = map(column.mean, range(len(column.values)))
+    printed = [text for text in texts if PLAIN.fullmatch(text)]
     before = max((len(text.lstrip("-").partition(".")[0]) for text in printed), default=1)
     sign = "-" if any(text.startswith("-") for text in printed) else ""
     return f"table-format={sign}{before}" + (f".{column.decimals}" if column.decimals else "")
@@ -167,6 +205,9 @@ def _escaped(text: str) -> str:
 
 
 def counted(counts: Iterable[int], what: str) -> str | None:
-    """``n = 41 facts`` where all rows have one count, else None."""
+    """``n = 41 facts`` where all rows have one count, else None. what: in the plural."""
     distinct = set(counts)
-    return f"n = {distinct.pop():,} {what}" if len(distinct) == 1 else None
+    if len(distinct) != 1:
+        return None
+    count = distinct.pop()
+    return f"n = {count:,} {what.removesuffix('s') if count == 1 else what}"

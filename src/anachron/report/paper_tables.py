@@ -1,21 +1,33 @@
 """What the tables of a paper show: the summary of a study, its other tables, and those of evaluated edits."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from anachron.errors import ConfigError
 from anachron.evaluate.results import UNEDITED, method_label
-from anachron.probe.analyses.analysis import Analysis
+from anachron.metrics import POOLED, RUN_KEYS
+from anachron.probe.analyses.analysis import Analysis, InPaper
 from anachron.report.edits import WORDS, Columns, Layout, leading, same_in_all
-from anachron.report.outputs import PRINTED_ROWS, cell_text, write_printed
+from anachron.report.outputs import remove_printed, write_printed
+from anachron.report.paired_tests import SAME
 from anachron.report.paper import Numbers, PaperTable, counted, paper_latex, paper_markdown
+from anachron.report.portability import COLUMNS as PORTABILITY_COLUMNS
+from anachron.report.portability import NAME as PORTABILITY
+from anachron.report.portability import TITLE as PORTABILITY_TITLE
+from anachron.report.portability import WORDS as PORTABILITY_WORDS
 
 STYLES = ("plain", "paper")
-BESIDE = 8  # columns of means that a page has room for
+BESIDE = 8  # columns of means that a page has room for, beside one of words
 INTERVAL = "95 % intervals in brackets"
 SUMMARY = "summary"
+MOST_ROWS = 200  # of a table for print
+UNITS = {  # of a heading: the factor and the decimals of its numbers
+    "(%)": (100.0, 1), "(points)": (100.0, 1), "(nats)": (1.0, 2), "(days)": (1.0, 0), "(millions)": (1e-6, 1),
+}  # fmt: skip
+TOGETHER = ["all", "top"]  # what rows over several models or formats are called
+NAMES = {"win_rate": "W", "robustness": "R"}
 
 
 def check_style(style: str) -> str:
@@ -27,8 +39,8 @@ def check_style(style: str) -> str:
 
 def summary_paper(summary: pl.DataFrame) -> PaperTable:
     """Rows of `anachron.metrics.summarise`: W and R in per cent, the best model at each granularity in bold."""
-    same = [name for name in ("format", "prefix") if summary[name].n_unique() == 1]
-    words = {name: summary[name].to_list() for name in ("model", "format", "prefix") if name not in same}
+    same = [name for name in RUN_KEYS if summary[name].n_unique() == 1]
+    words = {name: summary[name].to_list() for name in RUN_KEYS if name not in same}
     words["dates"] = summary["granularity"].to_list()
     facts = counted(summary["facts"], "facts")
     if facts is None:
@@ -37,13 +49,17 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
         _share(summary, heading, name, best=best)
         for heading, name, best in (("W (%)", "win_rate", "high"), ("R (%)", "robustness", "high"))
     ]
-    numbers.append(_share(summary, "random R (%)", "random_robustness", decimals=3))
+    of_chance = _share(summary, "random R (%)", "random_robustness", decimals=3)
+    printed = set(map(of_chance.mean, range(summary.height)))
+    chance = f"R {printed.pop()} %" if len(printed) == 1 else "R as in the last column"
+    numbers += [] if chance.endswith("%") else [of_chance]
     about = [f"{name} {summary[name][0]}" for name in same] + ([facts] if facts else [])
+    bold = " Bold: the best at each granularity of dates." if len(same) < len(RUN_KEYS) else ""
     caption = (
         f"Win rate W and robustness R, mean over facts ({', '.join(about)}; {INTERVAL}, bootstrap over facts). A "
-        "random scorer has W 50 % and R as in the last column. Bold: the best at each granularity of dates."
+        f"random scorer has W 50 % and {chance}.{bold}"
     )
-    runs = summary.select("model", "format", "prefix").rows()
+    runs = summary.select(RUN_KEYS).rows()
     return PaperTable(SUMMARY, caption, words, numbers, summary["granularity"].to_list(), runs)
 
 
@@ -57,7 +73,7 @@ def _share(table: pl.DataFrame, heading: str, name: str, *, best: str | None = N
 
 
 def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
-    """Rows of `anachron.evaluate.metrics.summarise` in the columns of a layout, `BESIDE` of them a table.
+    """Rows of `anachron.evaluate.metrics.summarise` in the columns of a layout, as many of them a table as fit a page.
 
     Bold is the best edited model of a mode and scenario, and where edits accumulate of a number of edits; the unedited
     one is no competitor.
@@ -73,7 +89,8 @@ def edits_papers(summary: pl.DataFrame, layout: Layout) -> list[PaperTable]:
     about = "; ".join(part for part in (same_in_all(summary), INTERVAL) if part)
     columns = {**layout.columns, **layout.measured(summary)}
     columns = {heading: column for heading, column in columns.items() if summary[column[0]].null_count() < len(summary)}
-    parts = [dict(list(columns.items())[first : first + BESIDE]) for first in range(0, len(columns), BESIDE)]
+    beside = max(BESIDE - len(words) + 1, 1)
+    parts = [dict(list(columns.items())[first : first + beside]) for first in range(0, len(columns), beside)]
     return [
         PaperTable(
             layout.name if number == 0 else f"{layout.name}_{number + 1}",
@@ -95,27 +112,100 @@ def _units(columns: Columns) -> str:
     return f"Means × 100, but for {' and '.join(plain)}." if plain else "Means × 100."
 
 
-def analysis_paper(analysis: Analysis, table: pl.DataFrame) -> PaperTable:
-    """Any table of a study: a number and its bounds are one column; nothing is bold, as no end of a scale is better."""
-    words: dict[str, list[str]] = {}
-    numbers: list[Numbers] = []
-    bounds = _bounds_of(table)
-    taken = {end for ends in bounds.values() for end in ends}
-    for name, dtype in table.schema.items():
-        if name in taken:
-            continue
-        if name in bounds:
-            low, high = (table[end].to_list() for end in bounds[name])
-            numbers.append(Numbers(_words(name), list(zip(table[name], low, high, strict=True)), 3))
-        elif dtype.is_float() and not _is_p(name):
-            numbers.append(Numbers(_words(name), [(value, None, None) for value in table[name]], 3))
-        else:
-            words[_words(name)] = [cell_text(name, value) for value in table[name]]
-    facts = counted(table["facts"], "facts") if "facts" in table.columns and table.height else None
-    details = "; ".join(part for part in (facts, INTERVAL if bounds else None) if part)
-    caption = f"{analysis.title}{f' ({details})' if details else ''}. Source: {analysis.source}."
-    one = [None] * table.height
-    return PaperTable(analysis.name, caption, words, numbers, one, one)
+def analysis_paper(analysis: Analysis, table: pl.DataFrame) -> PaperTable | None:
+    """Any table of a study: a number and its bounds are one column; nothing is bold, as no end of a scale is better.
+
+    The caption says what all rows have in common. None where no row has a number to show; else the rows without one
+    are left out, and those that say once more what a row of a single model says.
+    """
+    columns = analysis.paper or _all_columns(table)
+    counts = [name for name in columns.numbers if table.schema[name].is_integer()]
+    results = [name for name in columns.numbers if name not in counts] or counts
+    told = _without_repetitions(table)
+    rows = told.filter(pl.any_horizontal(pl.col(results).cast(pl.Float64).is_finite())) if results else told
+    if not rows.height:
+        return None
+    bounds = _bounds_of(rows)
+    words = {heading: [_word(name, value) for value in rows[name]] for name, heading in columns.words.items()}
+    shared = [heading for heading, cells in words.items() if len(set(cells)) == 1]
+    if len(shared) == len(words):  # the one row needs a name
+        shared.remove("model" if "model" in shared else shared[0])
+    about = [f"{heading} {words.pop(heading)[0]}" for heading in shared]
+    numbers = []
+    for name, heading in columns.numbers.items():
+        column = _numbers(rows, name, heading, bounds.get(name))
+        if name == "facts" and (facts := counted(rows[name], "facts")):
+            about.append(facts)
+        elif rows.height > 1 and rows[name].dtype.is_integer() and rows[name].n_unique() == 1:
+            about.append(f"{heading} {column.mean(0)}")
+        elif any(map(column.mean, range(rows.height))):
+            numbers.append(column)
+    details = [part for part in (", ".join(about), INTERVAL if {*bounds} & {*columns.numbers} else "") if part]
+    if rows.height < told.height:
+        details.append("rows without a number are left out")
+    one = [None] * rows.height
+    return PaperTable(analysis.name, _with_details(analysis.title, details), words, numbers, one, one)
+
+
+def _with_details(title: str, details: Sequence[str]) -> str:
+    if not details:
+        return f"{title}."
+    return f"{title[:-1]}; {'; '.join(details)})." if title.endswith(")") else f"{title} ({'; '.join(details)})."
+
+
+def _all_columns(table: pl.DataFrame) -> InPaper:
+    """Of an analysis that names none."""
+    taken = {end for ends in _bounds_of(table).values() for end in ends}
+    shown = [name for name in table.columns if name not in taken]
+    number = {name for name in shown if table.schema[name].is_float() or name == "facts"}
+    return InPaper(
+        words={name: _words(name) for name in shown if name not in number},
+        numbers={name: _words(name) for name in shown if name in number},
+    )
+
+
+def _without_repetitions(table: pl.DataFrame) -> pl.DataFrame:
+    """Without the rows of models together where there is one alone, and those of the most robust models, or of all
+    formats, that say the same as a row that tells more."""
+    if "model" in table.columns:
+        keys = [name for name in ("format", "prefix") if name in table.columns]
+        alone = (pl.col("model") != POOLED).any() & (pl.col("model").filter(pl.col("model") != POOLED).n_unique() == 1)
+        table = table.filter((pl.col("model") != POOLED) | ~(alone.over(keys) if keys else alone))
+    together = [name for name in ("models", "group", "format") if table.schema.get(name) == pl.String]
+    if not together:
+        return table
+    order = table.with_row_index("row").with_columns(
+        vague=pl.sum_horizontal((pl.col(name).is_in(TOGETHER)).cast(pl.Int32) for name in together)
+    )
+    kept = (
+        order.sort("vague", "row")
+        .with_columns(first=pl.int_range(pl.len()).over(*(c for c in table.columns if c not in together)) == 0)
+        .filter((pl.col("vague") == 0) | pl.col("first"))
+    )
+    return kept.sort("row").select(table.columns)
+
+
+def _numbers(rows: pl.DataFrame, name: str, heading: str, ends: tuple[str, str] | None) -> Numbers:
+    unit = heading[heading.rindex("(") :] if heading.endswith(")") else ""
+    factor, decimals = UNITS.get(unit, (1.0, 3))
+    if rows.schema[name].is_integer():
+        factor, decimals = 1.0, 0
+    scaled = [rows[column].cast(pl.Float64) * factor for column in (name, *(ends or ()))]
+    values = [(*row, None, None)[:3] for row in zip(*scaled, strict=True)]
+    return Numbers(heading, values, decimals, p=_is_p(name))
+
+
+def _word(name: str, value: object) -> str:
+    """What tells rows apart, as a cell."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
+    if name == "factor":
+        return _words(str(value))
+    return NAMES.get(str(value), str(value))
 
 
 def _bounds_of(table: pl.DataFrame) -> dict[str, tuple[str, str]]:
@@ -144,16 +234,77 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def write_study_papers(tables: Mapping[str, pl.DataFrame], analyses: Iterable[Analysis], out: Path) -> None:
-    """Write the tables for print of a study in the style of papers, in the place of the plain ones."""
+def paper_of_tests(tests: pl.DataFrame, name: str) -> PaperTable | None:
+    """Rows of `anachron.evaluate.paired_tests.paired_tests`; None where there is none."""
+    if not tests.height:
+        return None
+    rows = tests.with_columns(method_label())
+    apart = [column for column in SAME if rows[column].n_unique() > 1]
+    words = {column: rows[column].to_list() for column in (*apart, "method")}
+    words["metric"] = [_words(metric) for metric in rows["metric"]]
+    updates = counted(rows["updates"], "updates")
+    spec = {"unedited": "unedited (%)", "edited": "edited (%)", "difference": "difference (points)", "p": "p"}
+    spec = spec if updates else {"updates": "updates", **spec}
+    bounds = {"difference": ("low", "high")}
+    numbers = [_numbers(rows, column, heading, bounds.get(column)) for column, heading in spec.items()]
+    about = "; ".join(part for part in (updates, INTERVAL) if part)
+    caption = (
+        f"Edited models against the unedited one ({about}, paired bootstrap). p: two-sided, exact McNemar of yes or no "
+        "and sign flips otherwise, not corrected for the number of tests."
+    )
+    return PaperTable(name, caption, words, numbers, [None] * rows.height, rows.select(*SAME, "method").rows())
+
+
+def paper_of_portability(summary: pl.DataFrame) -> PaperTable:
+    """Rows of `anachron.evaluate.portability.portability_summary`: the best edited model of a kind of test in bold."""
+    rows = summary.with_columns(method_label())
+    words = {name: rows[name].to_list() for name in PORTABILITY_WORDS if name != "mode" or rows[name].n_unique() > 1}
+    updates = counted(rows["updates"], "updates")
+    counts = ("tests",) if updates else ("updates", "tests")
+    numbers = [_numbers(rows, name, name, None) for name in counts]
+    numbers += [
+        _share(rows, heading, name, best="high") for heading, name in PORTABILITY_COLUMNS.items() if rows[name].count()
+    ]
+    keys = rows.select("mode", "kind").rows()
+    about = f"{updates}; " if updates else ""
+    compared = [None if method == UNEDITED else key for method, key in zip(rows["method"], keys, strict=True)]
+    caption = (
+        f"{PORTABILITY_TITLE} ({about}mean over updates in %, each the mean of its tests; {INTERVAL}). If edited: "
+        "Right, only over updates whose own object the model generates. Bold: the best edited model of each kind."
+    )
+    return PaperTable(PORTABILITY, caption, words, numbers, compared, rows.select("mode", "method").rows())
+
+
+def write_study_papers(tables: Mapping[str, pl.DataFrame], analyses: Iterable[Analysis], out: Path) -> dict[str, str]:
+    """Write the tables of a study in the style of papers, in the place of the plain ones.
+
+    Returns those that are left out, with the reason: they hold no number, or too many rows for print.
+    """
+    left_out = {}
     for analysis in analyses:
         table = tables.get(analysis.name)
-        if table is not None and not analysis.large and table.height <= PRINTED_ROWS:
+        if table is None or analysis.large:
+            continue
+        if table.height > MOST_ROWS:
+            paper, why = None, f"{table.height:,} rows are too many for a table; take its figure or its CSV file"
+        else:
             paper = summary_paper(table) if analysis.name == SUMMARY else analysis_paper(analysis, table)
+            why = "there is no number to show"
+        if paper is None:
+            left_out[analysis.name] = why
+            remove_printed(out, analysis.name)
+        else:
             write_printed(out, analysis.name, paper_markdown(paper), paper_latex(paper))
+    return left_out
 
 
 def write_edits_papers(summary: pl.DataFrame, layout: Layout, out: Path) -> None:
     """Write the table of a layout in the style of papers, in the place of the plain one; all parts in one file."""
     parts = edits_papers(summary, layout)
     write_printed(out, layout.name, "\n".join(map(paper_markdown, parts)), "\n".join(map(paper_latex, parts)))
+
+
+def write_paper(paper: PaperTable | None, out: Path) -> None:
+    """Write a table in the style of papers, in the place of the plain one, if there is one."""
+    if paper is not None:
+        write_printed(out, paper.name, paper_markdown(paper), paper_latex(paper))

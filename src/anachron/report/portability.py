@@ -15,10 +15,10 @@ from anachron.text.markdown import markdown_table
 NAME = "portability"
 TITLE = "Portability: what follows from the updates"
 NOTES = (
-    "means × 100 over updates, several tests of one update as their mean, [bounds of the 95 % interval] (Wilson)",
+    "means × 100 over updates, each the mean of its tests, [bounds of the 95 % interval] (Wilson)",
     "Right: what the model generates, by the rule of the format (RippleEdits: contains every answer; MQuAKE: begins "
     "with one); Begins: begins with one; p: of the likeliest name of an answer; p > old: where the old answer is known",
-    "If edited: Right, over updates whose own object the model generates",
+    "If edited: Right, only over updates whose own object the model generates",
     "not counted: tests with a condition that the unedited model does not know",
 )
 WORDS = ("mode", "method", "kind")

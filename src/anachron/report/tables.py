@@ -56,33 +56,6 @@ def interval(low: float, high: float) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
-def dataset_table(listings: Sequence[Mapping[str, Any]]) -> Table:
-    """The bundled data sets."""
-    described = [item | {"about": f"{item['about']} ({item['listed']:,} facts listed)"} for item in map(dict, listings)]
-    return _listing("Bundled data sets", ("facts", "statements", "relations"), described)
-
-
-def update_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
-    """The bundled update data sets."""
-    return _listing("Bundled update data sets", ("updates", "subjects", "relations"), listings)
-
-
-def change_sets_table(listings: Sequence[Mapping[str, Any]]) -> Table:
-    """The bundled data sets of changes."""
-    return _listing("Bundled data sets of changes", ("changes", "controls", "subjects", "kinds"), listings)
-
-
-def _listing(title: str, counted: Sequence[str], items: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title=title)
-    table.add_column("name")
-    for name in counted:
-        table.add_column(name, justify="right")
-    table.add_column("what")
-    for item in items:
-        table.add_row(item["name"], *(f"{item[name]:,}" for name in counted), item["about"])
-    return table
-
-
 AUDIT_LINES = {
     "unscorable": "cannot be scored",
     "too_long": "longer than the context length",
@@ -135,7 +108,7 @@ def selection_table(steps: Sequence[Mapping[str, Any]]) -> Table:
 
 def statistics_table(statistics: Mapping[str, float]) -> Table:
     """The numbers of `anachron.data.card.statistics` beside the published ones."""
-    table = Table(title="The data set beside the published ones")
+    table = Table(title="The data set compared with the published ones")
     table.add_column("what")
     for name in ("here", *PUBLISHED_STATISTICS):
         table.add_column(name, justify="right")
@@ -145,11 +118,13 @@ def statistics_table(statistics: Mapping[str, float]) -> Table:
 
 
 def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float], groups: Mapping[str, Any]) -> Table:
-    """The numbers of an update data set and of its replacement subset beside the published ones (paper 003, table 2).
+    """The numbers of an update data set and its replacement subset beside the published ones (WikiFactDiff, table 2).
 
     groups: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
     """
-    table = Table(title="Updates beside the published ones", caption=_groups_caption(groups), caption_justify="left")
+    table = Table(
+        title="Updates compared with the published ones", caption=_groups_caption(groups), caption_justify="left"
+    )
     table.add_column("what")
     for name in ("here", "WikiFactDiff", "replacements here", "WFD_repl"):
         table.add_column(name, justify="right")

@@ -15,7 +15,7 @@ from anachron.report.tables import percent
 STYLES = {"robust": "bold green", "known": "green", "shaky": "yellow", "wrong period": "red", "unknown": "dim"}
 LONGEST = 32  # letters of an object's name that others are lined up with
 BELOW = "    "
-LEGEND = "bars: log-probability of the answer by year, [ ] the fact's own period; W: share of matches won"
+LEGEND = "bars: log-probability of the answer by year, with the fact's period in [ ]; W: share of matches won"
 
 
 def verdict_lines(verdicts: pl.DataFrame, width: int = 120) -> Iterator[Text]:

@@ -105,7 +105,7 @@ def literal_type(kind: str, precision: int | None = None) -> str:
 def _check(kind: str) -> None:
     if kind not in (*LITERALS, *WORDLESS):
         known = ", ".join((*LITERALS, *WORDLESS))
-        raise DataError(f"kind {kind!r} is no literal: it must be one of {known}; an entity is worded by its label")
+        raise DataError(f"kind {kind!r} is not a literal: it must be one of {known}; an entity is worded by its label")
 
 
 def _time(value: str, precision: int | None, style: str) -> str | None:

@@ -116,7 +116,7 @@ class Asker:
                 seen = self._raise_without_server(error, last=tries + 1 == self.settings.tries)
             except (OpenAIError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 self.heard = True  # a reply in no form that the protocol knows, such as a page of a proxy
-                seen = f"a reply that is no chat completion ({type(error).__name__}); does --base-url end in /v1?"
+                seen = f"a reply that is not a chat completion ({type(error).__name__}); does --base-url end in /v1?"
             else:
                 self._keep(key, prompt, answer)
                 return answer
@@ -209,7 +209,7 @@ class Asker:
         return self._hide(f"{error.message} {cause or ''}").strip()
 
     def _drop(self, error: "APIStatusError", sent: set[str]) -> bool:
-        """Whether the server refused something that can be left out; it is left out from here on."""
+        """Whether the server refused something that can be left out; it is left out from now on."""
         if error.status_code not in (400, 422, 501):
             return False
         words = (error.param or self._message(error)).replace("json_schema", "response_format")
@@ -220,7 +220,7 @@ class Asker:
             news = named not in self.dropped
             self.dropped.add(named)
         if news:
-            self.notice(f"the server takes no {named}; it is left out from here on")
+            self.notice(f"the server takes no {named}; it is left out from now on")
         return True
 
     def _refuse(self, seen: str) -> NoAnswer:

@@ -10,15 +10,19 @@ from anachron.servers import check_address, public_url
 
 @dataclass(frozen=True)
 class LlmSettings:
-    """Which language model is asked, where, and how patiently.
+    """Which language model is asked, where, and how requests are retried.
 
-    model: as its server calls it. base_url: of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
-    api_key_env: variable that holds its key. temperature: of the model. max_tokens: most tokens of an answer, by
-    default the server's. concurrency: requests under way at once. tries: of a request before it counts as failed.
-    timeout: seconds until a request without a reply is tried again. pause: seconds before the second try; it doubles
-    from try to try.
+    model: its name on the server.
+    base_url: address of the server, by default ``OPENAI_BASE_URL`` or OpenAI's own.
+    api_key_env: the environment variable that holds the key.
+    temperature: sampling temperature.
+    max_tokens: maximum number of tokens per answer, by default the server's limit.
+    concurrency: number of concurrent requests.
+    tries: attempts per request before it counts as failed.
+    timeout: seconds without a reply after which a request is retried.
+    pause: seconds before the first retry; doubled for each further one.
 
-    Raises `ConfigError` for an empty name, an address that is none and numbers out of range.
+    Raises `ConfigError` for an empty name, an invalid address and numbers out of range.
     """
 
     model: str

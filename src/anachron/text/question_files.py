@@ -68,7 +68,7 @@ def verbalise(
     prices: tuple[float, float] | None = None,
     callbacks: Callbacks | None = None,
 ) -> Json:
-    """Four questions for each fact of a table, checked, one of them drawn; written with a manifest.
+    """Write and check four questions for each fact of a table, and draw one of them; with a manifest.
 
     facts: a table with ``fact_id, subject_label, relation_id, object_label``, and for a model ``relation_label, start,
         end``; or a file of one's own facts (``subject, relation, object, start, end``, see `anachron.facts.rows`),
@@ -153,7 +153,7 @@ def _outcome(fact: FactToWord, reply: Answer | NoAnswer, seed: int, style: str |
 
 
 def sample_questions(questions: Place | str, out: Place | str, size: int, *, seed: int = 0) -> int:
-    """Draw questions for a person to judge, into a .csv with an empty column ``good``; the number drawn.
+    """Draw questions for a person to judge, into a .csv with an empty column ``good``, and return how many.
 
     It is 0, and nothing is written, where the table has no question. Raises `DataError` for a table without questions'
     columns.
@@ -167,7 +167,7 @@ def sample_questions(questions: Place | str, out: Place | str, size: int, *, see
 
 
 def judged_questions(questions: Place | str, judged: Place | str) -> Judged:
-    """How many questions of a sample (`sample_questions`, filled in with yes and no) are good, and of how many.
+    """Count the good questions of a sample (from `sample_questions`, filled in with yes and no).
 
     Raises `DataError` for a row that is not judged, judged twice, or not one of these questions.
     """

@@ -119,7 +119,7 @@ def read_judged(sample: pl.DataFrame, questions: pl.DataFrame, name: str) -> Jud
     """
     for table, wanted, which in ((sample, ("fact_id", "question", "good"), name), (questions, ("question",), "FACTS")):
         if missing := [column for column in wanted if column not in table.columns]:
-            raise DataError(f"{which}: no column {', '.join(missing)}; judge a file that --sample-out wrote, as it is")
+            raise DataError(f"{which}: no column {', '.join(missing)}; judge a file that --sample-out wrote, unchanged")
     if not sample.height:
         raise DataError(f"{name}: no question was judged")
     sample, questions = harmless(sample), harmless(questions)  # the sample was written so, but may come from elsewhere

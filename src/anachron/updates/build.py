@@ -11,8 +11,8 @@ from anachron.cluster import Spread, check_shared, connected, map_in_order
 from anachron.data.card import card_of
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, rows_fingerprint, write_bytes, write_manifest, write_table
-from anachron.jobs import begin, discard, locked
-from anachron.stores import Place, place
+from anachron.jobs import begin, discard, locked, parts_folder
+from anachron.stores import Place, map_places, place
 from anachron.text.cloze import Cloze
 from anachron.text.dates import wording_of
 from anachron.text.languages import cloze_in
@@ -41,9 +41,9 @@ class Settings:
     """What the updates depend on besides the snapshots.
 
     label_unchanged: label also the groups whose triples are in both snapshots (``--unchanged-groups label``).
-    neighbours: nearest facts of each group. popularity: order by page views of the new snapshot, and write them.
+    neighbours: number of nearest facts per group. popularity: order by page views of the new snapshot, and write them.
     style: how dates in objects are worded, see `anachron.text.dates`; its language is that of the prompts.
-    seed: of random neighbours, the neighbours' prompts and the replacement subset.
+    seed: seed for random neighbours, the neighbours' prompts and the replacement subset.
     """
 
     label_unchanged: bool = False
@@ -153,8 +153,9 @@ def build_updates(
     (`anachron.updates.slices.left_for_workers`); buckets that are too large for it are split first. warn: told what a
     reader of the updates must know.
 
-    An interrupted call goes on with what a folder beside ``out`` keeps. Raises `ConfigError` for snapshots that cannot
-    be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are missing.
+    An interrupted call resumes from the work kept in a folder beside ``out``. Raises `ConfigError` for snapshots that
+    cannot be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are
+    missing.
     """
     old, new, out, settings = open_snapshot(old), open_snapshot(new), place(out), settings or Settings()
     templates = cloze_in(settings.language) if templates is None else templates
@@ -178,9 +179,9 @@ def build_updates(
     lock = out.with_name(f".{out.name}.lock")
     with locked(lock, out, remove=True), connected(spread.ray, spread.workers):
         check_shared([side.folder / "manifest.json" for side in (old, new)], out.parent, spread.ray)
-        begin(work, _identity(old, new, settings, templates, merged))
-        levels = kept_levels(new, work) if settings.popularity else None
-        slices = work if buckets_wanted == math.lcm(old.buckets, new.buckets) else work / f"buckets-{buckets_wanted}"
+        parts = parts_folder(work, begin(work, _identity(old, new, settings, templates, merged)))
+        levels = kept_levels(new, parts) if settings.popularity else None
+        slices = parts if buckets_wanted == math.lcm(old.buckets, new.buckets) else parts / f"buckets-{buckets_wanted}"
         comparison = open_comparison(*split(old, new, buckets_wanted, slices, spread), settings, slices, merged)
         buckets, kept, counts = compare(comparison, spread)
         worded = _worded(comparison, kept, counts, templates, settings.style)
@@ -223,10 +224,20 @@ def _identity(
 
 
 def _fingerprint(snapshot: Snapshot) -> str:
-    """Of the manifest and the sizes of all files: enough to tell another snapshot, and one that was damaged."""
+    """Of the manifest and the sizes of all tables: enough to tell another snapshot, and one that was damaged."""
     begin = len(str(snapshot.folder)) + 1
-    sizes = sorted([str(path)[begin:], path.stat().st_size] for path in snapshot.folder.rglob("*.parquet"))
-    return rows_fingerprint([file_fingerprint(snapshot.folder / "manifest.json"), *sizes])
+    files = [*snapshot.files(), snapshot.folder / "popularity.parquet"]
+    sizes = zip(files, map_places(_size, files), strict=True)
+    known = sorted([str(path)[begin:], size] for path, size in sizes if size is not None)
+    return rows_fingerprint([file_fingerprint(snapshot.folder / "manifest.json"), *known])
+
+
+def _size(path: Place) -> int | None:
+    """Bytes of a file; None where there is none."""
+    try:
+        return int(path.stat().st_size)
+    except FileNotFoundError:
+        return None
 
 
 def _worded(

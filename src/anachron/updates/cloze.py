@@ -42,7 +42,7 @@ def cloze_templates(
     spread: Spread | None = None,
     callbacks: Callbacks | None = None,
 ) -> Json:
-    """Let a model put triples of a snapshot into sentences; their most frequent templates become ``out`` (.json).
+    """Let a model put triples of a snapshot into sentences, and write their most frequent templates to ``out`` (.json).
 
     relations: ids of the only ones; all where empty. triples: of each relation. most_popular: their subjects are among
     so many of most page views. style: of dates, see `anachron.text.dates`; its language is that of the sentences.
@@ -50,7 +50,7 @@ def cloze_templates(
     the snapshot. callbacks: told (answers, of how many), and what the run does without.
 
     Returns what the manifest counts: ``triples, sentences, dropped {reason: sentences}, relations, relations without a
-    template, found {relation: {template: sentences}}, usage``. Raises `ConfigError` for options that cannot be,
+    template, found {relation: {template: sentences}}, usage``. Raises `ConfigError` for invalid options,
     `DataError` where no triple is found or no sentence gives a template, `BackendError` as the server fails.
     """
     snapshot, out = Path(snapshot), Path(out)

@@ -96,12 +96,12 @@ def explain_changes(
     relations_with_templates: Iterable[str] | None = None, property: str | None = None,
     redirects: dict[str, str] | None = None,
 ) -> Changes:  # fmt: skip
-    """What two snapshots say of an entity, statement by statement, or only of one property.
+    """Explain what two snapshots say about an entity, statement by statement, optionally for one property only.
 
     settings, redirects: of `anachron.updates.build.build_updates`. relations_with_templates: by default those of this
     project's own cloze templates.
 
-    Raises `ConfigError` for an id that is none and for snapshots that cannot be compared; `DataError` for an entity
+    Raises `ConfigError` for an invalid id and for snapshots that cannot be compared; `DataError` for an entity
     that neither has.
     """
     old, new, settings = open_snapshot(old), open_snapshot(new), settings or Settings()

@@ -44,7 +44,7 @@ def label_groups(groups: Iterable[Json], old_date: str, new_date: str) -> list[J
 
 
 def label_file(groups: Path | str, old_date: str, new_date: str, out: Path | str | None = None) -> list[Json]:
-    """The labels of the groups of a .jsonl file (see `label_groups`), written to ``out`` (.jsonl) with a manifest.
+    """Label the groups of a .jsonl file (see `label_groups`), and write the labels to ``out`` (.jsonl) with a manifest.
 
     Raises `ConfigError` for another ending of ``out``, and `DataError` as `label_groups`.
     """

@@ -1,4 +1,4 @@
-"""The entities that are most like an entity: TF-IDF over what is said of them, cosine, exact top lists (003, A.4).
+"""The entities most like an entity: TF-IDF over what is said of them, cosine, exact top lists (WikiFactDiff, A.4).
 
 The maths. An entity is described by a document, a bag of features: its own id, the entities its statements name, their
 relations, and the pairs of both. A feature that an entity has c times and that d of all n entities have weighs
@@ -72,7 +72,7 @@ def entity_numbers(ids: pl.Series) -> pl.Series:
     if odd_numbers.null_count():
         wrong = ids.filter(odd).filter(odd_numbers.is_null())[0]
         raise DataError(
-            f"{wrong!r} is no id of an entity: a letter and a number, as Q42; select statements by value_type"
+            f"{wrong!r} is not the id of an entity: a letter and a number, as Q42; select statements by value_type"
         )
     return numbers.scatter(odd.arg_true(), odd_numbers)
 
@@ -95,7 +95,7 @@ def features_of(statements: pl.LazyFrame, subjects: Iterable[str] | None = None)
     relations = rows["property"].unique().cast(pl.String)
     wrong = relations.filter(~relations.str.contains("^P[0-9]{1,6}$"))
     if wrong.len():
-        raise DataError(f"{wrong[0]!r} is no property: a P and a number of up to six digits, as P31")
+        raise DataError(f"{wrong[0]!r} is not a property: a P and a number of up to six digits, as P31")
     coded = rows.select(
         entity_numbers(rows["subject"]).alias("key"),
         entity_numbers(rows["property"]).alias("relation"),

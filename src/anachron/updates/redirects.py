@@ -34,7 +34,7 @@ def read_redirects(path: Place) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     if not direct:
-        raise DataError(f"{path} names no merged items; write two item ids a line, as Q1,Q2")
+        raise DataError(f"{path} names no merged items; write two item ids per line, as Q1,Q2")
     for item in direct:
         _check_circle(item, direct, path)
     return direct

@@ -33,14 +33,18 @@ def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spr
     if room <= 0:
         least = math.ceil(workers * WORKER / 1e9 * 10 + 1) / 10
         if memory is None:
+            held = MAIN * sum(statements) / 1e9
             raise ConfigError(
-                f"this machine has {machine_memory() / 1e9:.1f} GB; without --memory, {SHARE:.0%} of them are for the "
-                f"main process, which holds {MAIN * sum(statements) / 1e9:.1f} GB for {sum(statements):,} statements, "
-                f"and for {workers} workers, which need {least:g}: give fewer --workers, take a larger machine, or say "
-                "with --memory how many GB the workers may take beside the main process"
+                f"this machine has {machine_memory() / 1e9:.1f} GB. Without --memory, {SHARE:.0%} of them are for the "
+                f"main process, which holds {held:.1f} GB for {sum(statements):,} statements, and {workers} workers, "
+                f"which need {least:g}: use fewer --workers or a larger machine, or give --memory: how many GB the "
+                "workers may take beside the main process"
             )
+        ways = [f"give --memory {least:g} or more", "leave it out for what this machine can spare"]
+        ways += ["use fewer --workers"] * (workers > 1)
         raise ConfigError(
-            f"--memory {given / 1e9:g} GB for {workers} workers: give at least {least:g}, or fewer --workers"
+            f"--memory {given / 1e9:g} GB for {workers} worker{'s' if workers > 1 else ''}: each needs more than "
+            f"{WORKER / 1e9:g} GB, whatever it holds; {', or '.join(ways)}"
         )
     rows = sum(most * side.buckets / common for most, side in zip(largest, (old, new), strict=True))
     times = max(1, math.ceil(rows * STATEMENT / room))

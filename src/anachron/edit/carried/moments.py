@@ -64,7 +64,7 @@ class Moments:
         """Of what `tensor` gave. Raises `ValueError` for any other."""
         whole = tensor.ndim == 2 and len(tensor) == 3 and tensor.shape[1] > 0 and bool(tensor.isfinite().all())
         if not whole or not bool((tensor[0] == tensor[0, 0]).all()) or tensor[0, 0] < 1 or bool((tensor[2] < 0).any()):
-            raise ValueError(f"statistics of shape {tuple(tensor.shape)} are no count, mean and squares")
+            raise ValueError(f"statistics of shape {tuple(tensor.shape)} are not a count, a mean and squares")
         count, mean, squares = tensor.double()
         return cls(int(count[0]), mean, squares)
 

@@ -67,14 +67,14 @@ def collect(
     checkpoint_seconds: float = 60.0,
     callbacks: Callbacks | None = None,
 ) -> dict[str, SecondMoment]:
-    """C of each module, over the first tokens of a corpus.
+    """Compute the covariance C of each module's inputs over the first tokens of a corpus.
 
     modules: dotted names, such as ``model.layers.2.mlp.down_proj``; any module whose first input is a float tensor.
     corpus: a text file or data set (see `anachron.edit.corpus.open_corpus`), read in its own order: shuffle it first
         where that matters.
-    tokens: how many to take the mean over, fewer where the corpus is shorter; special tokens count.
-    window: tokens a window, special ones included; by default what the model reads, at most 1024.
-    batch_tokens: most tokens a forward pass.
+    tokens: how many to average over, fewer if the corpus is shorter; special tokens count.
+    window: tokens per window, special ones included; by default the model's context length, at most 1024.
+    batch_tokens: maximum number of tokens per forward pass.
     precision: of the sums and the matrix. C^-1 amplifies the very directions that float32 loses; ``float32`` is for
         devices that are slow at float64, and halves memory and files.
     cache: the folder that matrices, factorisations and the state of an interrupted pass are kept in, for instance
@@ -124,7 +124,7 @@ def check_settings(*, precision: str, regularise: float | None) -> None:
     if precision not in PRECISIONS:
         raise ConfigError(f"precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     if regularise is not None and not regularise > 0:
-        raise ConfigError(f"regularise = {regularise}: give a number above 0, or nothing for C as it is")
+        raise ConfigError(f"regularise = {regularise}: give a number above 0, or leave it out to keep C as it is")
 
 
 def _check(lm: LanguageModel, *, tokens: int, batch_tokens: int, precision: str) -> None:
@@ -219,7 +219,7 @@ class _Pass:
                     saved = time.monotonic()
                 self.callbacks.progress(self.done, self.settings["tokens"])
         if not self.done:
-            raise DataError(f"{self.corpus.name}: there is no text in it; give a corpus with some")
+            raise DataError(f"{self.corpus.name}: it contains no text; give a corpus with text")
         if self.done < self.settings["tokens"]:
             self.callbacks.warn(
                 f"{self.corpus.name} has only {self.done:,} of the {self.settings['tokens']:,} tokens asked for; C is "
@@ -258,7 +258,7 @@ class _Pass:
 
     def _add(self, name: str, given: Any) -> None:
         if not isinstance(given, torch.Tensor) or not given.is_floating_point():
-            raise ModelError(f"{name}: its first input is no float tensor; name the output projection of an MLP")
+            raise ModelError(f"{name}: its first input is not a float tensor; name the output projection of an MLP")
         keys = given.reshape(-1, given.shape[-1]).to(self.dtype)
         sums = self.sums.get(name)
         if sums is None:

@@ -48,7 +48,7 @@ class SecondMoment:
         if given.ndim != 2 or given.shape[0] != given.shape[1] or not len(given):
             raise DataError(f"second moment of {module!r}: shape {tuple(given.shape)}; a square matrix is needed")
         if not given.isfinite().all():
-            raise DataError(f"second moment of {module!r}: it has NaN or infinite entries; compute it anew")
+            raise DataError(f"second moment of {module!r}: it has NaN or infinite entries; compute it again")
         apart = float((given - given.T).abs().max())
         if apart > 1e-5 * float(given.abs().max()):
             raise DataError(f"second moment of {module!r}: not symmetric (entries differ by {apart:.3g}); pass E[k kT]")

@@ -40,7 +40,7 @@ def methods() -> dict[str, Method]:
             method = entry.load()
         except (ImportError, AttributeError) as error:
             raise ConfigError(
-                f"the method {entry.name!r} ({entry.value}) cannot be loaded ({type(error).__name__}: {error}); mend "
+                f"the method {entry.name!r} ({entry.value}) cannot be loaded ({type(error).__name__}: {error}); fix "
                 "or uninstall the package that adds it"
             ) from error
         if not isinstance(method, Method) or method.name != entry.name:

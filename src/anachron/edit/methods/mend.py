@@ -189,7 +189,7 @@ class MendNetwork(torch.nn.Module):
     def of(cls, tensors: dict[str, torch.Tensor], about: Json, path: Path | str) -> "MendNetwork":
         """From what a file holds. Raises `DataError` where that is no network."""
         if about.get("format") != FORMAT:
-            raise DataError(f"{path} is no network for MEND (no {FORMAT!r} in it); {GIVE}")
+            raise DataError(f"{path} is not a network for MEND (no {FORMAT!r} in it); {GIVE}")
         try:
             settings = MendSettings(**{**about["settings"], "layers": tuple(about["settings"]["layers"])})
             shapes = {name: (shape[0], shape[1]) for name, shape in about["modules"].items()}

@@ -1,4 +1,4 @@
-"""Whether granularities agree on a date: local robustness of aligned contexts (paper 002, appendix C.1, figure 8)."""
+"""Whether granularities agree on a date: local robustness of aligned contexts (TimeStress, appendix C.1, figure 8)."""
 
 from math import isnan
 
@@ -9,8 +9,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.metrics import FACT_KEYS, RUN_KEYS, with_weakest
 from anachron.plots import charts, marks, style
 from anachron.plots.words import DISTANCE, prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, INTERVAL, OF_FORMAT, mean_interval
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, FORMAT_WORDS, INTERVAL, OF_FORMAT, mean_interval
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, matthews
 
@@ -94,7 +94,7 @@ def _mean_matthews(cell: pl.DataFrame) -> float | None:
 def draw(table: pl.DataFrame) -> "style.Figure":
     """How often two granularities agree on an incorrect context, by alpha, raw text and chat, with bands.
 
-    A panel a prefix. Source: paper 002, figure 8.
+    A panel a prefix. Source: TimeStress, figure 8.
     """
     rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
     prefixes = style.in_order(rows["prefix"], ["none"])
@@ -149,20 +149,32 @@ def _any_aligned(study: Study) -> str | None:
 AGREEMENT = Analysis(
     name="agreement",
     title="How often two granularities agree on a wrong date, by distance",
-    source="002, figure 8",
+    source="TimeStress, figure 8",
     compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
-    needs=(ALL_GRANULARITIES, Need("a fact known at some granularity to one of the most robust models", _any_aligned)),
+    needs=(
+        ALL_GRANULARITIES,
+        Need("a fact that one of the most robust models knows at some granularity", _any_aligned),
+    ),
     figure=draw,
-    chart=Chart(page_views, "Of wrong dates, how often year, month and day are judged alike."),
+    chart=Chart(page_views, "How often a wrong date is judged alike by year, month and day."),
     columns={
         **OF_FORMAT,
-        "alpha_low": "lower end of the bin of the year context's alpha, itself outside",
-        "alpha_high": "upper end, inside",
+        "alpha_low": "lower end of the bin (excluded); alpha is that of the year context",
+        "alpha_high": "upper end of the bin (included)",
         "facts": "pairs of model and fact",
         "contexts": "incorrect contexts, aligned by year",
-        "accuracy": "mean over model, fact and pair of granularities of the share judged alike (the paper's)",
+        "accuracy": "share judged alike, averaged over model, fact and pair of granularities (the paper's)",
         **INTERVAL,
         "accuracy_pooled": "share of all pairs of judgements that are alike",
-        "matthews": "mean Matthews correlation of the three pairs; empty where a granularity never varies",
+        "matthews": "mean Matthews correlation of the three pairs; empty if a granularity never varies",
     },
+    paper=InPaper(
+        words={**FORMAT_WORDS, "alpha_low": "alpha >", "alpha_high": "alpha ≤"},
+        numbers={
+            "facts": "facts",
+            "accuracy": "agree (%)",
+            "accuracy_pooled": "of all pairs (%)",
+            "matthews": "Matthews",
+        },
+    ),
 )

@@ -1,4 +1,4 @@
-"""How likely the answer is, by the date's relative distance from the period (paper 002, figures 3 and 15)."""
+"""How likely the answer is, by the date's relative distance from the period (TimeStress, figures 3 and 15)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.metrics import POOLED, RUN_KEYS, pooled_rows
 from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_MOST, DISTANCE, prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import GRANULARITY, INTERVAL, POOLED_RUN, YEARS
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import GRANULARITY, INTERVAL, LEVEL_WORD, POOLED_RUN, RUN_WORDS, YEARS
 from anachron.statistics import RESAMPLES, bootstrap_ratio
 
 EDGES = (-5.0, -3.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 3.0, 5.0)
@@ -101,7 +101,7 @@ def alpha_profile(
     Coarse bins: year contexts, by status. Fine ones: a tenth wide, for each granularity. Transitional contexts count at
     -0.5 or 0.5, whichever is nearer. The mean is over statements; the interval resamples facts. ``lift`` is the mean of
     the score minus that of the fact's statement without a date (its prior), null where there is none. Rows: RUN_KEYS,
-    granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: paper 002,
+    granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: TimeStress,
     figure 3 (15 for the fine bins).
     """
     facts = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
@@ -146,7 +146,7 @@ def draw_coarse(table: pl.DataFrame) -> "style.Figure":
     """Mean log-probability of the answer in each bin of alpha, over all models, by the status of the year.
 
     A panel a format and prefix; the number above a mark is that of its statements; the bins of the period are shaded.
-    Source: paper 002, figure 3.
+    Source: TimeStress, figure 3.
     """
     rows = style.check("alpha", pooled_rows(table), "logp")
     bins = rows.select("bin", "alpha").unique().sort("alpha")["bin"].to_list()
@@ -199,7 +199,7 @@ def compact(count: int) -> str:
 def draw_fine(table: pl.DataFrame) -> "style.Figure":
     """Mean log-probability of the answer in fine bins of alpha at each granularity, over all models, with bands.
 
-    A panel a format and prefix; the line is broken where a bin has no contexts. Source: paper 002, figure 15.
+    A panel a format and prefix; the line is broken where a bin has no contexts. Source: TimeStress, figure 15.
     """
     rows = style.check("alpha_fine", pooled_rows(table), "logp", "alpha")
     panels = style.sections(rows)
@@ -275,35 +275,42 @@ COLUMNS = {
     **GRANULARITY,
     "status": "`correct`, `incorrect` or `transitional`; empty in the fine bins",
     "bin": "range of alpha; transitional contexts count at -0.5 or 0.5",
-    "alpha": "where the bin is drawn",
-    "statements": "how many are in the bin",
-    "facts": "how many they belong to",
+    "alpha": "position at which the bin is drawn",
+    "statements": "number of statements in the bin",
+    "facts": "number of facts that the statements belong to",
     "logp": "mean log-probability of the answer, nats",
     **INTERVAL,
-    "lift": "mean of log-probability minus the fact's prior, nats; empty without priors",
+    "lift": "mean of the log-probability minus the fact's prior, nats; empty without priors",
 }
+
+IN_PAPER = InPaper(
+    words={**RUN_WORDS, **LEVEL_WORD, "status": "status", "bin": "alpha"},
+    numbers={"statements": "statements", "facts": "facts", "logp": "log p (nats)", "lift": "lift (nats)"},
+)
 
 ALPHA = Analysis(
     name="alpha",
-    title="Log-probability of the answer by relative distance from the period",
-    source="002, figure 3; 001, figure 3",
+    title="How likely the answer is, by how far the date lies from the period",
+    source="TimeStress, figure 3; TimeStress v1, figure 3",
     compute=lambda study: alpha_profile(study.runs, resamples=study.resamples, seed=study.seed),
     columns=COLUMNS,
     needs=(YEARS,),
     figure=draw_coarse,
     chart=Chart(
         coarse_views,
-        "Filled: dates when the fact held; open: dates when it did not; diamonds: undecided ones. A model that knows "
-        f"peaks in the middle. {charts.INTERVALS}",
+        "Filled: dates on which the fact held; open: dates on which it did not; diamonds: undecided dates. A model "
+        f"that knows the fact peaks in the middle. {charts.INTERVALS}",
     ),
+    paper=IN_PAPER,
 )
 
 ALPHA_FINE = Analysis(
     name="alpha_fine",
-    title="The same in fine bins, for the three granularities",
-    source="002, figure 15",
+    title="How likely the answer is in fine bins of distance, by year, month and day",
+    source="TimeStress, figure 15",
     compute=lambda study: alpha_profile(study.runs, fine=True, resamples=study.resamples, seed=study.seed),
     columns=COLUMNS,
     figure=draw_fine,
     chart=Chart(fine_views, "The shaded part is the period itself, from start to end."),
+    paper=IN_PAPER,
 )

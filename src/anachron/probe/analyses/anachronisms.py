@@ -1,6 +1,6 @@
 """Plain anachronisms: impossible or far dates that a model prefers to dates at which the fact held.
 
-None of the papers lists them; their far errors (paper 002, figure 4) count the far ones at year granularity.
+None of the papers lists them; their far errors (TimeStress, figure 4) count the far ones at year granularity.
 """
 
 from typing import Any
@@ -9,8 +9,8 @@ import polars as pl
 
 from anachron.core.dates import GRANULARITIES, Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS, is_run
-from anachron.probe.analyses.analysis import Analysis, Need
-from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN
+from anachron.probe.analyses.analysis import Analysis, InPaper, Need
+from anachron.probe.analyses.common import FACT, GRANULARITY, INTERVAL, LABELS, RUN, RUN_WORDS
 from anachron.probe.analyses.far_errors import FAR
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
@@ -190,34 +190,34 @@ def _readable_dates(study: Study) -> str | None:
     broken = next(iter(study.undatable.values()), None)
     if broken is None or not any(known):
         return None
-    return f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+    return f"the time {broken!r} is not a date (write YYYY, YYYY-MM or YYYY-MM-DD)"
 
 
 def _any_anachronism(study: Study) -> str | None:
-    return None if study.once(most_absurd_and_summary)[0].height else "no impossible or far date beat a true one"
+    return None if study.once(most_absurd_and_summary)[0].height else "no impossible or distant date beat a true one"
 
 
 READABLE_DATES = Need(
-    "dates that can be read, where the data set knows from when on a subject or object exists", _readable_dates
+    "dates that can be read, if the data set says from when on a subject or object exists", _readable_dates
 )
 
 ANACHRONISMS = Analysis(
     name="anachronisms",
-    title="Impossible or far dates preferred to true ones: the 200 most absurd of each run",
+    title="Impossible or distant dates preferred to true ones: the 200 most absurd of each run",
     source="beyond the papers",
     compute=lambda study: study.once(most_absurd_and_summary)[0],
-    needs=(READABLE_DATES, Need("an impossible or far date that beat a true one", _any_anachronism)),
+    needs=(READABLE_DATES, Need("an impossible or distant date that beat a true one", _any_anachronism)),
     large=True,
     columns={
-        "rank": "in its run, by falling absurdity",
+        "rank": "rank within the run, by descending absurdity",
         **RUN,
         **FACT,
         **LABELS,
         **GRANULARITY,
-        "time": "the date preferred",
-        "alpha": "its relative position",
+        "time": "the preferred date",
+        "alpha": "its relative distance from the middle of the period",
         "logp": "log-probability of the answer, nats",
-        "lead": "logp minus that of the best correct context; negative where it beats only some",
+        "lead": "logp minus that of the best correct context; negative if it beats only some of them",
         "beaten": "share of the correct contexts that it beats",
         "win_rate": "W of the fact at this granularity",
         "reason": "`before the subject`, `before the object` or `far from the period`",
@@ -233,13 +233,24 @@ ANACHRONISM_SUMMARY = Analysis(
     needs=(READABLE_DATES,),
     columns={
         **RUN,
-        "facts": "with matches",
+        "facts": "facts with matches",
         "facts_with": "facts that have an anachronism",
-        "share": "facts_with over facts",
+        "share": "facts_with / facts",
         **INTERVAL,
-        "anachronisms": "in all",
+        "anachronisms": "total number of anachronisms",
         "impossible": "those before the subject or the object existed",
-        "most_absurd_alpha": "alpha of rank 1",
-        "farthest_alpha": "alpha of the farthest",
+        "most_absurd_alpha": "alpha of the most absurd one (rank 1)",
+        "farthest_alpha": "alpha of the one farthest from its period",
     },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={
+            "facts": "facts",
+            "facts_with": "facts with",
+            "share": "share (%)",
+            "anachronisms": "in all",
+            "impossible": "impossible",
+            "farthest_alpha": "farthest alpha",
+        },
+    ),
 )

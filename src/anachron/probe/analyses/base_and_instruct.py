@@ -1,4 +1,4 @@
-"""Instruct models against their base models, fact by fact (paper 001, figure 9)."""
+"""Instruct models against their base models, fact by fact (TimeStress v1, figure 9)."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import polars as pl
 
 from anachron.metrics import GLOBAL, RUN_KEYS, run_keys
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, RUN, RUN_WORDS
 from anachron.probe.analyses.comparison import paired
 from anachron.probe.study import Study
 
@@ -24,7 +24,7 @@ def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame
 
     Both are taken in raw format; a chat run of the instruct model is also set against the raw run of its base, as a
     base model has no chat format. Returns RUN_KEYS of the instruct run, ``base, score (win_rate|robustness), facts,
-    win, tie, loss`` (counts). Source: paper 001, figure 9.
+    win, tie, loss`` (counts). Source: TimeStress v1, figure 9.
     """
     rows: list[dict[str, Any]] = []
     keys = run_keys(facts)
@@ -46,7 +46,7 @@ def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Shares of facts that an instruct model wins, ties and loses against its base, by W and by R.
 
-    Source: paper 001, figure 9.
+    Source: TimeStress v1, figure 9.
     """
     rows = style.check("base_and_instruct", table.filter(pl.col("facts") > 0), "win", "tie", "loss")
     rows = rows.with_columns(pl.Series("row", style.run_labels(rows, "format", "prefix")))
@@ -101,24 +101,28 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 def _pairs(study: Study) -> str | None:
     count = base_and_instruct(study.facts, study.models).height
-    return None if count else "no instruct model is here with its base model in raw format (give --models)"
+    return None if count else "no instruct model comes with its base model in raw format (give --models)"
 
 
 BASE_AND_INSTRUCT = Analysis(
     name="base_and_instruct",
-    title="Facts that instruct models win, tie and lose against their base",
-    source="001, figure 9",
+    title="Facts that instruct models win, tie or lose against their base model",
+    source="TimeStress v1, figure 9",
     compute=lambda study: base_and_instruct(study.facts, study.models),
-    needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (told by their names, or `--models`)", _pairs)),
+    needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (matched by name, or `--models`)", _pairs)),
     figure=draw,
-    chart=Chart(page_views, "A win is a fact that the instruct model holds better."),
+    chart=Chart(page_views, "A win is a fact on which the instruct model scores higher than its base model."),
     columns={
         **RUN,
-        "base": "its pretrained model, always raw",
-        "score": "`win_rate` or `robustness`, global",
-        "facts": "that both have",
+        "base": "its base model, always raw",
+        "score": "`win_rate` or `robustness`, over all granularities",
+        "facts": "facts that both models have",
         "win": "facts on which the instruct model scores higher",
-        "tie": "equal",
-        "loss": "lower",
+        "tie": "facts on which both score the same",
+        "loss": "facts on which the instruct model scores lower",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, "base": "base", "score": "score"},
+        numbers={"facts": "facts", "win": "wins", "tie": "ties", "loss": "losses"},
+    ),
 )

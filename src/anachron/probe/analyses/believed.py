@@ -19,8 +19,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS
-from anachron.probe.analyses.analysis import Analysis
-from anachron.probe.analyses.common import FACT, RUN, WORDS, YEAR_CONTEXTS, in_words
+from anachron.probe.analyses.analysis import Analysis, InPaper
+from anachron.probe.analyses.common import FACT, RUN, RUN_WORDS, WORDS, YEAR_CONTEXTS, in_words
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean, interval_cells
 
@@ -277,7 +277,7 @@ def believed_of(study: Study) -> pl.DataFrame:
 
 BELIEVED = Analysis(
     name="believed",
-    title="When a model believes that each fact holds, and how far off that is",
+    title="Believed periods beside the true ones",
     source="beyond the papers",
     compute=lambda study: in_words(study.once(believed_of), study),
     needs=(YEAR_CONTEXTS,),
@@ -286,17 +286,17 @@ BELIEVED = Analysis(
         **RUN,
         **FACT,
         **WORDS,
-        "believed": "whether the best step beats a constant by BIC",
-        "believed_start": "first year inside; empty where that end is open or nothing is believed",
-        "believed_end": "last year inside; likewise",
-        "inside": "mean log-probability inside, nats",
-        "outside": "outside",
+        "believed": "whether a period is believed: the best step has a lower BIC than a constant",
+        "believed_start": "first year of the believed period; empty if that end is open or nothing is believed",
+        "believed_end": "last year of the believed period; empty likewise",
+        "inside": "mean log-probability inside the period, nats",
+        "outside": "mean log-probability outside, nats",
         "bic_gain": "BIC of the constant minus that of the step",
-        "contexts": "years asked about",
-        "resolution_days": "median distance of neighbouring years asked about: no boundary is known more finely",
+        "contexts": "number of years asked about",
+        "resolution_days": "median distance between neighbouring years asked about; boundaries are no more precise",
         "start_error_days": "believed minus true start, days; negative: too early",
         "end_error_days": "believed minus true end, days",
-        "overlap": "days in both periods over days in either, where all ends are known",
+        "overlap": "days in both periods / days in either, if all ends are known",
     },
 )
 
@@ -308,18 +308,29 @@ BELIEVED_SUMMARY = Analysis(
     needs=(YEAR_CONTEXTS,),
     columns={
         **RUN,
-        "facts": "with years asked about",
-        "believed": "share of them with a believed period",
+        "facts": "facts with years asked about",
+        "believed": "share of these facts with a believed period",
         "believed_low": "lower end of its 95 % interval",
-        "believed_high": "upper end",
-        "resolution_days": "median over the believed ones",
-        "starts": "believed starts that can be compared",
+        "believed_high": "its upper end",
+        "resolution_days": "median over the facts with a believed period",
+        "starts": "number of believed starts that can be compared",
         "start_error_days": "median of their absolute errors",
-        "ends": "believed ends that can be compared",
+        "ends": "number of believed ends that can be compared",
         "end_error_days": "median of their absolute errors",
-        "closed": "believed periods with all ends known",
-        "overlap": "mean of their overlap",
+        "closed": "number of believed periods with all ends known",
+        "overlap": "their mean overlap with the true period",
         "overlap_low": "lower end of its 95 % interval",
-        "overlap_high": "upper end",
+        "overlap_high": "its upper end",
     },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={
+            "facts": "facts",
+            "believed": "believed (%)",
+            "start_error_days": "start error (days)",
+            "end_error_days": "end error (days)",
+            "closed": "closed",
+            "overlap": "overlap (%)",
+        },
+    ),
 )

@@ -15,8 +15,8 @@ import polars as pl
 
 from anachron.metrics import POOLED, RUN_KEYS
 from anachron.plots import charts
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import FACT, OF_FORMAT, WORDS, in_words
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import FACT, FORMAT_WORDS, OF_FORMAT, WORDS, in_words
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, ROUNDING, bootstrap_one_ratio, bootstrap_pearson, interval_cells
 
@@ -148,7 +148,7 @@ def _converted(models: Sequence[Pairs], level: str, measure: str) -> dict[str, A
     if len(models) < LEAST[level]:
         few = f"{len(models)} model{'s' if len(models) > 1 else ''}"
         return cells | {
-            "words": f"{target}: to leave one out it takes {LEAST[level]} models with both, and here is {few}"
+            "words": f"{target}: leaving one out takes at least {LEAST[level]} models with both; found {few}"
         }
     errors, values = left_out_errors(models), [win_rate for _, win_rate in models]
     within = values if level == "fact" else [np.concatenate(values)]
@@ -206,69 +206,83 @@ def _both(study: Study) -> str | None:
 
 BOTH = Need("facts of one model, by its label, that were both scored and asked about", _both)
 OF_BRIDGE = {"asked_by": "`chat` or `generate`: the backend that asked", **OF_FORMAT}
-MEASURE = {"asked": "`choice`: W by choice; `open`: share of open questions with a year answered rightly"}
+MEASURE = {"asked": "`choice`: W by choice; `open`: share of open questions with a year answered correctly"}
 
 BRIDGE_FACTS = Analysis(
     name="bridge_facts",
-    title="W by log-probabilities beside what the same model answers, fact by fact",
+    title="W by log-probabilities and the answers of the same model, fact by fact",
     source="beyond the papers",
     compute=lambda study: study.once(bridge_facts),
     needs=(BOTH,),
     large=True,
-    chart=Chart(page_views, "A point is a fact of a model."),
+    chart=Chart(page_views, "Each point is one fact under one model."),
     columns={
         "model": "label of both runs",
         **OF_BRIDGE,
         **FACT,
         **WORDS,
         "win_rate": "W by log-probabilities, by year",
-        "choice": "W by choice of two years; empty where none could be read",
+        "choice": "W by choice between two years; empty if no choice could be read",
         "choice_low": "lower end of its 95 % interval",
-        "choice_high": "upper end",
-        "open": "share right of the open questions with a year that were answered with a name",
+        "choice_high": "its upper end",
+        "open": "of the open questions with a year that were answered with a name, the share answered correctly",
     },
 )
 
 BRIDGE = Analysis(
     name="bridge",
-    title="How W by log-probabilities and answers go together",
+    title="Correlation and bias between answers and W by log-probabilities",
     source="beyond the papers",
     compute=lambda study: bridge(study.once(bridge_facts), resamples=study.resamples, seed=study.seed),
     needs=(BOTH,),
     columns={
-        "model": "label of both runs; `pooled`: the models together",
+        "model": "label of both runs; `pooled`: all models together",
         **OF_BRIDGE,
         **MEASURE,
-        "models": "that are in the row",
+        "models": "number of models in the row",
         "facts": "pairs of model and fact",
-        "value": "mean of what was asked",
+        "value": "mean of the value from answers",
         "win_rate": "mean W by log-probabilities over the same facts",
-        "correlation": "Pearson's r over facts; empty where one of the two does not vary",
-        "correlation_low": "lower end of its 95 % interval, facts resampled",
-        "correlation_high": "upper end",
-        "bias": "mean of what was asked minus W by log-probabilities",
-        "bias_low": "lower end of its 95 % interval, facts resampled",
-        "bias_high": "upper end",
+        "correlation": "Pearson's r over facts; empty if one of the two does not vary",
+        "correlation_low": "lower end of its 95 % interval, by resampling facts",
+        "correlation_high": "its upper end",
+        "bias": "mean of the value from answers minus W by log-probabilities",
+        "bias_low": "lower end of its 95 % interval, by resampling facts",
+        "bias_high": "its upper end",
     },
+    paper=InPaper(
+        words={"model": "model", "asked_by": "asked by", **FORMAT_WORDS, "asked": "asked"},
+        numbers={
+            "facts": "facts",
+            "value": "asked (%)",
+            "win_rate": "W (%)",
+            "correlation": "r",
+            "bias": "bias (points)",
+        },
+    ),
 )
 
 CONVERSION = Analysis(
     name="conversion",
-    title="Can W by log-probabilities be told from answers?",
+    title="Whether W by log-probabilities can be predicted from answers",
     source="beyond the papers",
     compute=lambda study: conversion(study.once(bridge_facts)),
     needs=(BOTH,),
     columns={
         **OF_BRIDGE,
         **MEASURE,
-        "level": "of what: the W of each `fact`, or the mean of each `model`",
-        "models": "with both",
+        "level": "what is predicted: the W of each `fact`, or the mean W of each `model`",
+        "models": "number of models with both",
         "facts": "pairs of model and fact",
-        "error": "root mean square error of the line through all other models; empty with too few models",
+        "error": "root mean square error of the line fitted to all other models; empty with too few models",
         "differences": "standard deviation of W by log-probabilities: of facts within models, or of models",
-        "converts": "whether the error is the smaller of the two",
-        "start": "of the line through all models, `start + slope × asked`; empty where it is refused",
-        "slope": "the same",
-        "words": "the same in words",
+        "converts": "whether the error is smaller than the differences",
+        "start": "intercept of the line fitted to all models, `start + slope × asked`; empty if refused",
+        "slope": "slope of that line; empty if refused",
+        "words": "the result in words",
     },
+    paper=InPaper(
+        words={"asked_by": "asked by", **FORMAT_WORDS, "asked": "asked", "level": "level", "converts": "converts"},
+        numbers={"models": "models", "facts": "facts", "error": "error (points)", "differences": "spread (points)"},
+    ),
 )

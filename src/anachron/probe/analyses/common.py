@@ -1,4 +1,4 @@
-"""What several analyses need of a study or compute, and what the columns hold that several tables have."""
+"""Needs, computations and column descriptions that several analyses share."""
 
 import polars as pl
 
@@ -21,7 +21,7 @@ def _year_contexts(study: Study) -> str | None:
     if not any(run.select(dated.any()).item() for run in study.runs):
         return "no date is a year"
     broken = study.undatable.get("year")
-    return None if broken is None else f"the time {broken!r} of a year context is no year (write YYYY)"
+    return None if broken is None else f"the time {broken!r} of a year context is not a year (write YYYY)"
 
 
 def mean_interval(rows: pl.DataFrame, value: str, *, resamples: int, seed: int) -> tuple[float, float]:
@@ -43,21 +43,21 @@ YEAR_CONTEXTS = Need("dates that are years", _year_contexts)
 
 # What columns hold, as docs/tables.md says it
 RUN = {
-    "model": "label of the run: name, and dtype or revision where they differ",
+    "model": "label of the run: its name, plus dtype or revision if runs differ in them",
     "format": "`raw` or `chat`",
     "prefix": "`none`, a named prefix, or the name of a file",
 }
-POOLED_RUN = RUN | {"model": RUN["model"] + "; `pooled`: the models together"}
+POOLED_RUN = RUN | {"model": RUN["model"] + "; `pooled`: all models together"}
 OF_FORMAT = {"format": RUN["format"], "prefix": RUN["prefix"]}
-FACT = {"fact_id": "sixteen hexadecimal digits, the same in every data set"}
+FACT = {"fact_id": "16 hexadecimal digits, the same in every data set"}
 GRANULARITY = {"granularity": "`year`, `month` or `day`"}
 LEVEL = {"granularity": "`year`, `month`, `day`, or `global`: all three"}
-INTERVAL = {"low": "lower end of the 95 % interval, facts resampled", "high": "its upper end"}
+INTERVAL = {"low": "lower end of the 95 % interval, by resampling facts", "high": "its upper end"}
 WORDS = {
     "subject_label": "as in the data set",
     "relation_label": "as in the data set",
     "object_label": "as in the data set",
-    "question": "as asked without a date; empty where the run keeps none",
+    "question": "question without a date; empty if the run does not store it",
 }
 LABELS = {
     **WORDS,
@@ -67,8 +67,12 @@ LABELS = {
 MEANS = {
     "win_rate": "mean W over facts",
     "win_rate_low": "lower end of its 95 % interval",
-    "win_rate_high": "upper end",
+    "win_rate_high": "its upper end",
     "robustness": "mean R over facts",
     "robustness_low": "lower end of its 95 % interval",
-    "robustness_high": "upper end",
+    "robustness_high": "its upper end",
 }
+# What tells rows apart in a paper's tables, with headings (`anachron.probe.analyses.analysis.InPaper`)
+FORMAT_WORDS = {"format": "format", "prefix": "prefix"}
+RUN_WORDS = {"model": "model", **FORMAT_WORDS}
+LEVEL_WORD = {"granularity": "dates"}

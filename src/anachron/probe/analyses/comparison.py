@@ -10,8 +10,8 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, is_run, run_keys
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import LEVEL, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import LEVEL, LEVEL_WORD, RUN, RUN_WORDS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, mcnemar, paired_bootstrap
 
@@ -59,7 +59,7 @@ def compare(
 
 
 def format_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
-    """(raw, chat) of every model and prefix that has both. Source: paper 002, figure 5; 001, figure 5."""
+    """(raw, chat) of every model and prefix that has both. Source: TimeStress, figure 5; TimeStress v1, figure 5."""
     return [((m, "raw", p), (m, f, p)) for m, f, p in keys if f == "chat" and (m, "raw", p) in keys]
 
 
@@ -81,7 +81,7 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
     """W and R of each model in raw text and in chat, over all granularities, and the paired differences.
 
     The intervals are those of the differences: both formats are asked about the same facts. Rows by R in raw text.
-    Source: paper 002, figure 5; 001, figure 5.
+    Source: TimeStress, figure 5; TimeStress v1, figure 5.
     """
     rows, granularity_name = style.one_granularity(style.check("formats", table, *style.SCORES))
     rows = rows.sort("against_robustness", descending=True, maintain_order=True)
@@ -114,7 +114,7 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
 def draw_prefixes(table: pl.DataFrame) -> "style.Figure":
     """Differences in W and R that a prefix makes, with intervals, at each granularity.
 
-    Source: paper 002, figure 10; 001, section 4.6.
+    Source: TimeStress, figure 10; TimeStress v1, section 4.6.
     """
     rows = _with_differences("prefixes", table)
     labels = zip(style.run_labels(rows, "format"), rows["prefix"], strict=True)
@@ -181,69 +181,78 @@ def _both_formats(study: Study) -> str | None:
 
 
 def _prefixes(study: Study) -> str | None:
-    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores with a prefix and without"
+    return None if prefix_pairs(run_keys(study.facts)) else "no model has scores both with and without a prefix"
 
 
 def _against_baseline(study: Study) -> str | None:
     if _pairs_with_baseline(study):
         return None
     if study.baseline is None:
-        return "there is one model only in each format and prefix"
+        return "there is only one model in each format and prefix"
     return f"the baseline {study.baseline} has no run in the format and prefix of another model"
 
 
-WITH_AND_WITHOUT_PREFIX = Need("scores of one model with a prefix and without", _prefixes)
+WITH_AND_WITHOUT_PREFIX = Need("scores of one model with and without a prefix", _prefixes)
 COLUMNS = {
     **RUN,
-    "against_model": "model of the run that it is compared with",
+    "against_model": "model of the run compared with",
     "against_format": "its format",
     "against_prefix": "its prefix",
     **LEVEL,
-    "facts": "that both runs have",
+    "facts": "facts that both runs have",
     "against_win_rate": "mean W of the other run",
     "win_rate": "mean W of this run",
-    "win_rate_difference": "this minus the other",
+    "win_rate_difference": "mean W of this run minus that of the other",
     "win_rate_difference_low": "lower end of the difference's 95 % interval, paired bootstrap over facts",
     "win_rate_difference_high": "its upper end",
-    "win_rate_difference_p": "p of no difference, paired bootstrap",
+    "win_rate_difference_p": "p value for no difference, paired bootstrap",
     "against_robustness": "mean R of the other run",
     "robustness": "mean R of this run",
-    "robustness_difference": "this minus the other",
+    "robustness_difference": "mean R of this run minus that of the other",
     "robustness_difference_low": "lower end of the difference's 95 % interval",
     "robustness_difference_high": "its upper end",
-    "robustness_difference_p": "p of no difference, paired bootstrap",
+    "robustness_difference_p": "p value for no difference, paired bootstrap",
     "gained": "facts robust in this run only",
-    "lost": "facts robust in the other only",
-    "mcnemar_p": "exact p of gained against lost, McNemar's test",
+    "lost": "facts robust in the other run only",
+    "mcnemar_p": "exact p value of McNemar's test of gained against lost",
 }
+
+DIFFERENCES = {
+    "facts": "facts", "win_rate": "W (%)", "win_rate_difference": "W diff. (points)", "win_rate_difference_p": "p of W",
+    "robustness": "R (%)", "robustness_difference": "R diff. (points)", "mcnemar_p": "p of R (McNemar)",
+}  # fmt: skip
 
 RAW_AND_CHAT = Analysis(
     name="formats",
-    title="Raw text against chat",
-    source="002, figure 5; 001, figure 5",
+    title="Chat format compared with raw text",
+    source="TimeStress, figure 5; TimeStress v1, figure 5",
     compute=lambda study: _compare(study, format_pairs(run_keys(study.facts))),
     columns=COLUMNS,
     needs=(Need("raw and chat scores of one model", _both_formats),),
     empty="no fact has scores both raw and in chat",
     figure=draw_formats,
     chart=Chart(difference_views, f"Chat minus raw: above the line, chat is better. {charts.INTERVALS}"),
+    paper=InPaper(words={"model": "model", "prefix": "prefix", **LEVEL_WORD}, numbers=DIFFERENCES),
 )
 
 PREFIXES = Analysis(
     name="prefixes",
-    title="W and R with a prefix against without",
-    source="002, figure 10; 001, section 4.6",
+    title="W and R with a prefix compared with none",
+    source="TimeStress, figure 10; TimeStress v1, section 4.6",
     compute=lambda study: _compare(study, prefix_pairs(run_keys(study.facts))),
     columns=COLUMNS,
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has scores both with a prefix and without",
     figure=draw_prefixes,
-    chart=Chart(difference_views, f"With the prefix minus without: above the line, it helps. {charts.INTERVALS}"),
+    chart=Chart(
+        difference_views, f"With minus without the prefix: above the line, the prefix helps. {charts.INTERVALS}"
+    ),
+    paper=InPaper(words={**RUN_WORDS, **LEVEL_WORD}, numbers=DIFFERENCES),
 )
 
 COMPARISON = Analysis(
     name="comparison",
-    title="Every model against the baseline, on the same facts",
+    title="Every model compared with the baseline, on the same facts",
     source="beyond the papers",
     compute=lambda study: _compare(study, _pairs_with_baseline(study)),
     columns=COLUMNS,
@@ -251,4 +260,5 @@ COMPARISON = Analysis(
     empty="no model has a fact in common with the baseline",
     figure=draw_comparison,
     chart=Chart(difference_views, f"Each model minus the baseline, on the same facts. {charts.INTERVALS}"),
+    paper=InPaper(words={**RUN_WORDS, "against_model": "against", **LEVEL_WORD}, numbers=DIFFERENCES),
 )

@@ -1,4 +1,4 @@
-"""Errors on easy contexts, far from the period (paper 002, table in figure 4 and figure 7)."""
+"""Errors on easy contexts, far from the period (TimeStress, table in figure 4 and figure 7)."""
 
 from collections.abc import Sequence
 from math import nan
@@ -9,8 +9,8 @@ import polars as pl
 from anachron.metrics import FACT_KEYS, RUN_KEYS, as_pooled, is_run, pooled_rows
 from anachron.plots import charts, marks, style
 from anachron.plots.words import AT_LEAST, DISTANCE
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import POOLED_RUN, YEARS
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import POOLED_RUN, RUN_WORDS, YEARS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_ratio, wilson
 
@@ -119,7 +119,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of lost matches at least 1, 2, 3 and 4 periods away, by how well a fact seems known, over the models.
 
     A panel a format and prefix; the mean over facts (the papers' average) with bootstrap intervals; the number of
-    facts is that of pairs of model and fact. Source: paper 002, figures 4 and 7.
+    facts is that of pairs of model and fact. Source: TimeStress, figures 4 and 7.
     """
     chosen = style.check("far_errors", pooled_rows(table).filter(pl.col("average") == "facts"), "share")
     panels = style.sections(chosen)
@@ -156,6 +156,9 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """None where every share is 0: an interval above it is no error yet."""
+    if not any(table["share"].drop_nulls()):
+        return []
     names = {"facts": "mean over facts", "matches": "of all lost matches"}
     views = []
     known = table.drop_nulls("share").sort("average", "threshold", maintain_order=True)
@@ -186,24 +189,29 @@ def _compute(study: Study) -> pl.DataFrame:
 
 FAR_ERRORS = Analysis(
     name="far_errors",
-    title="Share of lost matches far from the period, on facts that seem known",
-    source="002, figures 4 and 7",
+    title="Share of lost matches that are far from the period, for facts that seem known",
+    source="TimeStress, figures 4 and 7",
     compute=_compute,
     needs=(YEARS,),
     figure=draw,
     chart=Chart(
         page_views,
-        "Of the matches that a fact lost although it seems known, the share that went to a date so far away. One "
-        "length of the period away is alpha 1.",
+        "For facts that seem known, the share of lost matches in which the winning date is at least this far away. "
+        "Alpha is 1 at one length of the period from its middle.",
+        "no fact that seems known has an error far from its period",
     ),
     columns={
         **POOLED_RUN,
-        "threshold": "facts with at least this W and less than 1, by year",
-        "alpha": "share of errors at this distance or farther",
+        "threshold": "only facts whose W by year is at least this and less than 1",
+        "alpha": "smallest distance that counts as far",
         "average": "`facts`: mean of each fact's share (the papers'); `matches`: share of all lost matches",
-        "facts": "that qualify; pairs of model and fact where pooled",
-        "share": "of lost matches whose incorrect context is that far; empty where no fact qualifies",
-        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson's for `matches`",
+        "facts": "number of facts that qualify; if pooled, pairs of model and fact",
+        "share": "share of lost matches whose incorrect context is at least that far; empty if no fact qualifies",
+        "low": "lower end of the 95 % interval: bootstrap over facts, or Wilson for `matches`",
         "high": "its upper end",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, "average": "mean over", "threshold": "W ≥", "alpha": "alpha ≥"},
+        numbers={"facts": "facts", "share": "lost matches (%)"},
+    ),
 )

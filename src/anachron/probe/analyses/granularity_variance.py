@@ -1,4 +1,4 @@
-"""Whether a prefix makes granularities more alike (paper 001, section 4.6 and figure 6)."""
+"""Whether a prefix makes granularities more alike (TimeStress v1, section 4.6 and figure 6)."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.metrics import RUN_KEYS, is_run, run_keys
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import INTERVAL, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import INTERVAL, RUN, RUN_WORDS
 from anachron.probe.analyses.comparison import WITH_AND_WITHOUT_PREFIX, prefix_pairs
 from anachron.statistics import RESAMPLES, bootstrap_one_ratio
 
@@ -18,7 +18,7 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
 
     The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
     interval resamples facts. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
-    null where there is no variance without the prefix. Source: paper 001, section 4.6 and figure 6.
+    null where there is no variance without the prefix. Source: TimeStress v1, section 4.6 and figure 6.
     """
     wide = (
         facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
@@ -46,7 +46,7 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Variance of R between granularities with a prefix over that without, with intervals; left of 1 it is reduced.
 
-    Source: paper 001, figure 6.
+    Source: TimeStress v1, figure 6.
     """
     rows = style.check("granularity_variance", table, "ratio")
     labels = style.run_labels(rows, "format")
@@ -81,8 +81,8 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 GRANULARITY_VARIANCE = Analysis(
     name="granularity_variance",
-    title="Variance of R between granularities, with a prefix over without",
-    source="001, figure 6",
+    title="Variance of R between granularities, ratio with to without a prefix",
+    source="TimeStress v1, figure 6",
     compute=lambda study: granularity_variance(study.facts, resamples=study.resamples, seed=study.seed),
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has matches at year, month and day both with a prefix and without",
@@ -90,10 +90,14 @@ GRANULARITY_VARIANCE = Analysis(
     chart=Chart(page_views, "Below 1, the prefix makes granularities more alike."),
     columns={
         **RUN,
-        "facts": "with all three granularities in both runs",
+        "facts": "facts with all three granularities in both runs",
         "variance": "mean over facts of the variance of R between granularities, with the prefix",
-        "variance_without": "the same without it",
-        "ratio": "with over without; below 1 the prefix reduced it; empty where there is none without",
+        "variance_without": "the same without the prefix",
+        "ratio": "variance / variance_without; below 1: the prefix reduced it; empty if variance_without is 0",
         **INTERVAL,
     },
+    paper=InPaper(
+        words=RUN_WORDS,
+        numbers={"facts": "facts", "variance": "with prefix", "variance_without": "without", "ratio": "ratio"},
+    ),
 )

@@ -10,8 +10,8 @@ import polars as pl
 
 from anachron.core.dates import Date
 from anachron.metrics import FACT_KEYS, RUN_KEYS, metrics_of_checked
-from anachron.probe.analyses.analysis import Analysis, Need
-from anachron.probe.analyses.common import INTERVAL, LEVEL, RUN
+from anachron.probe.analyses.analysis import Analysis, InPaper, Need
+from anachron.probe.analyses.common import INTERVAL, LEVEL, LEVEL_WORD, RUN, RUN_WORDS
 from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_mean
 
@@ -94,32 +94,42 @@ def _of_study(study: Study) -> pl.DataFrame:
 
 def _known(study: Study) -> str | None:
     known = study.about.select(pl.any_horizontal(pl.col(*FROM, *UNTIL).is_not_null()).any()).item()
-    return None if known else "the data set does not know from when to when a subject or object exists"
+    return None if known else "the data set does not say when subjects or objects exist"
 
 
 def _readable(study: Study) -> str | None:
     broken = next(iter(study.undatable.values()), None)
-    return None if broken is None else f"the time {broken!r} is no date (write YYYY, YYYY-MM or YYYY-MM-DD)"
+    return None if broken is None else f"the time {broken!r} is not a date (write YYYY, YYYY-MM or YYYY-MM-DD)"
 
 
 LIFESPANS = Analysis(
     name="lifespans",
-    title="W with and without the dates at which the subject or the object did not exist",
+    title="W with and without the dates on which the subject or the object did not exist",
     source="beyond the papers",
     compute=_of_study,
     needs=(
         Need("lifespans (`SubjectFrom`, `SubjectUntil`, `ObjectFrom`, `ObjectUntil`)", _known),
         Need("dates that can be read", _readable),
     ),
-    empty="no fact has an incorrect date outside the lives and one inside",
+    empty="no fact has an incorrect date outside the lifespans and one inside",
     columns={
         **RUN,
         **LEVEL,
-        "facts": "with an incorrect date outside the lives and one inside",
-        "outside": "share of their incorrect dates that lie outside, mean over facts",
+        "facts": "facts with an incorrect date outside the lifespans and one inside",
+        "outside": "share of their incorrect dates outside the lifespans, mean over facts",
         "win_rate": "W over all incorrect dates",
-        "win_rate_inside": "W over those inside the lives",
+        "win_rate_inside": "W over the incorrect dates inside the lifespans",
         "difference": "win_rate minus win_rate_inside",
         **INTERVAL,
     },
+    paper=InPaper(
+        words={**RUN_WORDS, **LEVEL_WORD},
+        numbers={
+            "facts": "facts",
+            "outside": "outside (%)",
+            "win_rate": "W (%)",
+            "win_rate_inside": "W inside (%)",
+            "difference": "difference (points)",
+        },
+    ),
 )

@@ -7,8 +7,8 @@ import polars as pl
 from anachron.core.dates import GRANULARITIES
 from anachron.metrics import FACT_KEYS, RUN_KEYS
 from anachron.plots import charts, marks, style
-from anachron.probe.analyses.analysis import Analysis, Chart
-from anachron.probe.analyses.common import LEVEL, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper
+from anachron.probe.analyses.common import LEVEL, LEVEL_WORD, RUN, RUN_WORDS
 
 MANY = 8  # models that have a look of their own
 
@@ -103,16 +103,24 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 
 MARGINS = Analysis(
     name="margins",
-    title="Facts whose every match is won by more than a margin",
+    title="Share of facts whose every match is won by more than a margin",
     source="beyond the papers",
     compute=lambda study: robust_with_margin(study.map(margins)),
     figure=draw,
-    chart=Chart(page_views, "At 0 this is R; further right, every match must be won more clearly."),
+    chart=Chart(
+        page_views,
+        "At 0 this is R; further right, every match must be won by a larger margin.",
+        "no fact wins all its matches",
+    ),
     columns={
         **RUN,
         **LEVEL,
-        "facts": "that have matches",
-        "margin": "in nats",
+        "facts": "facts that have matches",
+        "margin": "the margin, in nats",
         "robustness": "share of facts whose every match is won by more than the margin",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, **LEVEL_WORD, "margin": "margin (nats)"},
+        numbers={"facts": "facts", "robustness": "won by more (%)"},
+    ),
 )

@@ -1,4 +1,4 @@
-"""Whether models know the same facts (paper 002, section 4.2)."""
+"""Whether models know the same facts (TimeStress, section 4.2)."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -10,8 +10,8 @@ import polars as pl
 from anachron.metrics import GLOBAL, RUN_KEYS, RunKey, run_keys
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, OF_FORMAT
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, FORMAT_WORDS, OF_FORMAT
 from anachron.probe.study import Study
 
 NARROW = 6  # models whose overlaps fit a column
@@ -23,7 +23,7 @@ def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
     Over the facts for which both runs have a global row.
 
     Returns ``format, prefix, model, other, robust_both, robust_any, jaccard`` (null where neither has one).
-    Source: paper 002, section 4.2.
+    Source: TimeStress, section 4.2.
     """
     global_rows = facts.filter(pl.col("granularity") == GLOBAL)
     rated = {key: set(group["fact_id"]) for key, group in global_rows.group_by(RUN_KEYS)}
@@ -47,7 +47,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
 
     Groups: ``all`` models, and ``top``, the most robust. Returns ``format, prefix, group, models, pairs, mean_jaccard,
     robust_in_all, robust_in_any, share``; ``pairs`` counts those in the mean: without two that know nothing.
-    Source: paper 002, section 4.2.
+    Source: TimeStress, section 4.2.
     """
     global_rows = facts.filter((pl.col("granularity") == GLOBAL) & (pl.col("robustness") == 1))
     rows: list[dict[str, Any]] = []
@@ -72,7 +72,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Jaccard index, in per cent, of the globally robust facts of every two models of a format and prefix.
 
-    Source: paper 002, section 4.2.
+    Source: TimeStress, section 4.2.
     """
     style.check("overlap", table, "jaccard")
     panels = style.sections(table)
@@ -129,37 +129,55 @@ TWO_MODELS = Need("two models in the same format and prefix", _two_models)
 
 OVERLAP = Analysis(
     name="overlap",
-    title="Facts that two models know robustly",
-    source="002, section 4.2",
+    title="Facts that pairs of models know robustly",
+    source="TimeStress, section 4.2",
     compute=lambda study: overlap(study.facts, run_keys(study.global_facts)),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     empty="no two models have a fact in common",
     figure=draw,
-    chart=Chart(page_views, "Jaccard index of the robust facts: 1 where two models know the same ones."),
+    chart=Chart(
+        page_views,
+        "Jaccard index of the robust facts: 1 if two models know the same facts.",
+        "none of the models knows a fact robustly",
+    ),
     columns={
         **OF_FORMAT,
-        "model": "one of the two",
-        "other": "the other",
-        "robust_both": "facts globally robust in both",
-        "robust_any": "in one at least",
-        "jaccard": "both over any; empty where neither has one",
+        "model": "one model of the pair",
+        "other": "the other model",
+        "robust_both": "facts that are globally robust in both",
+        "robust_any": "facts that are globally robust in at least one",
+        "jaccard": "robust_both / robust_any; empty if neither model has robust facts",
     },
+    paper=InPaper(
+        words={**FORMAT_WORDS, "model": "model", "other": "other"},
+        numbers={"robust_both": "known to both", "robust_any": "to either", "jaccard": "Jaccard (%)"},
+    ),
 )
 
 SHARED_KNOWLEDGE = Analysis(
     name="shared_knowledge",
-    title="Facts that all of the models know robustly",
-    source="002, section 4.2",
+    title="Facts that all models know robustly",
+    source="TimeStress, section 4.2",
     compute=lambda study: shared_knowledge(study.facts, run_keys(study.global_facts), study.most_robust.rows()),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     columns={
         **OF_FORMAT,
         "group": "`all` models, or `top`, the most robust",
-        "models": "how many",
-        "pairs": "pairs of models, without those in which neither knows a fact",
-        "mean_jaccard": "mean over these pairs",
-        "robust_in_all": "facts robust in every one of them",
-        "robust_in_any": "in one at least",
-        "share": "all over any",
+        "models": "number of models",
+        "pairs": "number of pairs of models, except pairs in which neither knows a fact",
+        "mean_jaccard": "mean Jaccard index over these pairs",
+        "robust_in_all": "facts that are robust in every model",
+        "robust_in_any": "facts that are robust in at least one",
+        "share": "robust_in_all / robust_in_any",
     },
+    paper=InPaper(
+        words={**FORMAT_WORDS, "group": "group"},
+        numbers={
+            "models": "models",
+            "mean_jaccard": "mean Jaccard (%)",
+            "robust_in_all": "known to all",
+            "robust_in_any": "to any",
+            "share": "share (%)",
+        },
+    ),
 )

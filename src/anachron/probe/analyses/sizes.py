@@ -1,4 +1,4 @@
-"""W and R against the number of parameters (paper 002, figure 11; paper 001, figure 7)."""
+"""W and R against the number of parameters (TimeStress, figure 11; TimeStress v1, figure 7)."""
 
 from html import escape
 from math import ceil, floor, log10
@@ -10,8 +10,8 @@ import polars as pl
 from anachron.metrics import RUN_KEYS
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import ALL_GRANULARITIES, MEANS, OF_FORMAT, RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import ALL_GRANULARITIES, FORMAT_WORDS, MEANS, OF_FORMAT, RUN, RUN_WORDS
 from anachron.probe.study import Study
 
 FLAT = 1e-9  # a slope of R per tenfold size below this is rounding, not growth
@@ -36,8 +36,8 @@ def size_to_perfection(table: pl.DataFrame) -> pl.DataFrame:
     """The size at which a straight line of R over log10(parameters), fitted to a family, reaches 1.
 
     table: from `sizes`. One row per family, instruct or not, format and prefix with two sizes at least: ``models,
-    slope`` (R per tenfold size), ``parameters_at_1`` (null where R does not grow). An extrapolation, as in paper 001,
-    figure 7; two points make a line, not evidence.
+    slope`` (R per tenfold size), ``parameters_at_1`` (null where R does not grow). An extrapolation, as in TimeStress
+    v1, figure 7; two points make a line, not evidence.
     """
     rows: list[dict[str, Any]] = []
     keys = ["family", "instruct", "format", "prefix"]
@@ -56,7 +56,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """W and R over all granularities against the number of parameters, a line a family.
 
     Base models: filled marks and a solid line; instruct models: hollow marks and a dotted line. Models of no known
-    family have no line. A row of panels a format and prefix. Source: paper 002, figure 11; 001, figure 7.
+    family have no line. A row of panels a format and prefix. Source: TimeStress, figure 11; TimeStress v1, figure 7.
     """
     rows = style.check("sizes", table, "parameters", *style.SCORES)
     families = list(dict.fromkeys(rows["family"].fill_null(UNKNOWN)))
@@ -90,6 +90,9 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """None of one size alone, which shows nothing of what size does."""
+    if table["parameters"].n_unique() < 2:
+        return []
     views = []
     ticks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
     names = [marks.short_count(n, 3) for n in ticks]
@@ -139,7 +142,7 @@ def _known_sizes(study: Study) -> str | None:
 
 def _families(study: Study) -> str | None:
     count = size_to_perfection(study.once(sizes_of)).height
-    return None if count else "no family has two models of different and known size (give --models)"
+    return None if count else "no family has two models of different known sizes (give --models)"
 
 
 KNOWN_SIZES = Need("the number of parameters of a model (recorded by runs, or `--models`)", _known_sizes)
@@ -147,34 +150,46 @@ KNOWN_SIZES = Need("the number of parameters of a model (recorded by runs, or `-
 SIZES = Analysis(
     name="sizes",
     title="W and R against the number of parameters",
-    source="002, figure 11; 001, figure 7",
+    source="TimeStress, figure 11; TimeStress v1, figure 7",
     compute=lambda study: study.once(sizes_of),
     needs=(ALL_GRANULARITIES, KNOWN_SIZES),
     empty="no model of known size has facts with matches at year, month and day",
     figure=draw,
-    chart=Chart(page_views, f"Each line is a family; dashed: base models. {charts.INTERVALS}"),
+    chart=Chart(
+        page_views,
+        f"Each line is a family; dashed: instruct models. {charts.INTERVALS}",
+        "all models of known size have the same number of parameters",
+    ),
     columns={
         "family": "from the model's configuration, or `--models`",
         **RUN,
-        "parameters": "counted in the model, or from `--models`",
-        "instruct": "tuned on instructions: by its name, or `--models`",
-        "facts": "with all three granularities",
+        "parameters": "number of parameters, counted in the model or from `--models`",
+        "instruct": "whether it is instruction-tuned, judged by its name or `--models`",
+        "facts": "facts with all three granularities",
         **MEANS,
     },
+    paper=InPaper(
+        words={"family": "family", **RUN_WORDS, "instruct": "instruct"},
+        numbers={"parameters": "parameters (millions)", "facts": "facts", "win_rate": "W (%)", "robustness": "R (%)"},
+    ),
 )
 
 SIZE_TO_PERFECTION = Analysis(
     name="size_to_perfection",
     title="Size at which each family would reach R = 1",
-    source="001, figure 7",
+    source="TimeStress v1, figure 7",
     compute=lambda study: size_to_perfection(study.once(sizes_of)),
-    needs=(ALL_GRANULARITIES, KNOWN_SIZES, Need("two models of one family and of different size", _families)),
+    needs=(ALL_GRANULARITIES, KNOWN_SIZES, Need("two models of the same family and different sizes", _families)),
     columns={
-        "family": "of at least two models of different size",
-        "instruct": "tuned on instructions or not",
+        "family": "family with at least two models of different sizes",
+        "instruct": "whether the models are instruction-tuned",
         **OF_FORMAT,
-        "models": "points of the line",
-        "slope": "R gained for ten times the parameters",
-        "parameters_at_1": "where the line reaches R = 1; empty where R does not grow",
+        "models": "number of models that the line is fitted to",
+        "slope": "gain in R for ten times the parameters",
+        "parameters_at_1": "number of parameters at which the line reaches R = 1; empty if R does not grow",
     },
+    paper=InPaper(
+        words={"family": "family", "instruct": "instruct", **FORMAT_WORDS},
+        numbers={"models": "models", "slope": "R for × 10 (points)", "parameters_at_1": "R = 1 at (millions)"},
+    ),
 )

@@ -1,4 +1,4 @@
-"""W and R: of every fact, and their means of each model by granularity (paper 002, figures 2 and 12)."""
+"""W and R: of every fact, and their means of each model by granularity (TimeStress, figures 2 and 12)."""
 
 import polars as pl
 
@@ -14,7 +14,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """W and R of each model at each granularity with intervals, the most robust model first.
 
     One block of rows a format and prefix; where there are more than eight models, the five most robust have a block of
-    their own before it. Source: paper 002, figures 2 and 12.
+    their own before it. Source: TimeStress, figures 2 and 12.
     """
     rows = style.check("summary", table, *style.SCORES)
     blocks = []
@@ -70,7 +70,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 FACTS = Analysis(
     name="facts",
     title="Win rate W and robustness R of every fact",
-    source="002, section 3.1",
+    source="TimeStress, section 3.1",
     compute=lambda study: in_words(study.facts, study),
     large=True,
     shown_apart=True,
@@ -80,31 +80,31 @@ FACTS = Analysis(
         **WORDS,
         **LEVEL,
         "win_rate": "W: share of matches won, 0 to 1",
-        "robustness": "R: 1 when all are won, else 0",
-        "matches": "correct times incorrect contexts",
-        "ties": "matches of equal scores, which count as lost",
-        "near_ties": "matches decided by no more than the run's noise; empty where that is unknown",
+        "robustness": "R: 1 if all are won, else 0",
+        "matches": "number of matches: correct times incorrect contexts",
+        "ties": "matches with equal scores, which count as lost",
+        "near_ties": "matches decided by no more than the run's noise; empty if the noise is unknown",
         "win_rate_half_ties": "W with ties worth one half",
-        "random_robustness": "R that a random scorer expects",
+        "random_robustness": "expected R of a random scorer",
     },
 )
 
 SUMMARY = Analysis(
     name="summary",
     title="Mean W and R of each model, by granularity",
-    source="002, figures 2 and 12; 001, figures 2 and 4",
+    source="TimeStress, figures 2 and 12; TimeStress v1, figures 2 and 4",
     compute=lambda study: study.summary,
     figure=draw,
     chart=Chart(page_views, f"A random scorer has W 50 % and R near 0. {charts.INTERVALS}"),
     columns={
         **RUN,
         **LEVEL,
-        "facts": "that have W and R",
+        "facts": "facts that have W and R",
         **MEANS,
-        "ties": "share of all matches",
-        "near_ties": "share of all matches; empty where the noise is unknown",
+        "ties": "share of matches that are ties",
+        "near_ties": "share of matches that are near-ties; empty if the noise is unknown",
         "win_rate_half_ties": "mean W with ties worth one half",
-        "random_win_rate": "0.5",
-        "random_robustness": "mean R that a random scorer expects",
+        "random_win_rate": "expected W of a random scorer, 0.5",
+        "random_robustness": "mean expected R of a random scorer",
     },
 )

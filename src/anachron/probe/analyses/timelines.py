@@ -1,4 +1,4 @@
-"""Single facts year by year: those that a model seems to know and yet places far from their period (002, figure 17)."""
+"""Single facts by year: those that a model seems to know but places far from their period (TimeStress, figure 17)."""
 
 import polars as pl
 
@@ -75,7 +75,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """Log-probability of the answer year by year, of the six facts with the most absurd far errors.
 
     The period is shaded, the prior (the statement without a date) is a line, years that beat a correct one are marked,
-    and most those at least one period away. Source: paper 002, figure 17.
+    and most those at least one period away. Source: TimeStress, figure 17.
     """
     rows = style.check("timelines", table, "logp").with_columns(pl.col("time").cast(pl.Int64).alias("year"))
     facts = [part for _, part in rows.sort("rank", "year", maintain_order=True).group_by("rank", maintain_order=True)]
@@ -136,29 +136,29 @@ def _any_far_error(study: Study) -> str | None:
 
 TIMELINES = Analysis(
     name="timelines",
-    title="Facts that seem known, with errors far from their period, year by year",
-    source="002, figure 17",
+    title="Facts that seem known but have errors far from their period, year by year",
+    source="TimeStress, figure 17",
     compute=lambda study: study.once(timelines_of),
     needs=(
         YEARS,
         YEAR_CONTEXTS,
-        Need("a fact with 0.9 <= W < 1 and a match lost at least one period away", _any_far_error),
+        Need("a fact with 0.9 <= W < 1 and a match lost to a year at least one period away", _any_far_error),
     ),
     figure=draw,
     large=True,
     shown_apart=True,
     columns={
-        "rank": "1: the fact with the farthest error; at most 12 pairs of run and fact",
+        "rank": "1 is the fact with the farthest error; at most 12 pairs of run and fact",
         **RUN,
         **FACT,
         **LABELS,
         "win_rate": "W of the fact by year",
         "time": "the year asked about",
         "status": "`correct`, `incorrect`, `transitional` or `discarded`",
-        "alpha": "relative position of the year",
+        "alpha": "relative distance of the year from the middle of the period",
         "logp": "log-probability of the answer, nats",
-        "prior": "that of the question without a date; empty where it was not scored",
-        "lost": "an incorrect year that beat a correct one",
-        "far": "lost, with abs(alpha) >= 1",
+        "prior": "log-probability after the question without a date; empty if it was not scored",
+        "lost": "whether this is an incorrect year that beat a correct one",
+        "far": "whether it is lost, with abs(alpha) >= 1",
     },
 )

@@ -1,4 +1,4 @@
-"""Transfer of knowledge between granularities (paper 002, figures 6, 9 and 10)."""
+"""Transfer of knowledge between granularities (TimeStress, figures 6, 9 and 10)."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from anachron.core.dates import GRANULARITIES
 from anachron.metrics import FACT_KEYS, POOLED, RUN_KEYS, as_pooled
 from anachron.plots import charts, marks, style
 from anachron.plots.words import prefix_name
-from anachron.probe.analyses.analysis import Analysis, Chart, Need
-from anachron.probe.analyses.common import POOLED_RUN
+from anachron.probe.analyses.analysis import Analysis, Chart, InPaper, Need
+from anachron.probe.analyses.common import POOLED_RUN, RUN_WORDS
 from anachron.probe.study import Study
 from anachron.statistics import wilson
 
@@ -54,7 +54,7 @@ def transfer_of_most_robust(study: Study) -> pl.DataFrame:
 
 
 def mean_transfer(table: pl.DataFrame) -> pl.DataFrame:
-    """Mean rate off the diagonal of each model's 3 x 3 transfer (paper 002, figure 6 and 10).
+    """Mean rate off the diagonal of each model's 3 x 3 transfer (TimeStress, figure 6 and 10).
 
     table: from `transfer`. Columns ``model, format, prefix, rate`` (null where any of the six rates is) and
     ``lowest, highest`` of the six.
@@ -72,7 +72,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of the facts known at one granularity that are known at another, with intervals, in per cent.
 
     Per format and prefix a 3 x 3 map of the pooled models, then of the seven models with the most known facts at
-    most. Source: paper 002, figures 6, 9 and 10.
+    most. Source: TimeStress, figures 6, 9 and 10.
     """
     style.check("transfer", table, "rate")
     lines: list[list[tuple[str, str, pl.DataFrame]]] = []
@@ -126,7 +126,7 @@ def _most_known(part: pl.DataFrame) -> list[str]:
 def draw_mean(table: pl.DataFrame) -> "style.Figure":
     """Mean transfer between two different granularities with each prefix, and the lowest and highest of the six.
 
-    The pooled models first. Rows of a model without a mean are left out. Source: paper 002, figures 6 and 10.
+    The pooled models first. Rows of a model without a mean are left out. Source: TimeStress, figures 6 and 10.
     """
     rows = style.check("transfer_mean", table, "rate")
     named = rows.with_columns(pl.Series("row", style.run_labels(rows, "format")))
@@ -197,36 +197,49 @@ TWO_GRANULARITIES = Need("facts with matches at two granularities", _two_granula
 
 TRANSFER = Analysis(
     name="transfer",
-    title="Known at one granularity given known at another",
-    source="002, figures 6, 9 and 10",
+    title="Share of facts known at one granularity that are also known at another",
+    source="TimeStress, figures 6, 9 and 10",
     compute=lambda study: study.once(transfer_of_most_robust),
     needs=(TWO_GRANULARITIES,),
     figure=draw,
-    chart=Chart(page_views, "Of the facts known (R = 1) by the dates of a row, the share known by those of a column."),
+    chart=Chart(
+        page_views,
+        "Of the facts known (R = 1) at a row's granularity, the share also known at a column's.",
+        empty="no fact is known at any granularity",
+    ),
     columns={
         **POOLED_RUN,
-        "a": "granularity that knowledge is carried to",
+        "a": "granularity to which knowledge transfers",
         "b": "granularity at which the fact is known",
         "known_both": "facts known (R = 1) at both",
         "known_b": "facts known at b that have matches at a",
-        "rate": "known_both / known_b; empty where nothing is known at b",
+        "rate": "known_both / known_b; empty if nothing is known at b",
         "low": "lower end of Wilson's 95 % interval with continuity correction",
         "high": "its upper end",
     },
+    paper=InPaper(
+        words={**RUN_WORDS, "b": "known by", "a": "also by"},
+        numbers={"known_b": "known", "known_both": "both", "rate": "both (%)"},
+    ),
 )
 
 TRANSFER_MEAN = Analysis(
     name="transfer_mean",
     title="Mean transfer between two granularities, with each prefix",
-    source="002, figures 6 and 10",
+    source="TimeStress, figures 6 and 10",
     compute=lambda study: mean_transfer(study.once(transfer_of_most_robust)),
     needs=(TWO_GRANULARITIES,),
     figure=draw_mean,
-    chart=Chart(mean_views, "Bars reach from the lowest to the highest of the six."),
+    chart=Chart(
+        mean_views,
+        "Bars extend from the lowest to the highest of the six rates.",
+        "no run knows a fact at each granularity",
+    ),
     columns={
         **POOLED_RUN,
-        "rate": "mean of the six rates off the diagonal; empty where one is",
-        "lowest": "the lowest of them",
-        "highest": "the highest",
+        "rate": "mean of the six rates between different granularities; empty if one of them is",
+        "lowest": "lowest of the six",
+        "highest": "highest of the six",
     },
+    paper=InPaper(words=RUN_WORDS, numbers={"rate": "mean (%)", "lowest": "lowest (%)", "highest": "highest (%)"}),
 )

@@ -56,7 +56,7 @@ const folded = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").t
 
 /** Say in the page that something went wrong, rather than only in a console. */
 function trouble(error) {
-  byId("trouble").textContent = `This page could not show all of itself: ${error.message ?? error}`;
+  byId("trouble").textContent = `Part of this page could not be shown: ${error.message ?? error}`;
   byId("trouble").hidden = false;
   console.error(error);
 }

@@ -65,7 +65,7 @@ def said(method: str, made: Sequence[Moved]) -> str:
     if not known:
         return f"{method}: {of}{lost}"
     before, after = (sum(bool(both[side]) for both in known) for side in (0, 1))
-    wins = f"the new object is likelier than the old one in {after:,} of {of}, before the edit in {before:,}"
+    wins = f"the new object is likelier than the old one in {after:,} of {of}, and in {before:,} before the edit"
     return f"{method}: {wins}{lost}"
 
 

@@ -54,7 +54,7 @@ function readFilters() {
     const value = text ? read(text) : null;
     const bad = value !== null && !Number.isFinite(value);
     byId(id).setAttribute("aria-invalid", String(bad));
-    if (bad) problems.push(`“${text}” is no ${rule}; this bound is left out.`);
+    if (bad) problems.push(`“${text}” is not a ${rule}; this bound is ignored.`);
     return bad ? null : value;
   };
   const number = (text) => Number(text.replace(/[, \u00a0]/g, ""));
@@ -126,7 +126,7 @@ function showPage() {
   byId("facts-table").tBodies[0].replaceChildren(...rows);
   const from = state.order.length ? `${grouped(first + 1)}–${grouped(first + shown.length)} of ` : "";
   const all = state.order.length < total ? ` (of ${grouped(total)})` : "";
-  byId("count").textContent = state.order.length ? `${from}${grouped(state.order.length)} facts${all}` : `No fact passes these filters (of ${grouped(total)})`;
+  byId("count").textContent = state.order.length ? `${from}${grouped(state.order.length)} facts${all}` : `No fact matches these filters (of ${grouped(total)})`;
   byId("page-of").textContent = `Page ${state.page + 1} of ${pages}`;
   byId("previous-page").disabled = state.page === 0;
   byId("next-page").disabled = state.page === pages - 1;

@@ -293,8 +293,8 @@ def _check(source: Source, target: Path, progress: Progress) -> dict[str, str]:
     part.replace(aside)
     _state_file(target).unlink(missing_ok=True)
     raise DataError(
-        f"{source.url}: {wrong}; what came is set aside as {aside}: run the same command again to fetch it anew, "
-        "and delete that file once a fetch is right"
+        f"{source.url}: {wrong}; the file is set aside as {aside}: run the same command again to refetch it, "
+        "and delete that file once a fetch succeeds"
     )
 
 

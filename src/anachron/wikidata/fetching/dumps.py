@@ -1,4 +1,4 @@
-"""The Wikidata dump nearest to a day, and the page views of the months before, found and fetched."""
+"""The Wikidata dump nearest to a day, tables of merged items, and the page views of the months before, fetched."""
 
 from dataclasses import dataclass
 from datetime import date as Day
@@ -14,6 +14,7 @@ from anachron.wikidata.fetching.sources import (
     Source,
     find_dump,
     find_pageviews,
+    find_tables,
     parse_day,
 )
 from anachron.wikidata.fetching.web import Manners, client
@@ -26,8 +27,9 @@ FAR = 31  # days from which on a dump that is the nearest is no longer near: the
 class Downloads:
     """Files that were found and, unless it was a dry run, fetched.
 
-    sources: the dump first, then page views, oldest first. here: bytes of each that were in the folder before.
-    free: bytes free on the disk of ``place``, the nearest folder that exists. fetched: one a source; none of a dry run.
+    sources: the dump first, then the two tables of merged items, then page views, oldest first. here: bytes of each
+    that were in the folder before. free: bytes free on the disk of ``place``, the nearest folder that exists. fetched:
+    one a source; none of a dry run.
     """
 
     date: Day
@@ -51,6 +53,7 @@ def download(
     out: Path | str,
     *,
     dump: bool = True,
+    redirects: bool = False,
     pageviews: bool = False,
     months: int = MONTHS,
     format: str | None = None,
@@ -60,28 +63,32 @@ def download(
     archive_url: str = ARCHIVE_URL,
     callbacks: Callbacks | None = None,
 ) -> Downloads:
-    """Fetch the Wikidata dump nearest to a day into a folder; of two that are equally near, the older.
+    """Fetch the Wikidata dump nearest to a day into a folder, or the older one if two are equally near.
 
-    date: YYYY-MM-DD. dump, pageviews: which of the two. months: whole months of page views, counted back from the day.
+    date: YYYY-MM-DD. dump, redirects, pageviews: which of the three. redirects: the tables of merged items, from which
+    ``wikidata redirects`` makes a list, of the first day from that one on that has both, else of the last before.
+    months: whole months of page views, counted back from the day.
     format: ``bz2`` or ``gz``, by default what the nearest dump has. dry_run: look only. manners: how the servers are
     asked. callbacks: told how near the dump is, what is missing, and the bytes of each file. Needs the extra
     ``wikidata``.
 
-    An interrupted call goes on where it stopped. Raises `ConfigError` for options that cannot be, and as
+    An interrupted call resumes where it stopped. Raises `ConfigError` for invalid options, and as
     `anachron.wikidata.fetching.download.fetch_all`.
     """
-    if not dump and not pageviews:
-        raise ConfigError("--no-dump without --pageviews: nothing is left to fetch; leave out one or give the other")
+    if not dump and not redirects and not pageviews:
+        raise ConfigError(
+            "--no-dump without --redirects or --pageviews: nothing is left to fetch; leave it out or give another"
+        )
     callbacks = callbacks or Callbacks()
     day, out, manners = parse_day(date), Path(out), manners or Manners(note=callbacks.notice)
     with client(manners) as web:
         servers = Servers(web, manners, dumps_url, archive_url)
         sources = [find_dump(servers, day, format)] if dump else []
+        sources += find_tables(servers, day) if redirects else []
         sources += find_pageviews(servers, day, months) if pageviews else []
         here = [bytes_here(source, out) for source in sources]
         place, free = free_space(out)
-        if dump:
-            _tell_distance(sources[0], day, callbacks)
+        _tell_distances(sources, day, callbacks)
         fetched = []
         if not dry_run:
             with callbacks.bars("bytes") as progress:
@@ -89,10 +96,21 @@ def download(
     return Downloads(day, sources, here, free, place, fetched)
 
 
-def _tell_distance(source: Source, day: Day, callbacks: Callbacks) -> None:
-    if source.checksum is None:
-        callbacks.warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
-    days = (Day.fromisoformat(source.date) - day).days
-    far = f"{abs(days):,} day{'s' if abs(days) > 1 else ''} {'after' if days > 0 else 'before'} {day.isoformat()}"
-    tell = callbacks.warn if abs(days) > FAR else callbacks.notice
-    tell(f"nearest dump: {source.date}, {'that very day' if days == 0 else far}")
+def _tell_distances(sources: list[Source], day: Day, callbacks: Callbacks) -> None:
+    """How far the dump and the tables are from the day, and which of them have no checksum."""
+    told = dict[str, Source]()
+    for source in sources:
+        if source.kind != "pageviews":
+            told.setdefault(source.kind, source)
+            if source.checksum is None:
+                callbacks.warn(f"the server publishes no checksum for {source.name}: only its size will be compared")
+    for kind, source in told.items():
+        days = (Day.fromisoformat(source.date) - day).days
+        far = f"{abs(days):,} day{'s' if abs(days) > 1 else ''} {'after' if days > 0 else 'before'} {day.isoformat()}"
+        words = f"{source.date}, {'that very day' if days == 0 else far}"
+        if kind == "dump":
+            (callbacks.warn if abs(days) > FAR else callbacks.notice)(f"nearest dump: {words}")
+        elif days < 0:
+            callbacks.warn(f"tables of merged items: {words}; what was merged since then is not in them")
+        else:
+            callbacks.notice(f"tables of merged items: {words}")

@@ -1,4 +1,4 @@
-"""Which files there are to fetch: the dump nearest to a day, and the page views of the months before it.
+"""Which files there are to fetch: the dump nearest to a day, the tables of merged items, and page views before it.
 
 What is assumed about the servers:
 
@@ -8,6 +8,9 @@ What is assumed about the servers:
 * Older dumps are items of Internet Archive: ``wikidata-json-YYYYMMDD`` (2014 to 2016; files ``YYYYMMDD.json.gz`` or
   ``wikidata-YYYYMMDD-all.json.gz``) and ``wikibase-wikidatawiki-YYYYMMDD`` (since 2016), found with its
   ``advancedsearch.php``; ``/metadata/ITEM`` lists the files with size, md5 and sha1, ``/download/ITEM/NAME`` is a file.
+* ``DUMPS_URL/wikidatawiki/YYYYMMDD/`` is a page of links to the SQL dumps of a day,
+  ``wikidatawiki-YYYYMMDD-TABLE.sql.gz``, with lists of checksums ``wikidatawiki-YYYYMMDD-sha1sums.txt`` and
+  ``-md5sums.txt``; a table that is not finished is not linked. A couple of months are kept.
 * ``DUMPS_URL/other/pageview_complete/monthly/YYYY/YYYY-MM/pageviews-YYYYMM-user.bz2`` are the views by people in a
   month; no checksums are published.
 """
@@ -30,23 +33,25 @@ DUMPS_URL = "https://dumps.wikimedia.org"
 ARCHIVE_URL = "https://archive.org"
 ITEMS = "identifier:wikidata-json-* OR identifier:wikibase-wikidatawiki-*"
 FORMATS = ("bz2", "gz")  # the smaller first
+TABLES = ("redirect", "page")  # which together say what was merged into what
 
 _LINK = re.compile(r"""href\s*=\s*["']?([^"'>\s]+)""", re.IGNORECASE)
 _FOLDER = re.compile(r"(\d{8})/?")
 _ITEM = re.compile(r"(?:wikidata-json|wikibase-wikidatawiki)-(\d{8})")
 _DUMP = re.compile(r"(?:wikidata-(\d{8})-all|(\d{8}))\.json\.(bz2|gz)")
-_SUMS = re.compile(r"wikidata-\d{8}-(sha1|md5)sums\.txt")
+_SUMS = re.compile(r"wikidata(?:wiki)?-\d{8}-(sha1|md5)sums\.txt")
 _SUM = re.compile(r"([0-9a-fA-F]{32}|[0-9a-fA-F]{40})\s+[*]?(\S.*?)\s*")
 
 Algorithm = Literal["sha1", "md5"]
+Checksums = dict[str, tuple[Algorithm, str]]  # by the name of a file
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A file on a server. ``size`` in bytes and ``checksum`` are ``None`` where the server does not tell them."""
 
-    kind: Literal["dump", "pageviews"]
-    date: str  # the day of a dump, the month of page views
+    kind: Literal["dump", "table", "pageviews"]
+    date: str  # the day of a dump or table, the month of page views
     name: str
     url: str
     size: int | None = None
@@ -95,7 +100,7 @@ def parse_day(text: str, today: Day | None = None) -> Day:
         raise ConfigError(f"--date {text}: give a day, such as {date}{'-01' if date.month else '-01-01'}")
     today = today or Day.today()
     if date.first_day > today.toordinal():
-        raise ConfigError(f"--date {text}: there are no dumps of days to come; give a day up to {today.isoformat()}")
+        raise ConfigError(f"--date {text}: there are no dumps of future days; give a day up to {today.isoformat()}")
     if date.first_day < 1:
         raise ConfigError(f"--date {text}: the first dumps are of 2014")
     return Day.fromordinal(date.first_day)
@@ -110,7 +115,7 @@ def find_dump(servers: Servers, day: Day, format: str | None = None) -> Source:
     """
     if format is not None and format not in FORMATS:
         raise ConfigError(f"--format {format}: choose {' or '.join(FORMATS)}")
-    places = _folders(servers)
+    places = _folders(servers, "/wikidatawiki/entities/")
     before = _first(servers, _backwards(places, day), format)
     if before is None:
         places += _items(servers)
@@ -127,6 +132,29 @@ def find_dump(servers: Servers, day: Day, format: str | None = None) -> Source:
             "try the other --format, or check --dumps-url and --archive-url"
         )
     return nearest
+
+
+def find_tables(servers: Servers, day: Day) -> list[Source]:
+    """The SQL dumps ``redirect`` and ``page`` of one day, the first from a day on that has both.
+
+    What was merged later does no harm, for the later of two snapshots still has it; what was merged between an earlier
+    table and the snapshot would be missed. So the last before the day is taken only where there is none from it on.
+    Raises `BackendError` where there is none at all.
+    """
+    places = _folders(servers, "/wikidatawiki/")
+    later = [place for place in places if place.day >= day]
+    for place in [*later, *_backwards(places, day)]:
+        listed = _listed(servers, place)
+        names = [f"wikidatawiki-{place.day:%Y%m%d}-{table}.sql.gz" for table in TABLES]
+        if set(names) <= set(listed):
+            sums, date = _checksums(servers, place, listed), place.day.isoformat()
+            urls = {name: urljoin(place.url, name) for name in names}
+            return [
+                Source("table", date, name, url, servers.size(url), *sums.get(name, (None, None)))
+                for name, url in urls.items()
+            ]
+    index = servers.dumps_url.rstrip("/") + "/wikidatawiki/"
+    raise BackendError(f"{index}: no day there has the tables {' and '.join(TABLES)}; check --dumps-url")
 
 
 def find_pageviews(servers: Servers, day: Day, months: int = 12) -> list[Source]:
@@ -192,8 +220,9 @@ def _day(digits: str) -> Day | None:
         return None
 
 
-def _folders(servers: Servers) -> list[_Place]:
-    index = servers.dumps_url.rstrip("/") + "/wikidatawiki/entities/"
+def _folders(servers: Servers, path: str) -> list[_Place]:
+    """The folders of days that a page of the first server links to, oldest first."""
+    index = servers.dumps_url.rstrip("/") + path
     response = servers.get(index)
     if response is None:
         raise BackendError(f"{index}: no such page on the server (404); check --dumps-url")
@@ -202,24 +231,33 @@ def _folders(servers: Servers) -> list[_Place]:
 
 
 def _folder_dumps(servers: Servers, place: _Place) -> list[Source]:
-    response = servers.get(place.url)
-    if response is None:
-        return []
-    names = sorted(set(_names(response.text)))
+    names = _listed(servers, place)
     dumps = [(match, name) for name in names if (match := _DUMP.fullmatch(name))]
-    sums: dict[str, tuple[Algorithm, str]] = {}
-    for name in [n for n in names if _SUMS.fullmatch(n)] if dumps else []:  # md5 sorts before sha1, which then wins
-        listing = servers.get(urljoin(place.url, name))
-        sums.update(read_checksums(listing.text) if listing is not None else {})
+    sums = _checksums(servers, place, names) if dumps else {}
     return [
         Source("dump", _date(match, place), name, urljoin(place.url, quote(name)), None, *sums.get(name, (None, None)))
         for match, name in dumps
     ]
 
 
-def read_checksums(text: str) -> dict[str, tuple[Algorithm, str]]:
+def _listed(servers: Servers, place: _Place) -> list[str]:
+    """The names that the page of a folder links to; none where there is no such page."""
+    response = servers.get(place.url)
+    return [] if response is None else sorted(set(_names(response.text)))
+
+
+def _checksums(servers: Servers, place: _Place, names: list[str]) -> Checksums:
+    """What the lists of checksums among the names of a folder say."""
+    sums: Checksums = {}
+    for name in filter(_SUMS.fullmatch, names):  # md5 sorts before sha1, which then wins
+        listing = servers.get(urljoin(place.url, name))
+        sums.update(read_checksums(listing.text) if listing is not None else {})
+    return sums
+
+
+def read_checksums(text: str) -> Checksums:
     """Checksums by file name, from lines of ``CHECKSUM  NAME``; the length tells md5 from sha1."""
-    checksums: dict[str, tuple[Algorithm, str]] = {}
+    checksums: Checksums = {}
     for line in text.splitlines():
         if entry := _SUM.fullmatch(line.strip()):
             digits, name = entry.groups()

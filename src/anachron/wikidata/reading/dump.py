@@ -198,7 +198,7 @@ def _read_document(dump: Dump, threads: int) -> Range:
         text += chunk
         if len(text) > LONGEST_LINE:
             raise DataError(
-                f"{dump.path}: one JSON document of more than {LONGEST_LINE:,} bytes; use one entity a line"
+                f"{dump.path}: one JSON document of more than {LONGEST_LINE:,} bytes; use one entity per line"
             )
     range_.text_bytes = len(text)
     try:
@@ -353,5 +353,5 @@ def _split(piece: bytes) -> tuple[list[bytes | memoryview], bytes]:
 def _too_long(dump: Dump, range_: Range, position: int) -> DataError:
     return DataError(
         f"{dump.path}: no line break in {LONGEST_LINE:,} bytes after byte {position:,} of range {range_.number}; a "
-        "dump has one entity a line: is it another file, or an array without line breaks?"
+        "dump has one entity per line: is it another file, or an array without line breaks?"
     )

@@ -21,7 +21,7 @@ from anachron.cluster import check_shared, connected, cores, map_in_order, worke
 from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, parse_json, read_json, remove_leftovers, scan_parquet, versions, write_bytes, write_json
-from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, refuse_others
+from anachron.jobs import Callbacks, begin, begun, differences, discard, locked, now, parts_folder, refuse_others
 from anachron.stores import Place, StorePath, place, read_all
 from anachron.wikidata.reading.dump import Dump, continues, open_dump
 from anachron.wikidata.reading.handing import CAN_HAND_OUT, HandOut
@@ -38,8 +38,10 @@ LEAST_BUCKETS = 32  # of those that are chosen by the size of a dump
 # Bytes of a dump for each bucket: all of Wikidata then comes to some hundred thousand statements in one.
 BUCKET_BYTES: dict[Compression, int] = {"none": 768 * MIB, "gz": 64 * MIB, "bz2": 48 * MIB, "zst": 64 * MIB}
 WORK_FORMAT = 2  # how the files of a range are laid out
+POPULARITY = "popularity.parquet"  # what `anachron.wikidata.views.popularity` adds to a snapshot
 LISTED = "listed.txt"  # in the work folder: the ids of --entities, for the workers
 NAMED = 5  # ids of --entities that are named where the dump lacks them
+MOST_BEHIND = 64  # ranges that are asked for at once behind the last that is finished
 ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell of a wrong file
 
 
@@ -47,13 +49,13 @@ ENOUGH = 100  # lines that --limit must let through before mostly bad ones tell 
 class IngestSettings:
     """What goes into a snapshot.
 
-    ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those
-    of the language's Wikipedia). ``limit``: only the first so many entities of the dump, broken ones included; the
-    end of the dump is then not looked at. ``entities``: only these items are subjects (of all others labels and classes
-    are kept, for they occur as objects and classes). ``buckets``: files a table, by default by the size of
-    the dump (`buckets_for`). ``most_bad``: percent of lines, or of
-    their bytes, that may hold no entity; above it the dump is refused. It changes nothing in a snapshot.
-    Raises `ConfigError` or `DataError` for values out of range.
+    ``date`` of the dump. ``wiki``: items with a title there are subjects (``all``: every item; titles are then those of
+    the language's Wikipedia). ``limit``: read only the first so many entities of the dump, broken ones included; the
+    end of the dump is then not checked. ``entities``: only these items are subjects (labels and classes of all others
+    are kept, because they occur as objects and classes). ``buckets``: number of files per table, by default depending
+    on the size of the dump (`buckets_for`). ``most_bad``: maximum percentage of lines, or of their bytes, without a
+    readable entity; above it the dump is refused. It does not affect the content of a snapshot. Raises `ConfigError` or
+    `DataError` for values out of range.
     """
 
     date: str
@@ -115,10 +117,10 @@ def read_entity_list(path: Place | str) -> frozenset[str]:
         if not word or word.startswith("#"):
             continue
         if not (word[0] == "Q" and word[1:].isascii() and word[1:].isdigit()):
-            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id a line, as Q76")
+            raise DataError(f"{path}, line {number}: {word!r} is not the id of an item; write one id per line, as Q76")
         ids.add(word)
     if not ids:
-        raise DataError(f"{path} lists no entities; write one id a line, as Q76")
+        raise DataError(f"{path} lists no entities; write one id per line, as Q76")
     return frozenset(ids)
 
 
@@ -164,13 +166,14 @@ def ingest(
         _discard_shorter(dump, work, wanted)
         _refuse_strangers(out)
         check_shared([dump.path], out, ray)
-        started = begin(work, wanted)["started"]
-        ranges = _read_ranges(dump, work, settings, workers, ray, callbacks.progress)
-        counts = _join(work, out, settings, ranges, worker_count(workers, ray), ray)
+        record = begin(work, wanted)
+        parts = parts_folder(work, record)
+        ranges = _read_ranges(dump, parts, settings, workers, ray, callbacks.progress)
+        counts = _join(parts, out, settings, ranges, worker_count(workers, ray), ray)
         manifest = about | {
             "command": "wikidata ingest", "counts": counts, "absent": _absent(out, settings),
             "versions": versions() | {name: version(name) for name in ("msgspec", "pyarrow", "isal", "zstandard")},
-            "seconds": round(time.monotonic() - clock, 1), "started": started, "finished": now(),
+            "seconds": round(time.monotonic() - clock, 1), "started": record["started"], "finished": now(),
         }  # fmt: skip
         _remove_leftovers(out)
         write_json(out / "manifest.json", manifest)
@@ -211,7 +214,8 @@ def _finished(out: Place, identity: Json) -> Json | None:
 
 def _discard_shorter(dump: Dump, work: Place, wanted: Json) -> None:
     """Remove the work on a begin of this dump, which was cut off then: its last lines and ranges were other ones."""
-    if (record := begun(work)) is None:
+    record = begun(work)
+    if record is None or "dump" not in record["identity"]:  # the work of another command, which is refused later
         return
     known = record["identity"]
     grown = known | {"dump": known["dump"] | {"size": dump.size, "sample": dump.sample}}
@@ -231,8 +235,13 @@ def _without_useless_work(work: Place) -> Iterator[None]:
 
 
 def _refuse_strangers(out: Place) -> None:
-    """Raise `ConfigError` where the folder of a snapshot to begin holds other files."""
-    strangers = sorted(path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith("."))
+    """Raise `ConfigError` where the folder of a snapshot to begin holds other files.
+
+    The popularity of entities, which no ingest writes but every reader of the snapshot takes, is looked for by its
+    name: a store may not list it yet.
+    """
+    names = {path.name for path in out.iterdir() if path.name != "work" and not path.name.startswith(".")}
+    strangers = sorted(names | ({POPULARITY} if (out / POPULARITY).is_file() else set()))
     if strangers and begun(out / "work") is None:
         raise ConfigError(f"{out} is not empty ({', '.join(strangers[:3])}); choose another --out or remove the folder")
 
@@ -240,20 +249,24 @@ def _refuse_strangers(out: Place) -> None:
 def _done(work: Place, known: dict[int, dict[str, Any]] | None = None) -> dict[int, dict[str, Any]]:
     """Finished ranges by number. known: those that need not be read again.
 
-    A listing says which may be finished, their ``done.json`` which are: one that a listing does not show yet is found
-    where it leaves a gap, and behind the last.
+    A listing says which may be finished, their ``done.json`` which are. The listing of a store may show none of those
+    that were just finished, so there it only saves requests: all numbers up to the last that is finished, and some
+    behind it, are asked for by name, until none of these is new. So of ranges without a gap all are found.
     """
     found = dict(known or {})
-    listed = {int(path.name) for path in work.iterdir() if path.name.isdigit()} - found.keys()
-    while listed:
-        numbers = sorted(listed)
+    listed = {int(path.name) for path in work.iterdir() if path.name.isdigit()}
+    asked, behind = set[int](), 1
+    while True:
+        expected = set(range(max(found, default=-1) + 1 + behind)) if isinstance(work, StorePath) else set()
+        numbers = sorted((listed | expected) - found.keys() - asked)
         files = [range_folder(work, number) / "done.json" for number in numbers]
         contents = zip(numbers, files, read_all(files), strict=True)
         new = {number: parse_json(content, file) for number, file, content in contents if content is not None}
+        if not new:
+            return dict(sorted(found.items()))
         found |= new
-        after = max(found, default=-1) + 2 if new else 0
-        listed = set(range(after)) - found.keys() - listed if isinstance(work, StorePath) else set()
-    return dict(sorted(found.items()))
+        asked.update(numbers)
+        behind = min(2 * behind, MOST_BEHIND)
 
 
 def _read_ranges(

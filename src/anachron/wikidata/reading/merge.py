@@ -114,7 +114,7 @@ def _repeated(task: Run, bucket: int, parts: Gathered) -> list[list[Any]]:
     if len(later) > MOST_REPEATED:
         raise DataError(
             f"{len(later):,} of {len(everything):,} items in one bucket came before in the dump (at most "
-            f"{MOST_REPEATED:,} are set aside): is it one dump behind another?"
+            f"{MOST_REPEATED:,} are set aside): is it one dump appended to another?"
         )
     begins = np.cumsum([0, *map(len, ids)])
     repeated: list[list[Any]] = []

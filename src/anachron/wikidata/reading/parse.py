@@ -19,7 +19,7 @@ from msgspec import Meta, Struct, field
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
 from anachron.wikidata.reading.mend import without_halves
-from anachron.wikidata.reading.times import YEAR, first_year, read_time
+from anachron.wikidata.reading.times import FINEST, YEAR, first_year, read_time
 
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"
@@ -219,8 +219,11 @@ class Parser:
             classes, parents, created, by = (), (), None, None
         row = (record.id, _text(record.labels), _text(record.descriptions), title, classes, created, by)
         if self._listed is not None and record.id not in self._listed:
-            return Entity(record.id, "unlisted", row, None, parents)
-        rows = self._statements(record.id, line) if self._all or title is not None else None
+            return Entity(record.id, "unlisted", row, None, parents, left_out=tuple(self._left_out))
+        rows = None
+        if self._all or title is not None:
+            self._left_out.clear()  # what gives the date of creation is among the statements
+            rows = self._statements(record.id, line)
         return Entity(record.id, "item", row, rows, parents, left_out=tuple(self._left_out))
 
     def _property(self, record: Any) -> Entity:
@@ -263,6 +266,8 @@ class Parser:
                 if data is None or claim.rank == "deprecated" or data.type != "time":
                     continue
                 _, date, _, precision, _ = self._value(data)
+                if date is None and (wrong := _unknown_precision(data)):
+                    self._left_out.append(f"a statement of {name}: {wrong}")
                 if date is not None and precision < YEAR:
                     date = _first_year(date, precision)
                 if date is not None:
@@ -311,10 +316,14 @@ class Parser:
                     if data is None:
                         raise BadEntity(f"statement {claim.id} of {name} has no datavalue", subject)
                     value = value_of(data)
+                    if value[1] is None and (wrong := _unknown_precision(data)):
+                        self._left_out.append(f"statement {claim.id} of {name}: {wrong}")
                     if value[0] == "other":
                         value = ("other", self._raw(line, name, number), None, None, None)
                     elif value[0] == "no entity":
-                        self._left_out.append(f"statement {claim.id} of {name}: {value[1]!r} is no id of an entity")
+                        self._left_out.append(
+                            f"statement {claim.id} of {name}: {value[1]!r} is not the id of an entity"
+                        )
                         snaktype, value = "somevalue", _NO_VALUE
                 dates = _NO_QUALIFIERS
                 if claim.qualifiers:
@@ -331,6 +340,8 @@ class Parser:
                 shown = next((s for s in snaks if s.snaktype == "value"), snaks[0])
                 dates[key] = self._date(shown, len(snaks))
                 if len(snaks) == 1:
+                    if shown.datavalue is not None and (wrong := _unknown_precision(shown.datavalue)):
+                        self._left_out.append(f"qualifier {key} of a statement of {name}: {wrong}")
                     continue
             texts: list[tuple[str, str | None]] = []
             for place, snak in enumerate(snaks):
@@ -339,11 +350,13 @@ class Parser:
                     if snak.datavalue is None:
                         raise BadEntity(f"qualifier {key} of a statement of {name} has no datavalue")
                     kind, text, *_ = self._value(snak.datavalue)
+                    if text is None and (wrong := _unknown_precision(snak.datavalue)):
+                        self._left_out.append(f"qualifier {key} of a statement of {name}: {wrong}")
                     if kind == "other":
                         text = self._raw(line, name, number, (key, place))
                     elif kind == "no entity":
                         self._left_out.append(
-                            f"qualifier {key} of a statement of {name}: {text!r} is no id of an entity"
+                            f"qualifier {key} of a statement of {name}: {text!r} is not the id of an entity"
                         )
                         text, snaktype = None, "somevalue"
                 texts.append((snaktype, text))
@@ -378,6 +391,16 @@ def _checked(id: str, kind: str) -> str:
 
 def _is_precision(precision: Any) -> bool:
     return type(precision) is int and -128 <= precision <= 127
+
+
+def _unknown_precision(data: _Data) -> str | None:
+    """What is wrong with a time whose precision is none of Wikidata's, in words; None for all other values."""
+    value = data.value
+    if data.type != "time" or not isinstance(value, _Value) or value.time is None:
+        return None
+    if _is_precision(value.precision) and 0 <= value.precision <= FINEST:
+        return None
+    return f"{value.time} has the precision {value.precision!r}, which is none of 0 to {FINEST}"
 
 
 def _text(texts: Any) -> str | None:

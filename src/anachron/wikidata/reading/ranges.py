@@ -299,10 +299,10 @@ def wrong_file(dump: Dump, counts: dict[str, int], reason: str, odd: str | None)
     """What to say of a dump most of whose lines are bad; ``odd`` is what `_odd` says of its first line."""
     if odd is not None:
         return NoDump(
-            f"{dump.path} has not one entity a line: {odd}; write each on a line of its own: an array with "
+            f"{dump.path} does not have one entity per line: {odd}; write each on a line of its own: an array with "
             "jq -c '.[]' FILE, entities one behind another with jq -c . FILE"
         )
     return NoDump(
-        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are no Wikidata entities (first: {reason}); a "
+        f"{dump.path}: {counts['bad']:,} of {counts['lines']:,} lines are not Wikidata entities (first: {reason}); a "
         "dump may have single broken ones, but this is another file or a damaged one"
     )

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 
 from anachron.cluster import Spread, check_shared, map_in_order
 from anachron.errors import ConfigError, DataError, first_line
-from anachron.io import atomic, read_bytes, write_bytes, write_json
+from anachron.io import atomic, read_bytes, rows_fingerprint, write_bytes, write_json
+from anachron.jobs import begin, discard, locked, parts_folder
 from anachron.stores import Place, place
 from anachron.wikidata.reading.merge import ROW_GROUP, PartWriter
 from anachron.wikidata.reading.snapshot import MOST_BUCKETS, TABLES, Snapshot, open_snapshot, part_name, schemas
 
+COMMAND = "wikidata rebucket"
 KEYS = {"entities": "id", "statements": "subject"}
 WHOLE = ("properties.parquet", "classes.parquet", "popularity.parquet", "bad.jsonl")  # in one piece, where they are
 
@@ -25,7 +27,8 @@ def rebucket(
     """Write the snapshot to the folder ``out`` with ``buckets``, a multiple of its own; page views come along.
 
     A bucket is split apart from all others, row group by row group. An interrupted call goes on with the buckets that
-    are not complete. Raises `ConfigError` for another number and where ``out`` is a snapshot of other buckets.
+    are not complete. Raises `ConfigError` for another number and where ``out`` is another snapshot, or holds unfinished
+    work of another one or of other buckets.
     """
     snapshot, out, spread = open_snapshot(snapshot), place(out).absolute(), spread or Spread()
     if not 1 <= buckets <= MOST_BUCKETS or buckets % snapshot.buckets:
@@ -34,31 +37,46 @@ def rebucket(
             f"up to {MOST_BUCKETS:,}"
         )
     manifest = snapshot.manifest | {"options": snapshot.manifest["options"] | {"buckets": buckets}}
+    identity = {"command": COMMAND, "snapshot": rows_fingerprint([snapshot.manifest]), "buckets": buckets}
+    work = out / "work"
     if (out / "manifest.json").is_file():
         there = open_snapshot(out)
         if there.manifest != manifest:
             raise ConfigError(f"{out} holds another snapshot; choose another --out or remove it")
+        discard(work)  # where the last step did not come to its end
         return there
-    out.mkdir(parents=True, exist_ok=True)
-    check_shared([snapshot.folder / "manifest.json"], out, spread.ray)
-    tasks = [(snapshot, bucket, buckets, out) for bucket in range(snapshot.buckets)]
-    for done, _ in enumerate(map_in_order(split_bucket, tasks, spread.workers, spread.ray), 1):
-        spread.progress(done, len(tasks))
-    for name in WHOLE:
-        if (snapshot.folder / name).is_file():
+    with locked(out / ".lock", out, remove=True):
+        whole = [name for name in WHOLE if (snapshot.folder / name).is_file()]
+        for name in WHOLE:
+            if name not in whole and (out / name).is_file():
+                raise ConfigError(
+                    f"{out} holds {name}, which {snapshot.folder} has not; remove it or choose another --out"
+                )
+        check_shared([snapshot.folder / "manifest.json"], out, spread.ray)
+        parts = parts_folder(work, begin(work, identity))
+        tasks = [(snapshot, bucket, buckets, out, parts) for bucket in range(snapshot.buckets)]
+        for done, _ in enumerate(map_in_order(split_bucket, tasks, spread.workers, spread.ray), 1):
+            spread.progress(done, len(tasks))
+        for name in whole:
             write_bytes(out / name, read_bytes(snapshot.folder / name))
-    write_json(out / "manifest.json", manifest)
+        write_json(out / "manifest.json", manifest)
+        discard(work)
     return open_snapshot(out)
 
 
-def split_bucket(task: tuple[Snapshot, int, int, Place]) -> None:
-    """Write those of the new buckets that one bucket holds."""
-    snapshot, bucket, buckets, out = task
+def split_bucket(task: tuple[Snapshot, int, int, Place, Place]) -> None:
+    """Write those of the new buckets that one bucket holds; a file in the work folder says of each table that they are.
+
+    That the new files are there says nothing: they may be an earlier job's.
+    """
+    snapshot, bucket, buckets, out, work = task
     targets = range(bucket, buckets, snapshot.buckets)
     for table in TABLES:
-        paths = [out / table / part_name(target) for target in targets]
-        if not all(path.is_file() for path in paths):
-            _split(snapshot.part(table, bucket), table, buckets, dict(zip(targets, paths, strict=True)))
+        report = work / f"{table}-{bucket:03d}.json"
+        if not report.is_file():
+            paths = {target: out / table / part_name(target) for target in targets}
+            _split(snapshot.part(table, bucket), table, buckets, paths)
+            write_json(report, {"buckets": [*targets]})
 
 
 def _split(part: Place, table: str, buckets: int, paths: dict[int, Place]) -> None:

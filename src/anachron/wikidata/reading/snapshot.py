@@ -7,7 +7,7 @@
       properties.parquet         property entities
       classes.parquet            edges child -> parent (P279)
       bad.jsonl                  what could not be read
-      work/                      only while unfinished
+      work/                      while unfinished; on a store what was not listed when it was removed
 
 A bucket is a function of the id, so that tables of one bucket can be worked on together and apart from all others. Rows
 are in the order of the dump.
@@ -137,6 +137,11 @@ class Snapshot:
         """File of one bucket of ``entities`` or ``statements``."""
         return self.folder / table / part_name(bucket)
 
+    def files(self) -> list[Place]:
+        """The tables without which it is not complete."""
+        parts = [self.part(table, bucket) for table in TABLES for bucket in range(self.buckets)]
+        return [*parts, self.folder / "properties.parquet", self.folder / "classes.parquet"]
+
     def read(self, table: str, bucket: int, columns: list[str] | None = None) -> pl.DataFrame:
         """One bucket of ``entities`` or ``statements``, in the order of the dump."""
         path = self.part(table, bucket)
@@ -163,13 +168,15 @@ def open_snapshot(folder: Snapshot | Place | str) -> Snapshot:
     if isinstance(folder, Snapshot):
         return folder
     folder = place(folder)
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"
-        )
     if not (folder / "manifest.json").is_file():
+        if not folder.is_dir():
+            raise DataError(
+                f"{folder}: no such snapshot folder; make one with: anachron wikidata ingest DUMP --out {folder}"
+            )
         hint = (
-            "its ingest did not end; repeat that command" if (folder / "work").is_dir() else "is it a snapshot folder?"
+            "the command that makes it did not end; repeat that"
+            if (folder / "work").is_dir()
+            else "is it a snapshot folder?"
         )
         raise DataError(f"{folder} has no manifest.json: {hint}")
     manifest = read_json(folder / "manifest.json")
@@ -185,8 +192,7 @@ def open_snapshot(folder: Snapshot | Place | str) -> Snapshot:
             "ingest`; ingest the dump again into another folder"
         )
     snapshot = Snapshot(folder, manifest)
-    files = [snapshot.part(table, bucket) for table in TABLES for bucket in range(snapshot.buckets)]
-    for file in [*files, folder / "properties.parquet", folder / "classes.parquet"]:
+    for file in snapshot.files():
         if not file.is_file():
             raise DataError(f"{file} is missing from the snapshot; ingest the dump again into another folder")
     return snapshot

@@ -1,4 +1,4 @@
-"""Whether the ranges that were read are a whole dump: none missing, not cut off, one entity a line, few bad."""
+"""Whether the ranges that were read are a whole dump: none missing, not cut off, one entity per line, few bad."""
 
 import json
 from collections.abc import Iterator

@@ -73,7 +73,7 @@ class Explanation:
 def check_item(id: str) -> None:
     """Raise `ConfigError` for what is no id of an item."""
     if not _ENTITY.fullmatch(id):
-        raise ConfigError(f"entity {id!r} is no item id; write one such as Q42")
+        raise ConfigError(f"entity {id!r} is not an item id; write one such as Q42")
 
 
 def explain_entity(
@@ -86,13 +86,13 @@ def explain_entity(
     cut: Cut | None = None,
     spread: Spread | None = None,
 ) -> Explanation:
-    """What the selection does with each statement of one entity, or with those of one property.
+    """Explain what the selection does with each statement of one entity, optionally for one property only.
 
     facts: a file of ``build facts`` of this snapshot, whose settings and cut are then taken.
-    cut: where popularity cuts, as a finished selection of the same settings recorded it. It depends on all facts, so
-        without it the whole snapshot is selected from first, unless the settings fix it.
+    cut: the popularity cut-off, as recorded by a finished selection with the same settings. It depends on all facts,
+        so without it the selection is first run on the whole snapshot, unless the settings fix it.
 
-    Raises `ConfigError` for an id that is none and `DataError` for an entity that the snapshot lacks, and for
+    Raises `ConfigError` for an invalid id and `DataError` for an entity that the snapshot lacks, and for
     tables that are damaged.
     """
     snapshot, settings = open_snapshot(snapshot), settings or Selection()

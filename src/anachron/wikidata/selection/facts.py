@@ -6,7 +6,7 @@ from typing import Any
 
 from anachron.cluster import Spread
 from anachron.errors import ConfigError, DataError
-from anachron.io import file_fingerprint, read_json, write_manifest, write_table
+from anachron.io import Json, file_fingerprint, read_json, write_manifest, write_table
 from anachron.stores import Place, place
 from anachron.wikidata.reading.snapshot import Snapshot, open_snapshot
 from anachron.wikidata.selection.lookups import missing_rules
@@ -48,10 +48,7 @@ def build_facts(
         warn(missing)
     selected = select_facts(snapshot, settings, spread=spread, work=out.parent)
     if not selected.facts.height:
-        raise DataError(
-            f"no fact of {snapshot.folder} is left: {emptied_by(selected.steps)}; change that threshold, or look at "
-            "single entities with `anachron wikidata explain`"
-        )
+        raise DataError(f"no fact of {snapshot.folder} is left: {_why_none(snapshot, selected.steps)}")
     read = [snapshot.folder / "manifest.json"]
     if settings.popularity:
         read.append(snapshot.folder / "popularity.parquet")
@@ -63,6 +60,21 @@ def build_facts(
     if settings.lowers_threshold and selected.facts.height <= settings.more_than:
         warn(f"not more than {settings.more_than:,} facts have page views, so all of these are kept")
     return selected
+
+
+def _why_none(snapshot: Snapshot, steps: list[Json]) -> str:
+    """Why nothing was selected, and what to do."""
+    why = emptied_by(steps)
+    if any(step["statements_in"] for step in steps):
+        return f"{why}; change what that step asks for, or look at single entities with `anachron wikidata explain`"
+    options = snapshot.manifest["options"]
+    wiki, cuts = options.get("wiki"), [f"--{name}" for name in ("limit", "entities") if options.get(name) is not None]
+    title = "" if wiki in (None, "all") else f" and a title in {wiki}"
+    another = [*([] if not title else ["with another --wiki"]), *(f"without {cut}" for cut in cuts)]
+    return (
+        f"{why}, as it has no item with statements{title}; ingest "
+        f"{' or '.join(['another dump', *(f'the same {change}' for change in another)])}"
+    )
 
 
 def selection_named(name: str, **thresholds: Any) -> Selection:

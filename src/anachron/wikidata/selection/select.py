@@ -12,7 +12,7 @@ import polars as pl
 from anachron.cluster import Spread, check_shared, connected, map_in_order
 from anachron.data.facts import FACTS_SCHEMA, OTHER_PERIODS
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import Json, write_table
+from anachron.io import Json, remove_file, write_table
 from anachron.jobs import locked
 from anachron.stores import Place, remove_tree
 from anachron.text.kinds import kind_of
@@ -30,7 +30,7 @@ COLUMNS = (
     "subject", "property", "statement_id", "rank", "datatype", "snak", "value_type", "value", "start", "end",
     "qualifiers",
 )  # fmt: skip
-WORK, LOCK = ".selecting-", ".lock"  # the folder of a selection that goes on, and in it
+WORK, LOCK, BARRED = ".selecting-", ".lock", "barred.parquet"  # the folder of a selection that goes on, and in it
 PROPERTY_COLUMNS = ("id", "label", "description", "datatype", "classes")
 
 
@@ -67,7 +67,7 @@ def select_facts(
         read_popularity(snapshot, ())  # before the long part
     with connected(spread.ray, spread.workers), _work_folder(work) as folder:
         check_shared([snapshot.folder / "manifest.json"], folder, spread.ray)
-        return _Selecting(snapshot, rules, spread, folder / "barred.parquet").run()
+        return _Selecting(snapshot, rules, spread, folder / BARRED).run()
 
 
 def check_tables(snapshot: Snapshot) -> None:
@@ -96,7 +96,13 @@ def _work_folder(parent: Place | None) -> Iterator[Place]:
         with locked(folder / LOCK, folder):
             yield folder
     finally:
-        remove_tree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Place) -> None:
+    """Remove a work folder with its table, which a store may not list yet."""
+    remove_file(folder / BARRED)
+    remove_tree(folder, ignore_errors=True)
 
 
 def _remove_abandoned(parent: Place) -> None:
@@ -108,7 +114,7 @@ def _remove_abandoned(parent: Place) -> None:
                     pass
             except (ConfigError, BackendError):  # its process is at work, or it is another user's
                 continue
-            remove_tree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 class _Selecting:

@@ -250,7 +250,7 @@ def months_of(files: Iterable[PageviewFile]) -> dict[str, list[PageviewFile]]:
     for file in files:
         months.setdefault(file.month, []).append(file)
     if not months:
-        raise ConfigError("no page-view files: give pageviews-YYYYMM-user.bz2 files, one a month")
+        raise ConfigError("no page-view files: give pageviews-YYYYMM-user.bz2 files, one per month")
     for month, given in sorted(months.items()):
         days: dict[int | None, PageviewFile] = {}
         for file in given:
