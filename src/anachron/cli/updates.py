@@ -69,8 +69,8 @@ def updates(
     memory: Annotated[
         float | None,
         typer.Option(
-            help="GB for all workers on a machine; larger buckets are split. Default: 85 % of its memory, less what the "
-            "main process holds."
+            help="GB for all workers on a machine; larger buckets are split. Default: 85 % of its memory, less what "
+            "the main process holds."
         ),
     ] = None,
     spread: SpreadOptions,
