@@ -90,7 +90,7 @@ def test_facts_their_manifest_and_what_is_printed(snapshot: Path, tmp_path: Path
     assert run("build", "facts", snapshot, "--out", out, "--more-than", "0", "--highest-popularity", "400000") == 0
     printed = capsys.readouterr()
     assert "lasts less than 1,140 days" in printed.out and "more than one period" in printed.out
-    assert "minimum popularity: 340,000 monthly views" in printed.err and "1 facts written" in printed.err
+    assert "minimum popularity: 340,000 monthly views" in printed.err and "1 fact written" in printed.err
     facts = pl.read_parquet(out)
     assert dict(facts.schema) == FACTS_SCHEMA
     (row,) = facts.iter_rows(named=True)

@@ -268,7 +268,9 @@ def test_the_main_process_is_taken_off_the_memory_of_the_workers(world, monkeypa
     monkeypatch.setattr(slices, "machine_memory", lambda: least)
     assert slices.buckets_within(old, new, None, Spread(2)) == 3
     monkeypatch.setattr(slices, "machine_memory", lambda: int((600_000_000 + statements * 1_000_000) / 0.85))
-    with pytest.raises(ConfigError, match=rf"main process, which holds .* for {statements} statements, and 2 workers"):
+    with pytest.raises(
+        ConfigError, match=rf"main process, which holds .* for {statements} statements, and for 2 workers"
+    ):
         slices.buckets_within(old, new, None, Spread(2))
 
 

@@ -37,7 +37,7 @@ def buckets_within(old: Snapshot, new: Snapshot, memory: int | None, spread: Spr
             raise ConfigError(
                 f"this machine has {machine_memory() / 1e9:.1f} GB. Without --memory, {SHARE:.0%} of them go to the "
                 f"main process, which holds {held:.1f} GB for {sum(statements):,} statements, and for "
-                f"{workers} workers, which need {least:g}: use fewer --workers or a larger machine, or give as --memory "
+                f"{workers} workers, which need {least:g}: use fewer --workers or a larger machine, or give --memory: "
                 "how many GB the workers may take beside the main process"
             )
         ways = [f"give --memory {least:g} or more", "leave it out for what this machine can spare"]
