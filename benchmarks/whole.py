@@ -1,10 +1,11 @@
-"""How the stages that read all of Wikidata grow with it, rehearsed on synthetic dumps of a small share of its size.
+"""How the commands for all of Wikidata grow with it, rehearsed on synthetic dumps of a small share of its size.
 
-Run: python benchmarks/whole.py [--percent 0.01 0.03 0.1] [--workers 2] [--folder FOLDER]. Makes two dumps a size with
-``tools/synthetic_dump.py``, runs ``wikidata ingest``, ``build facts``, ``build timestress`` and ``build updates`` on
-them as commands, and prints JSON: for each stage and size, what it took (a line each on standard error as well, when it
-ends); whether that grows linearly; and what all of Wikidata would take on 16 cores. ``build timestress`` goes on from
-the snapshot of ``wikidata ingest``, so it is what comes after it.
+Run: python benchmarks/whole.py [--percent 0.01 0.03 0.1] [--workers 2] [--folder FOLDER] [--stages STAGE ...]. Makes
+two dumps a size with ``tools/synthetic_dump.py``, runs the commands of ``docs/build.md`` ("The commands for a whole
+dump") on them word for word, but for the number of workers, and prints JSON: for each stage and size, what it took (a
+line each on standard error as well, when it ends); whether that grows linearly; and what all of Wikidata would take on
+one machine and on eight, beside the targets (``benchmarks/extrapolate.py``). ``build timestress`` goes on from the
+snapshot of ``wikidata ingest``, so it is what comes after it.
 
 What is looked at: processor seconds of the command's main process and of all others (from /proc, twenty times a
 second: the machine may be shared, and what a process did in its last twentieth is lost); resident memory of the largest
@@ -16,54 +17,40 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import polars as pl
+from extrapolate import ALL, Taken, report
 from watched import family, resident
 
-from anachron.wikidata.reading.ingest import BUCKET_BYTES, LEAST_BUCKETS
-
-TOOL = Path(__file__).parent.parent / "tools" / "synthetic_dump.py"
-ALL = 110_000_000  # entities
-BYTES_EACH = 1.7e12 / 119e6  # of text, of all of Wikidata in March 2026
-CORES = 16  # of the machine in question
-TOLERANCE = 0.15  # of the slope of logarithms: 1 is linear
+ROOT = Path(__file__).parent.parent
+TOOL = ROOT / "tools" / "synthetic_dump.py"
+PAGE, HEADING = ROOT / "docs" / "build.md", "### The commands for a whole dump\n"
+# Files of the page's commands that a rehearsal makes, and those that it looks into.
+DUMPS = ("dumps/wikidata-20210104-all.json.gz", "dumps-2023/wikidata-20230227-all.json.gz")
+VIEWS = ("dumps/pageviews-202012-user.bz2", "dumps-2023/pageviews-202212-user.bz2")
+MERGED, UPDATES = "redirects.csv", "updates.parquet"
+SNAPSHOTS = ("timestress-2021/snapshot", "wikidata-2023")
 EVERY = 0.05
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass
-class Taken:
-    """What a command took: seconds of the clock and of processors, bytes, files."""
-
-    seconds: float = 0
-    main_cpu: float = 0
-    other_cpu: float = 0
-    main_memory: int = 0
-    other_memory: int = 0  # of the largest of the other processes
-    processes: int = 0
-    disk: int = 0  # the most there was below the work folder, less what was there before
-    descriptors: int = 0  # the most that one process had open at once
-    opened: int | None = None
-
-    @property
-    def cpu(self) -> float:
-        return self.main_cpu + self.other_cpu
-
-
 def run(arguments: list[str], folder: Path) -> Taken:
     """Run a command of anachron in a work folder and watch it. Raises where it fails, with what it said."""
-    trace = folder / "strace.out"
+    trace = folder.with_name(f"{folder.name}.strace")  # beside the folder, whose size is looked at
     command = [sys.executable, "-m", "anachron", *arguments]
     strace = shutil.which("strace")
     if strace:
@@ -85,7 +72,7 @@ def run(arguments: list[str], folder: Path) -> Taken:
     before, taken = size(folder), Taken()
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
+        process = subprocess.Popen(command, stdout=said, stderr=said, cwd=folder)
         watch(process, bool(strace), folder, taken)
         taken.seconds = time.perf_counter() - started
         said.seek(0)
@@ -159,114 +146,80 @@ def size(folder: Path) -> int:
     return total
 
 
-def rehearse(percent: float, folder: Path, workers: int) -> dict[str, Any]:
-    """Make two dumps of that size and run all stages on them."""
+def rehearse(percent: float, folder: Path, workers: int, stages: Collection[str]) -> dict[str, Any]:
+    """Make two dumps of that size and run these stages on them, in the order of the page."""
     entities = round(ALL * percent / 100)
     with ThreadPoolExecutor() as both:
         made = list(both.map(lambda edition: make(folder, entities, edition), (0, 1)))
-    old, new, views = (str(folder / name) for name in ("0.json.gz", "1.json.gz", "pageviews-202012-user"))
-    out = folder / "timestress"
-    among = ["--workers", str(workers)]
-    snapshot, later = str(out / "snapshot"), str(folder / "later")
-    stages = {
-        "wikidata ingest": ["wikidata", "ingest", old, "--date", "2021-01-04", "--out", snapshot],
-        "wikidata ingest, later": ["wikidata", "ingest", new, "--date", "2023-02-27", "--out", later],
-        "build facts": ["build", "facts", snapshot, "--no-popularity", "--out", str(folder / "facts.parquet")],
-        "build timestress": [
-            "build", "timestress", old, views, "--date", "2021-01-04", "--out", str(out), "--templates",
-        ],
-        "build updates": [
-            "build", "updates", "--old", snapshot, "--new", later, "--no-popularity",
-            "--redirects", str(folder / "merged.csv"), "--out", str(folder / "updates.parquet"),
-        ],
-    }  # fmt: skip
     taken = {}
-    for name, arguments in stages.items():
-        taken[name] = run([*arguments, *among], folder)
-        print(json.dumps({"percent": percent, "stage": name, **asdict(taken[name])}), file=sys.stderr, flush=True)
-    manifest = json.loads((out / "snapshot" / "manifest.json").read_text())
-    return {
-        "entities": entities, "text_bytes": made[0]["bytes"], "dump_bytes": (folder / "0.json.gz").stat().st_size,
-        "buckets": manifest["options"]["buckets"], "stages": taken,
+    for name, words in commands().items():
+        if name in stages:
+            taken[name] = run(given(words, folder, workers), folder)
+            said = {"percent": percent, "stage": name, **asdict(taken[name])}
+            print(json.dumps(said), file=sys.stderr, flush=True)
+    found = {
+        "entities": entities, "text_bytes": made[0]["bytes"], "dump_bytes": (folder / DUMPS[0]).stat().st_size,
+        "stages": taken,
     }  # fmt: skip
+    return found | counted(folder)
+
+
+def counted(folder: Path) -> dict[str, Any]:
+    """What came out, as far as its files are there: buckets, statements of both snapshots, updates, pairs.
+
+    pairs: of an update and a subject of the old snapshot that has its relation, of which the search for neighbours
+    compares each.
+    """
+    found: dict[str, Any] = {}
+    snapshots = [folder / name for name in SNAPSHOTS]
+    manifests = [json.loads((one / "manifest.json").read_text()) for one in snapshots if one.is_dir()]
+    if manifests:
+        found["buckets"] = manifests[0]["options"]["buckets"]
+        found["statements"] = sum(manifest["counts"]["statements"] for manifest in manifests)
+    if (folder / UPDATES).is_file():
+        updates = pl.scan_parquet(folder / UPDATES).select(property=pl.col("relation").struct.field("id"))
+        told = pl.scan_parquet(snapshots[0] / "statements" / "*.parquet").select("property", "subject").unique()
+        joined = updates.join(told.group_by("property").len(), on="property").select(pl.col("len").sum())
+        found["updates"] = updates.select(pl.len()).collect().item()
+        found["pairs"] = joined.collect().item()
+    return found
+
+
+def commands(page: str | None = None) -> dict[str, list[str]]:
+    """Stage -> the words of its command on the page of the docs, without ``anachron``."""
+    text = PAGE.read_text("utf-8") if page is None else page
+    block = text.split(HEADING, 1)[1].split("```bash\n", 1)[1].split("```", 1)[0].replace("\\\n", " ")
+    found = {}
+    for words in map(shlex.split, block.splitlines()):
+        name = " ".join(words[1:3])
+        found[f"{name}, later" if name in found else name] = words[1:]
+    return found
+
+
+def given(words: list[str], folder: Path, workers: int) -> list[str]:
+    """A command of the page, to be run in a folder that holds the same files, with so many workers.
+
+    Only the number after ``--workers`` is another; what a shell would expand is expanded.
+    """
+    chosen: list[str] = []
+    for before, word in pairwise(["", *words]):
+        if before == "--workers":
+            chosen.append(str(workers))
+        elif "*" in word:
+            chosen += sorted(str(path.relative_to(folder)) for path in folder.glob(word))
+        else:
+            chosen.append(word)
+    return chosen
 
 
 def make(folder: Path, entities: int, edition: int) -> dict[str, int]:
-    command = [sys.executable, str(TOOL), str(folder / f"{edition}.json.gz"), "--entities", str(entities)]
-    command += ["--edition", str(edition)]
-    command += ["--redirects", str(folder / "merged.csv")] if edition else []
-    command += [] if edition else ["--pageviews", str(folder / "pageviews-202012-user")]
+    (folder / DUMPS[edition]).parent.mkdir()
+    command = [sys.executable, str(TOOL), str(folder / DUMPS[edition]), "--entities", str(entities)]
+    command += ["--edition", str(edition), "--pageviews", str(folder / VIEWS[edition])]
+    command += ["--redirects", str(folder / MERGED)] if edition else []
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     counts: dict[str, int] = json.loads(found.stdout)
     return counts
-
-
-def slope(sizes: list[int], amounts: list[float]) -> float | None:
-    """Of the least-squares line through the logarithms: 1 where twice the size takes twice as much."""
-    if min(amounts) <= 0:
-        return None
-    return float(np.polyfit(np.log(sizes), np.log(amounts), 1)[0])
-
-
-def cost(sizes: list[int], amounts: list[float]) -> float | None:
-    """What one more entity costs between the two largest sizes, over that between the two smallest: 1 is linear.
-
-    Unlike the slope, it does not count what a stage takes at any size. None for two sizes.
-    """
-    steps = np.diff(amounts) / np.diff(sizes)
-    return round(float(steps[-1] / steps[0]), 2) if len(steps) > 1 and steps[0] > 0 else None
-
-
-def line(sizes: list[int], amounts: list[float], at: float) -> float:
-    """What a least-squares line of these amounts, relative errors counted, says of a size; never less than seen."""
-    rise, start = np.polyfit(sizes, amounts, 1, w=1 / np.maximum(amounts, 1e-9))
-    return float(max(start + rise * at, *amounts))
-
-
-def report(found: list[dict[str, Any]], workers: int) -> dict[str, Any]:
-    """Growth and the whole, stage by stage."""
-    sizes = [one["entities"] for one in found]
-    heavier = BYTES_EACH / (found[-1]["text_bytes"] / found[-1]["entities"])
-    # From so many entities on there are more buckets, and not larger ones.
-    fullest = LEAST_BUCKETS * BUCKET_BYTES["gz"] / (found[-1]["dump_bytes"] / found[-1]["entities"])
-    growth, whole = {}, {}
-    for name in found[0]["stages"]:
-        taken = [one["stages"][name] for one in found]
-        slopes = {
-            of: slope(sizes, [float(getattr(t, of) or 0) for t in taken])
-            for of in ("cpu", "main_memory", "other_memory", "disk", "opened")
-        }
-        growth[name] = {of: None if s is None else round(s, 2) for of, s in slopes.items()}
-        growth[name]["cost_of_the_last_over_the_first"] = cost(sizes, [t.cpu for t in taken])
-        growth[name]["faster_than_linear"] = [of for of, s in slopes.items() if s is not None and s > 1 + TOLERANCE]
-        serial, spread, main_memory, other_memory, disk = (
-            line(sizes, [float(getattr(t, of)) for t in taken], fullest if of == "other_memory" else ALL)
-            for of in ("main_cpu", "other_cpu", "main_memory", "other_memory", "disk")
-        )
-        if "ingest" in name:  # the main process decompresses while the others parse
-            serial *= heavier
-            seconds = max(serial, (serial + heavier * spread) / CORES)
-        else:
-            seconds = serial + spread / CORES
-        whole[name] = {
-            "hours": round(seconds / 3600, 2),
-            "hours_of_main_process": round(serial / 3600, 2),
-            "main_gb": round(main_memory / 1e9, 1), "largest_other_gb": round(other_memory / 1e9, 1),
-            "disk_gb": round(disk / 1e9),
-        }  # fmt: skip
-    return {
-        "machine": {"cores": os.cpu_count(), "workers": workers},
-        "sizes": found,
-        "slopes_of_logarithms": growth,
-        "all_of_wikidata_on_16_cores": whole,
-        "assumed": [
-            "what grows, grows as the least-squares line through the sizes; from so small a share this is a guess",
-            f"a worker holds a bucket at most; buckets grow until there are {fullest:,.0f} entities, then in number",
-            "work of the main process is not divided by cores, that of the others is, by 16; in an ingest both go on "
-            "at once, so it takes as long as the main process decompresses, if that is longer",
-            f"an ingest takes {heavier:.2f} times as long as here, by the bytes of an entity",
-        ],
-    }  # fmt: skip
 
 
 def main() -> None:
@@ -274,14 +227,17 @@ def main() -> None:
     parser.add_argument("--percent", type=float, nargs="+", default=[0.01, 0.03, 0.1], help="Of 110 million.")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="Where to work; by default a temporary folder. Emptied after.")
+    parser.add_argument("--stages", nargs="+", metavar="STAGE", choices=list(commands()), help="Only these.")
     options = parser.parse_args()
+    stages = options.stages or list(commands())
     if len(set(options.percent)) < 2:
         parser.error("give at least two sizes: growth and the whole are read from how they differ")
     found = []
     for percent in sorted(options.percent):
         with tempfile.TemporaryDirectory(dir=options.folder) as name:
-            found.append(rehearse(percent, Path(name).resolve(), options.workers))
-    print(json.dumps(report(found, options.workers), indent=2, default=asdict))
+            found.append(rehearse(percent, Path(name).resolve(), options.workers, stages))
+    machine = {"cores": os.cpu_count(), "workers": options.workers}
+    print(json.dumps({"machine": machine} | report(found), indent=2, default=asdict))
 
 
 if __name__ == "__main__":

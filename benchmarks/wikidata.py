@@ -234,8 +234,8 @@ def json_alone(path: Path) -> int:
 
 
 def json_loop(path: Path) -> int:
-    """What the published pipeline does (paper 003, before its database): pieces of 20 MiB, json.loads of each line of
-    one, dicts edited to what is needed, relations, classes and datatypes counted.
+    """What the published pipeline does (WikiFactDiff, before its database): pieces of 20 MiB, json.loads of each line
+    of one, dicts edited to what is needed, relations, classes and datatypes counted.
     """
     done, piece, size = 0, [], 0
     counts: dict[str, Counter[str]] = {"relation": Counter(), "class": Counter(), "datatype": Counter()}

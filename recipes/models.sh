@@ -1,6 +1,6 @@
 # What both recipes share: the 18 models and how one of them is probed. Sourced, not run.
 #
-# Models: paper 002, section 4, and paper 001, section 4.1, name the same nine, each pretrained and tuned on
+# Models: TimeStress, section 4, and TimeStress v1, section 4.1, name the same nine, each pretrained and tuned on
 # instructions. They give no hub names; these are those of the published code (github.com/Orange-OpenSource/TimeStress,
 # experiments/temporality-context-paper/models_metadata.py). Several are gated: accept their licence on the hub and log in.
 PAPER_MODELS="

@@ -17,7 +17,7 @@ from staging import Stage, parse
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SCRIPTS = sorted(RECIPES.glob("*.sh"))
-# Paper 002, section 4, and 001, section 4.1: the pretrained ones, and "instruction-tuned versions" of each.
+# TimeStress, section 4, and TimeStress v1, section 4.1: the pretrained ones, and "instruction-tuned versions" of each.
 PRETRAINED = {
     "Mistral-Nemo-Base-2407", "Mistral-7B-v0.3", "OpenELM-450M", "OpenELM-3B", "gemma-2-2b", "gemma-2-9b",
     "gemma-2-27b", "Llama-3.1-8B", "Llama-3.1-70B",
@@ -147,7 +147,7 @@ def test_special_cases_and_overrides(tmp_path):
     assert {m for m, f in runs if f == "chat"} == {"apple/OpenELM-3B-Instruct", "google/gemma-2-2b-it"}
 
 
-TABLE_4 = ["FT", "FT+L", "MEND", "ROME", "MEMIT", "PROMPT"]  # paper 003, section 5, in the order of its rows
+TABLE_4 = ["FT", "FT+L", "MEND", "ROME", "MEMIT", "PROMPT"]  # WikiFactDiff, section 5, in the order of its rows
 
 
 def test_wikifactdiff_judges_what_the_paper_judged(tmp_path):

@@ -142,8 +142,18 @@ def test_a_later_edition_differs_by_a_small_share(made):
     assert old.keys() <= new.keys()
     changed = [name for name in old if old[name] != new[name]]
     assert len(changed) / len(old) == pytest.approx(plan.changed, rel=0.25)
-    for name in new.keys() - old.keys():
-        assert new[name]["qualifiers"]["P580"][0]["datavalue"]["value"]["time"].startswith("+2022-")
+    for name in new.keys() - old.keys():  # that something holds since the year between the editions, or a death in it
+        since = new[name].get("qualifiers", {}).get("P580", [new[name]["mainsnak"]])[0]
+        assert since["property"] in ("P580", "P570")
+        assert since["datavalue"]["value"]["time"].startswith("+2022-")
+    fresh = [later[name] for name in later.keys() - before.keys()]
+    born = [
+        item for item in fresh if any("+2022-" in json.dumps(s["mainsnak"]) for s in item["claims"].get("P571", ()))
+    ]
+    assert len(born) / len(fresh) == pytest.approx(plan.born, abs=0.1)
+    assert not any(
+        "+2022-" in json.dumps(s["mainsnak"]) for item in before.values() for s in item["claims"].get("P571", ())
+    )
     titles = sum("enwiki" in item["sitelinks"] for item in later.values())
     assert len(views.getvalue().splitlines()) == titles
 

@@ -3,14 +3,18 @@
 Run: python tools/synthetic_dump.py OUT --entities 100000 [--seed 0] [--pageviews FILE]
      python tools/synthetic_dump.py OUT --entities 100000 --edition 1 [--redirects FILE]
 
-OUT: .json, .json.gz, .json.zst, or ``-`` for standard output. It is written as it is made, in memory that does not
-depend on the size, and the same arguments give the same bytes. The shape is that of ``tools/wikidata_shape.json`` (see
-``tools/wikidata_shape.py``): how many labels, statements, qualifiers, references there are, of which kinds, for items
-with and without an article in English. Words, names and values mean nothing. ``--edition 1`` is the same Wikidata some
-years later: a share of the statements is changed, some items are merged into others, others are new.
+OUT: .json, .json.gz, .json.bz2, .json.zst, or ``-`` for standard output. It is written as it is made, in memory that
+does not depend on the size, and the same arguments give the same bytes. The shape is that of
+``tools/wikidata_shape.json`` (see ``tools/wikidata_shape.py``): how many labels, statements, qualifiers, references
+there are, of which kinds, for items with and without an article in English. Words, names and values mean nothing.
+``--edition 1`` is the same Wikidata some years later: a share of the statements is changed, some items are merged into
+others, others are new, and a share of those came into being in between. The kinds of changes (``EDITS`` of
+``synthetic_draws.py``) are weighted so that ``build updates`` finds as many updates an item, and as many of each
+scenario, as paper 003 has.
 """
 
 import argparse
+import bz2
 import io
 import json
 import sys
@@ -25,6 +29,12 @@ from synthetic_texts import DATES, OTHERS, Texts, snak, time, value
 
 LAST_YEAR = 2020  # of dates in the first edition
 CHANGED = 2022  # the year in which something ends or begins that another edition adds
+BEGUN = (
+    "P54",
+    "P166",
+    "P39",
+    "P551",
+)  # relations that another edition adds to an item: without a single-value constraint
 
 
 def _qualifiers(draws: Draws, at: int, end_added: bool) -> str:
@@ -54,7 +64,7 @@ def _qualifiers(draws: Draws, at: int, end_added: bool) -> str:
 def item(plan: Plan, texts: Texts, draws: Draws, first: int, place: int) -> str:
     """The line of an item, without its line break."""
     number = plan.id(first + place)
-    types, claims = plan.shape["datatypes"], dict[str, list[str]]()
+    types, claims, begun = plan.shape["datatypes"], dict[str, list[str]](), list[tuple[int, int, str]]()
     begin, end = draws.starts[place], draws.starts[place + 1]
     for at in range(begin, end):
         name = draws.properties[at]
@@ -76,18 +86,35 @@ def item(plan: Plan, texts: Texts, draws: Draws, first: int, place: int) -> str:
         )
         if edit == 3 and at > begin:
             held = value(datatype, plan.id(target // 3), n ^ 3)
-            since = snak("P580", "time", time(CHANGED, 11, n))
-            claims[name].append(
-                f'{{"mainsnak":{snak(name, datatype, held)},"type":"statement","qualifiers":{{"P580":[{since}]}},'
-                f'"qualifiers-order":["P580"],"id":"{identity[:-12]}{more ^ 1:012X}","rank":"normal","references":[]}}'
-            )
+            claims[name].append(_since(name, datatype, held, f"{identity[:-12]}{more ^ 1:012X}", n))
+        if edit == 4:
+            begun.append((n, target, f"{identity[:-12]}{more ^ 1:012X}"))
+    for n, target, identity in begun:
+        name = BEGUN[(n >> 1) % len(BEGUN)]
+        if n % 2 and "P570" not in claims:
+            claims["P570"] = [_plain("P570", "time", time(CHANGED, 11, n), identity)]
+        elif n % 2 == 0 and name not in claims:
+            claims[name] = [_since(name, types[name], value(types[name], plan.id(target), n), identity, n)]
+    if draws.born[place]:
+        claims["P571"] = [_plain("P571", "time", time(CHANGED, 11, draws.numbers[begin]), f"Q{number}$P571")]
     if first + place < plan.classes and place:
         parent = plan.id((first + place) // 2)
-        data = snak("P279", "wikibase-item", value("wikibase-item", parent, 0))
-        claims["P279"] = [
-            f'{{"mainsnak":{data},"type":"statement","id":"Q{number}$P279","rank":"normal","references":[]}}'
-        ]
+        claims["P279"] = [_plain("P279", "wikibase-item", value("wikibase-item", parent, 0), f"Q{number}$P279")]
     return _entity("item", f"Q{number}", "", claims, _terms(texts, draws, place, number), draws.more[begin])
+
+
+def _plain(name: str, datatype: str, held: str, identity: str, qualifiers: str = "") -> str:
+    """A statement without references."""
+    return (
+        f'{{"mainsnak":{snak(name, datatype, held)},"type":"statement",{qualifiers}"id":"{identity}",'
+        '"rank":"normal","references":[]}'
+    )
+
+
+def _since(name: str, datatype: str, held: str, identity: str, n: int) -> str:
+    """A statement that holds since a day between the editions."""
+    since = snak("P580", "time", time(CHANGED, 11, n))
+    return _plain(name, datatype, held, identity, f'"qualifiers":{{"P580":[{since}]}},"qualifiers-order":["P580"],')
 
 
 def _terms(texts: Texts, draws: Draws, place: int, number: int) -> tuple[str, str, str, str]:
@@ -188,6 +215,9 @@ def opened(name: str) -> Iterator[BinaryIO]:
 
         with igzip.open(name, "wb", compresslevel=1) as file:
             yield file
+    elif name.endswith(".bz2"):
+        with bz2.open(name, "wb") as file:
+            yield file
     elif name.endswith(".zst"):
         import zstandard
 
@@ -228,8 +258,11 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--changed", type=float, default=0.02, help="Share of statements that an edition touches.")
     parser.add_argument("--merged", type=float, default=0.005, help="Share of items that an edition merges away.")
     parser.add_argument("--added", type=float, default=0.02, help="New items of an edition, as a share.")
+    parser.add_argument(
+        "--born", type=float, default=0.15, help="Share of the new items that are new in the world too."
+    )
     parser.add_argument("--redirects", help="File for the merged items of an edition: lines Q1,Q2.")
-    parser.add_argument("--pageviews", help="File for page views: pageviews-YYYYMM-user, or with .gz.")
+    parser.add_argument("--pageviews", help="File for page views: pageviews-YYYYMM-user, or with .gz, .bz2.")
     options = vars(parser.parse_args(list(arguments) if arguments is not None else None))
     beside = options.pop("redirects"), options.pop("pageviews")
     out = options.pop("out")

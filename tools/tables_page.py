@@ -17,8 +17,8 @@ Parquet files contain every label unchanged, and so do data sets in any format (
 
 The most robust models are the first five (`--top`) of each format by global R, then W, without a prefix; the same
 models are used for runs with a prefix. The rows called `pooled` in `transfer` and `far_errors`, the rows called `top`,
-and all of `agreement` cover these models; `pooled` in `alpha` covers all models. In the sources, 002 is the TimeStress
-paper and 001 its first version; see [definitions](definitions.md).
+and all of `agreement` cover these models; `pooled` in `alpha` covers all models. In the sources, TimeStress v1 is
+the first version of the TimeStress paper; see [definitions](definitions.md).
 """
 
 

@@ -1,4 +1,4 @@
-"""Win rate W and robustness R (paper 002, section 3.1): per fact, and per model with intervals.
+"""Win rate W and robustness R (TimeStress, section 3.1): per fact, and per model with intervals.
 
 A match pits a correct context c of a fact against an incorrect one i of the same granularity; it is won
 when ``logp(c) > logp(i)``, strictly. W is the share of matches won, R is 1 when all are. Over the three
@@ -108,7 +108,7 @@ def fact_metrics(scores: pl.DataFrame, *, noise: float | None = None) -> pl.Data
     (0 or 1), ``matches``, ``ties`` (lost by the strict rule), ``near_ties``, ``win_rate_half_ties`` and
     ``random_robustness``. Facts without a correct or without an incorrect context at a granularity have no row
     there, and no ``global`` row: see `without_matches`. Raises `DataError` for a table that is no score table.
-    Source: paper 002, section 3.1.
+    Source: TimeStress, section 3.1.
     """
     return metrics_of_checked(with_noise(check_scores(scores), noise))
 
@@ -276,7 +276,7 @@ def summarise(facts: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0)
 
     Besides the contract's columns: ``ties`` and ``near_ties`` as shares of all matches, ``win_rate_half_ties``,
     and what a random scorer would reach: ``random_win_rate`` (0.5) and ``random_robustness``.
-    Source: paper 002, figure 2. Facts are resampled, 1,000 times by default.
+    Source: TimeStress, figure 2. Facts are resampled, 1,000 times by default.
     """
     rows = []
     for key, group in facts.group_by([*RUN_KEYS, "granularity"], maintain_order=True):

@@ -341,7 +341,7 @@ def wilson_finite(successes: int, sampled: int, population: int) -> tuple[float,
 
     The finite population correction shrinks the sampling variance by (N - n) / (N - 1), which is the interval of
     n (N - 1) / (N - n) draws with replacement. A whole population leaves no doubt; (NaN, NaN) of an empty sample.
-    Source: paper 002, appendix A.3 and its footnote; Cochran, Sampling Techniques (1977), section 2.6.
+    Source: TimeStress, appendix A.3 and its footnote; Cochran, Sampling Techniques (1977), section 2.6.
     """
     if not 0 <= successes <= sampled <= population:
         raise ValueError(f"{successes} of {sampled} sampled of {population}: must not decrease")

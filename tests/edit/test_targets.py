@@ -58,7 +58,7 @@ def test_a_space_of_its_own_is_scored_in_edits_and_not_in_probing(kind: str):
     pairs = [("Paris was in", "1990", None), ("Paris was in ", "1990", None), ("Paris was in", "1990", "  ")]
     probed = [len(text.targets) for text in encode_pairs(tokenizer, pairs, Format())]
     scored = [len(text.targets) for text in encode_pairs(tokenizer, pairs, TARGETS)]
-    assert probed == [4, 4, 4]  # paper 002, appendix D: the digits alone
+    assert probed == [4, 4, 4]  # TimeStress, appendix D: the digits alone
     assert scored[:2] == [5, 4] and scored[2] in (5, 6)  # a space of the prompt's own is none of the target's
     behind = encode_pairs(tokenizer, pairs[:1], Format(score_separator=True, prefix="Berlin is in Germany. "))
     assert len(behind[0].targets) == 5

@@ -179,7 +179,7 @@ def test_a_format_without_global_rows_has_its_own_most_robust():
 
 
 def test_the_order_of_granularities_wins_and_loses_nothing():
-    """Base and instruct have the same three win rates, at other granularities: a tie (paper 001, figure 9)."""
+    """Base and instruct have the same three win rates, at other granularities: a tie (TimeStress v1, figure 9)."""
     rows = []
     for n in range(30):
         shares = [(n * k % 7 + 1) / 10 for k in (1, 2, 3)]

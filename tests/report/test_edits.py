@@ -27,7 +27,7 @@ from anachron.report.figures import write_figure
 from anachron.report.figures.bleedover import bleedover
 from anachron.statistics import wilson
 
-# Paper 003, table 4: efficacy and generalization (difference, success), bleedover (random, nearest), fluency, seconds.
+# WikiFactDiff, table 4: efficacy, generalization (difference, success), bleedover (random, nearest), fluency, seconds.
 PUBLISHED = {
     "unedited": [-1.4, 44.6, -1.3, 44.4, 0.0, 0.0, 5.2, 0.0],
     "FT": [45.9, 99.6, 45.7, 99.5, 3.3, 5.6, 0.6, 1.4],
@@ -208,7 +208,7 @@ def test_markdown_and_latex():
     text = edits_markdown(published())
     assert text.startswith(f"## Edited models, mode independent, 10,494 updates\n\n| method | {' | '.join(HEADINGS)} |")
     assert "| ROME | 95.5 ± 0.2 | 99.7 [99.6, 99.8] |" in text
-    assert text.endswith("\nSource: paper 003, section 5, table 4.\n")
+    assert text.endswith("\nSource: WikiFactDiff, section 5, table 4.\n")
     tex = edits_latex(published(method="my_r&d", fluency_n=1))
     assert r"\begin{tabular}{lrrrrrrrr}" in tex and r"\label{tab:edits}" in tex
     assert r"95.5 $\pm$ 0.2" in tex and r"Efficacy-D $\uparrow$" in tex and r"Seconds $\downarrow$" in tex

@@ -74,6 +74,7 @@ def test_the_tables_say_what_was_found_and_nothing_is_loaded() -> None:
         [*apart, "–", "–", "–"],
     ]  # fmt: skip
     assert "halving date: 2019-03 (95 %: 2018-11 to 2019-08)" in page
+    assert "<h1>Until when did one and two learn?</h1>" in page
     assert len(re.findall('class="leak">claimed cut-off 2020-12: LEAK', page)) == 1
     assert read.sources == [f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"]
     assert not read.tags & {"script", "b", "link", "iframe"}

@@ -23,7 +23,7 @@ SMALL = pl.DataFrame(
     }
 )  # fmt: skip
 ENTRY = Analysis(
-    name="small", title="Share of facts & more", source="002, figure 2", compute=lambda study: SMALL, columns={}
+    name="small", title="Share of facts & more", source="TimeStress, figure 2", compute=lambda study: SMALL, columns={}
 )
 
 
@@ -66,7 +66,7 @@ def test_manifest_says_where_from_and_what_was_left_out(written):
 
 def test_markdown_is_one_row_a_line_with_escaped_bars():
     lines = markdown(ENTRY, SMALL).splitlines()
-    assert lines[0] == "## Share of facts & more" and lines[-1] == "Source: 002, figure 2."
+    assert lines[0] == "## Share of facts & more" and lines[-1] == "Source: TimeStress, figure 2."
     rows = [[c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines if line.startswith("|")]
     assert rows[0] == SMALL.columns and len(rows) == 4
     assert rows[2] == ["a\\|b", "1234", "0.123", "<0.001", "1.000", "7e+09"]

@@ -24,7 +24,7 @@ from anachron.probe.analyses.sizes import round_sizes
 from anachron.probe.catalogue import ANALYSES, make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes, write_tables
-from anachron.report.page.data import in_words, page_data, title_of
+from anachron.report.page.data import headline_sentence, page_data, title_of
 from anachron.report.page.pack import LARGEST, pack
 from anachron.report.page.places import position
 from anachron.report.page.render import content_policy, json_for_html, manifest_parts, page_script, percent, render
@@ -319,6 +319,8 @@ def test_charts_draw_what_their_tables_say(everything, name):
     table = tables[name]
     if name == "relations":
         table = table.filter(pl.col("rank") <= 10)
+    if name == "correlations":
+        table = table.filter(pl.col("models") == "all")  # of five models, the same as the most robust
     expected = [v for c in columns for v in table[c] if v is not None and isfinite(v)]
     assert len(drawn) == len(expected) > 0
     assert sorted(drawn) == pytest.approx(sorted(expected), abs=1e-4)
@@ -343,7 +345,11 @@ def test_transfer_cells_are_where_they_belong(everything):
     _, tables, looks = everything
     views = {view["label"]: view["data"][0] for view in ANALYSIS["transfer"].views(tables["transfer"], looks)}
     for row in tables["transfer"].iter_rows(named=True):
-        trace = views[looks.name([row["model"], row["format"], row["prefix"]])]
+        name = looks.name([row["model"], row["format"], row["prefix"]])
+        if name not in views:  # a run that knows nothing
+            assert row["rate"] is None
+            continue
+        trace = views[name]
         cell = trace["z"][trace["y"].index(row["b"])][trace["x"].index(row["a"])]
         assert cell == (None if row["rate"] is None else pytest.approx(row["rate"], abs=1e-6))
 
@@ -395,8 +401,8 @@ def test_headline_is_ranked_and_says_what_guessing_gives(data, written):
         own = summary[row["model"], row["format"]]
         assert row["win_rate_low"] == pytest.approx(own["win_rate_low"])
         assert row["random_robustness"] == pytest.approx(own["random_robustness"], abs=1e-12)
-    assert f"{100 * rows[0]['win_rate']:.1f} % of matches" in in_words(data["headline"])
-    assert "less than 0.1 %" in in_words(data["headline"])
+    assert f"{100 * rows[0]['win_rate']:.1f} % of matches" in headline_sentence(data["headline"])
+    assert "less than 0.1 %" in headline_sentence(data["headline"])
 
 
 def test_without_a_global_row_the_coarsest_granularity_leads():

@@ -9,6 +9,7 @@ from anachron.core.dates import Date
 from anachron.probe.catalogue import make_tables
 from anachron.probe.study import make_study
 from anachron.report.outputs import Written, study_notes
+from anachron.report.page.columns import in_words
 from anachron.report.page.data import page_data
 from anachron.report.page.places import position
 from anachron.report.page.render import render
@@ -529,6 +530,9 @@ def test_tables_are_shown_as_they_are(page, tables):
     first = page.locator("#analysis-relations tbody tr").first.locator("td").all_text_contents()
     assert first[relations.columns.index("relation")] == relations["relation"][0]
     assert float(first[relations.columns.index("robustness")]) == pytest.approx(relations["robustness"][0], abs=1e-4)
+    heads = page.locator("#analysis-relations thead th")
+    assert heads.all_text_contents() == [in_words(name) for name in relations.columns]
+    assert heads.nth(relations.columns.index("robustness")).get_attribute("title") == "robustness: mean R"
 
 
 @pytest.mark.full

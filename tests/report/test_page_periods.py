@@ -99,4 +99,9 @@ def test_the_heading_says_the_miss_of_ten_facts_or_more(days, told):
     rows = [row | {"start_error_days": -days, "end_error_days": days}] * 10
     said = finding("believed", pl.DataFrame(rows), RUN)
     assert said == f"The ends of believed periods miss the true ones by {told}"
-    assert finding("believed", pl.DataFrame(rows[:9]), RUN) is None
+    near = sum(abs(row[f"{end}_error_days"]) < 366 for row in rows[:9] for end in ("start", "end"))
+    told = f"Within a year of the truth: {near} of 18 ends of believed periods"
+    assert finding("believed", pl.DataFrame(rows[:9]), RUN) == told
+    one = [row | {"start_error_days": None, "end_error_days": 366}]
+    assert finding("believed", pl.DataFrame(one), RUN) == "Within a year of the truth: 0 of 1 end of believed periods"
+    assert finding("believed", pl.DataFrame(rows).with_columns(believed=False), RUN) is None

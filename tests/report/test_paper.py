@@ -175,7 +175,7 @@ STUDY_TABLE = pl.DataFrame(
     ["model", "format", "granularity", "facts", "rate", "low", "high", "lift", "p", "none"], orient="row",
 )  # fmt: skip
 RATES = Analysis(
-    name="rates", title="Rates", source="002, figure 2", compute=lambda study: STUDY_TABLE,
+    name="rates", title="Rates", source="TimeStress, figure 2", compute=lambda study: STUDY_TABLE,
     columns=dict.fromkeys(STUDY_TABLE.columns, "its meaning"),
     paper=InPaper(
         words={"model": "model", "format": "format", "granularity": "dates"},

@@ -70,7 +70,7 @@ def test_at_least_95_relations_have_templates_in_a_set_order():
 
 
 def test_relations_of_the_papers_have_templates():
-    named = {  # paper 001, section 4.2; paper 002, table 2 and its examples
+    named = {  # TimeStress v1, section 4.2; TimeStress, table 2 and its examples
         "P108": "employer", "P463": "member of", "P39": "position held", "P54": "member of sports team",
         "P35": "head of state", "P6": "head of government", "P27": "country of citizenship", "P26": "spouse",
         "P527": "has part(s)", "P451": "unmarried partner", "P361": "part of", "P17": "country", "P551": "residence",

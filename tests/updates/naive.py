@@ -560,7 +560,7 @@ class Neighbours:
         for row in builder.before:
             said[row["subject"]].append(row)
         for subject in {r["subject"] for r in builder.after}:
-            if not any(r["value_type"] == "entity" for r in said.get(subject, [])):  # 003, A.4
+            if not any(r["value_type"] == "entity" for r in said.get(subject, [])):  # WikiFactDiff, A.4
                 said[subject] = [r for r in builder.after if r["subject"] == subject]
         self.vectors = vectors({subject: document(subject, rows) for subject, rows in said.items()})
 
@@ -621,7 +621,7 @@ def build_naive(pair: Pair) -> Naive:
 
 
 def table_2(updates: list[Row]) -> dict[str, int]:
-    """The numbers of paper 003, table 2."""
+    """The numbers of WikiFactDiff, table 2."""
     objects = [o for u in updates for o in u["objects"]]
     entities = {o["id"] for o in objects if o["id"] is not None}
     literals = {(o["label"], o["description"]) for o in objects if o["id"] is None}

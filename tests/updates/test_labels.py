@@ -17,7 +17,7 @@ Triple = dict[str, Any]
 
 
 def expected(group: list[Triple]) -> list[tuple[str, int]]:
-    """The table of paper 003 read top to bottom by a person: early returns, plain Python, no shared code."""
+    """The table of WikiFactDiff read top to bottom by a person: early returns, plain Python, no shared code."""
     flags = [t["flag"] for t in group]
     found = [_one(t, group, flags) for t in group]
     if group[0]["functional"] and len(group) == 2:

@@ -175,7 +175,7 @@ def test_the_most_popular_of_each_relation_are_kept_and_ties_go_by_id(tmp_path: 
 
 def test_the_presets_are_the_papers():
     assert preset("timestress") == Selection()
-    # paper 002: past facts before 2021, days // 30 > 37, thresholds from 150,000 by 10,000 until more than 2,000
+    # TimeStress: past facts before 2021, days // 30 > 37, thresholds from 150,000 by 10,000 until more than 2,000
     assert (Selection().ended_before, Selection().banned, Selection().more_than) == (2021, ("P47",), 2000)
     assert (Selection().highest_popularity, Selection().popularity_step) == (150_000, 10_000)
     assert Selection().least_days // 30 > 37 >= (Selection().least_days - 1) // 30

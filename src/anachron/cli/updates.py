@@ -68,7 +68,10 @@ def updates(
     seed: Annotated[int, typer.Option(help="Seed for random neighbours, their prompts and the subset.")] = 0,
     memory: Annotated[
         float | None,
-        typer.Option(help="GB for all workers on a machine; larger buckets are split. Default: 3/4 of its memory."),
+        typer.Option(
+            help="GB for all workers on a machine; larger buckets are split. Default: 85 % of its memory, less what "
+            "the main process holds."
+        ),
     ] = None,
     spread: SpreadOptions,
     json_: JsonFlag = False,
@@ -116,9 +119,7 @@ def _bytes(memory: float | None) -> int | None:
     from anachron.errors import ConfigError
 
     if memory is not None and not math.isfinite(memory):
-        raise ConfigError(
-            f"--memory {memory:g}: give a number of GB, or leave it out for three quarters of the machine's"
-        )
+        raise ConfigError(f"--memory {memory:g}: give a number of GB, or leave it out for what this machine can spare")
     return None if memory is None else int(memory * 1e9)
 
 

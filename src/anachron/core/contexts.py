@@ -1,4 +1,4 @@
-"""The temporal contexts under which a fact is probed (paper 002, section 3.2.3 and appendix A.4).
+"""The temporal contexts under which a fact is probed (TimeStress, section 3.2.3 and appendix A.4).
 
 Year contexts are spread evenly over five lengths of the period on either side of its middle; each
 year is refined by one random month and that month by one random day. Randomness is a hash of the seed,
@@ -32,8 +32,8 @@ class Sampling:
 
     horizon: how many lengths of the period are covered on either side of its middle.
     step: distance of two positions, in lengths of the period.
-    finer: ``random`` refines every year by a random month and day (paper 002); ``same-day`` takes year,
-        month and day of the sampled day itself, granularity by granularity (paper 001).
+    finer: ``random`` refines every year by a random month and day (TimeStress); ``same-day`` takes year,
+        month and day of the sampled day itself, granularity by granularity (TimeStress v1).
     until: the last year asked about.
     """
 
@@ -90,11 +90,11 @@ def sample_contexts(
 
     Finer contexts of a transitional year are ``discarded``, so that every granularity has the same number
     of correct and of incorrect contexts. ``other_periods`` are further periods in which the same triple
-    holds: incorrect contexts that fall into one of them are left out (paper 001, section 3.2.2).
+    holds: incorrect contexts that fall into one of them are left out (TimeStress v1, section 3.2.2).
     ``until`` overrides the sampling's last year.
 
     Raises `DataError` for an open period and for one of no length.
-    Source: paper 002, section 3.2.3; the conventions are explained in `anachron.core.periods`.
+    Source: TimeStress, section 3.2.3; the conventions are explained in `anachron.core.periods`.
     """
     last_year = sampling.until if until is None else until
     middle, length = period.centre(boundaries)

@@ -1,6 +1,6 @@
 """Periods of validity, and how a date lies to one: its status and its relative position alpha.
 
-Two conventions say what a boundary coarser than a day means (paper 002, section 3.1 and footnote 3):
+Two conventions say what a boundary coarser than a day means (TimeStress, section 3.1 and footnote 3):
 
 ``released``
     what the published TimeStress data uses: the start is completed to its first day, the end to its

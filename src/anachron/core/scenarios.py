@@ -1,4 +1,4 @@
-"""What can happen to the objects of a subject and relation between two dates (paper 003, section 3)."""
+"""What can happen to the objects of a subject and relation between two dates (WikiFactDiff, section 3)."""
 
 from collections.abc import Iterable
 

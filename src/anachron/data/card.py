@@ -21,7 +21,7 @@ BOUNDARIES = {
 }
 CORRECT, INCORRECT, TRANSITIONAL = (f"{s} contexts a fact and granularity" for s in STATUSES[:3])
 LEAST = "largest chance of a random scorer to be robust on a fact"
-# Paper 002, section 3.2 (least chance: of its released data); paper 001, table 2.
+# TimeStress, section 3.2 (least chance: of its released data); TimeStress v1, table 2.
 PUBLISHED_STATISTICS: dict[str, dict[str, float]] = {
     "TimeStress": {
         "facts": 2003, "statements": 521_000, "relations": 86, "entities": 1883, "subjects": 1385, "objects": 1113,
@@ -152,7 +152,7 @@ def _numbers(table: pl.DataFrame) -> str:
         (what, number(value), *(number(published.get(what)) for published in PUBLISHED_STATISTICS.values()))
         for what, value in statistics(table).items()
     ]
-    header = ("what", "here", "published TimeStress (paper 002)", "published first version (paper 001)")
+    header = ("what", "here", "published TimeStress (TimeStress)", "published first version (TimeStress v1)")
     return "## Numbers\n\n" + markdown_table(header, rows)
 
 

@@ -100,7 +100,7 @@ def load_cases(
     limit: keep the first so many of these.
     seed: of the random facts, for WikiFactDiff files without ``random_neighborhood``, as the published ones are: up to
         `DRAWN` a case, uniformly from the distinct nearest facts of all updates of the scenario, whatever the limit,
-        none about the case's own subject (paper 003, footnote 5).
+        none about the case's own subject (WikiFactDiff, footnote 5).
 
     Raises `DataError` naming the record, value, rule and fix of the first thing that is wrong.
     """

@@ -1,4 +1,4 @@
-"""How alike two subjects are by what is said of them: TF-IDF and cosine, as in paper 003, section A.4.
+"""How alike two subjects are by what is said of them: TF-IDF and cosine, as in WikiFactDiff, section A.4.
 
 For data sets that fit in memory and name entities by their labels; `anachron.updates.nearest` does the same for whole
 snapshots. The document of a subject holds itself, the objects of its facts, each of its relations once and each pair of

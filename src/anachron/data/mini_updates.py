@@ -40,7 +40,7 @@ from anachron.text.kinds import subject_kind
 from anachron.text.questions import relation_templates
 
 SEED = 0
-NEAREST = 10  # neighbours of each update, as in the published data (paper 003, section A.4)
+NEAREST = 10  # neighbours of each update, as in the published data (WikiFactDiff, section A.4)
 DRAWN = 10  # random facts of each update
 FIRST_YEAR = 2015  # of the updates; older facts of ``mini`` can be nobody's neighbours
 MINI_UPDATES_SCHEMA = UPDATES_SCHEMA | {

@@ -25,7 +25,7 @@ class AskedFact:
     subject_from, object_from: the first date on which the subject or the object exists.
     subject_until, object_until: the last.
     other_periods: further periods in which the triple holds; incorrect contexts that fall into one are left out
-        (paper 001, section 3.2.2).
+        (TimeStress v1, section 3.2.2).
     also_held: later periods in which it is asked about too: their dates are correct.
     as_of: where a period has no end, the date up to which it is known to hold.
     """

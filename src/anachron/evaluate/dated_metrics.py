@@ -76,7 +76,7 @@ def dated_metrics(dated: pl.DataFrame, updates: pl.DataFrame) -> pl.DataFrame:
 
     A metric is null where nothing tells it: no dates on a side, a failed update. Beside them: status, reason, scenario,
     which is always replacement: no others are asked with dates, and they have no row. Raises `DataError` for tables
-    that break their rules. Source: this package's own; W and R: paper 002, section 3.1.
+    that break their rules. Source: this package's own; W and R: TimeStress, section 3.1.
     """
     known = check_updates(updates).filter(pl.col("scenario") == REPLACEMENT)
     scored = check_dated(dated)

@@ -1,4 +1,4 @@
-"""How varied a model's free text is: entropies of its bigrams and trigrams, in bits (paper 003, section 5, table 3).
+"""How varied a model's free text is: entropies of its bigrams and trigrams, in bits (WikiFactDiff, section 5, table 3).
 
 An edit that goes wrong makes a model repeat itself, and the entropy falls. Words are those of NLTK's Treebank
 tokenizer: regular expressions only, nothing is downloaded. A full stop is a word of its own at the end of the text
@@ -39,7 +39,7 @@ def ngram_entropy(tokens: Sequence[str], n: int) -> float:
 def text_fluency(text: str) -> float:
     """Fluency of one generated text, its prompt removed: the mean of 2/3 H2 and 4/3 H3, in bits; 0 for an empty text.
 
-    Paper 003's table 3 prints the sum of the two; their mean is what the code behind it computes and what gives its
+    WikiFactDiff's table 3 prints the sum of the two; their mean is what the code behind it computes and what gives its
     published 5.2 of an unedited model.
     """
     tokens = words(text)

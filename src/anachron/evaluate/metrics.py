@@ -1,4 +1,4 @@
-"""What an update did to a model: efficacy, generalization, bleedover, fluency, seconds (paper 003, section 5, table 3).
+"""What an update did to a model: efficacy, generalization, bleedover, fluency, seconds (WikiFactDiff, table 3).
 
 Everything starts from the tables of `anachron.evaluate.results`. A failed update has no score: it is counted and never
 given the clean model's. What success means for updates that are no replacement: `anachron.evaluate.scenarios`.
@@ -105,7 +105,7 @@ def update_metrics(
     model generated, where it was asked to; its columns are those of `generation_metrics`. audit: the run's table of
     what it answered, with the columns of `audit_metrics`.
 
-    Raises `DataError` for tables that break their rules, see `check_results`. Source: paper 003, section 5, table 3.
+    Raises `DataError` for tables that break their rules, see `check_results`. Source: WikiFactDiff, section 5, table 3.
     """
     results = check_results(targets, neighbours, updates)
     rows = in_order(pl.concat([_metrics(*_clean(*results)), _metrics(*results)]), results[2])
@@ -231,10 +231,10 @@ def summarise(metrics: pl.DataFrame, names: Sequence[str] = METRICS, bounded: Se
     every metric its mean over updates, ``*_low``, ``*_high`` and ``*_n``, the number of updates that it is the mean of;
     nulls are left out. `MORE_METRICS` are there where the table has them. What is bounded has `wilson_mean`, Wilson's
     interval, which keeps to 0 and 1 and does not vanish at either. All others, differences, losses and amounts, have
-    the normal one, mean +- 1.96 s / sqrt(n) (s with divisor n - 1), symmetric as paper 003's table 4 prints it and null
-    of fewer than two updates. That of ``seconds`` is null too where any two updates have the same: edits that are made
-    together share their time, so that their number says nothing about its spread. The clean model's ``done`` are all
-    updates, those that a method failed on too.
+    the normal one, mean +- 1.96 s / sqrt(n) (s with divisor n - 1), symmetric as WikiFactDiff's table 4 prints it and
+    null of fewer than two updates. That of ``seconds`` is null too where any two updates have the same: edits that are
+    made together share their time, so that their number says nothing about its spread. The clean model's ``done`` are
+    all updates, those that a method failed on too.
 
     ``score`` is CounterFact's S, the `harmonic_mean` of the means of `SUCCESSES`, as published: of the summary's means,
     so it has no interval of its own, and ``score_n`` counts the updates that have all three. Raises `DataError` for a
@@ -301,7 +301,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
     without neighbours has no row.
 
     Raises `DataError` for a table that breaks its rules or has no such neighbour, `ConfigError` for no bins.
-    Source: paper 003, figure 2, which says "normalised for each algorithm" and not how.
+    Source: WikiFactDiff, figure 2, which says "normalised for each algorithm" and not how.
     """
     for name, count in (("similarity_bins", similarity_bins), ("popularity_bins", popularity_bins)):
         if count < 1:

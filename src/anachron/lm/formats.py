@@ -1,7 +1,7 @@
 """How a prompt and an answer become the text that a model reads: raw or through a chat template.
 
-The two explanatory prefixes carry the content of the two in paper 002, appendix C.3, and ``few-shot`` the
-form of paper 001, section 4.6, all in this project's own words. The papers' exact wordings go in as files.
+The two explanatory prefixes carry the content of the two in TimeStress, appendix C.3, and ``few-shot`` the
+form of TimeStress v1, section 4.6, all in this project's own words. The papers' exact wordings go in as files.
 """
 
 import json
@@ -48,7 +48,7 @@ class Format:
     answer_in_user_turn: the user's turn holds the whole statement, answer included (chat only).
     score_separator: tokens of the space before the answer are scored with it, where the tokenizer makes it tokens of
         their own (Mistral before ``1990``): what a model must write to give the answer, as papers on editing have it,
-        while paper 002 scores the smallest run of tokens that covers the answer. In a chat it is the space between the
+        while TimeStress scores the smallest run of tokens that covers the answer. In a chat it is the space between the
         generation prompt of the template, which ends where the assistant begins, and the answer.
     """
 

@@ -138,7 +138,7 @@ class LanguageModel:
         space that the answer begins with.
         The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32). ``batch_tokens`` and
         ``prefix_tree`` are those of `plan`.
-        Source: paper 002, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
+        Source: TimeStress, appendix D. Raises `DataError`, `ModelError` or `BackendError`.
         """
         encoded = self.encode([as_triple(pair) for pair in pairs], style)
         return score_texts(

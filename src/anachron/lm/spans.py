@@ -1,4 +1,4 @@
-"""Where the answer's tokens are (paper 002, appendix D).
+"""Where the answer's tokens are (TimeStress, appendix D).
 
 The whole text is tokenised once. The answer is located by the characters where it was put, never by
 searching, and its tokens are the smallest run that covers those characters, and nothing else: a token that

@@ -84,6 +84,20 @@ def view(label: str, traces: list[Json], **layout: Any) -> Json:
     return {"label": label, "data": traces, "layout": layout}
 
 
+def shows(view: Json) -> bool:
+    """Whether a view has a number to draw: a heat map any, others one that is not 0, as a value or an interval."""
+    across = "x" if "rows" in view["layout"] else "y"
+    for trace in view["data"]:
+        if trace["type"] == "heatmap":
+            drawn = any(number is not None for line in trace["z"] for number in line)
+        else:
+            ends = trace.get(f"error_{across}", {"array": (), "arrayminus": ()})
+            drawn = any(number for numbers in (trace[across], ends["array"], ends["arrayminus"]) for number in numbers)
+        if drawn:
+            return True
+    return False
+
+
 def by_run(table: pl.DataFrame) -> Iterable[tuple[tuple[str, str, str], pl.DataFrame]]:
     for key, group in table.group_by(RUN_KEYS, maintain_order=True):
         yield (str(key[0]), str(key[1]), str(key[2])), group

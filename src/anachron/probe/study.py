@@ -50,7 +50,7 @@ class Study:
     facts: W and R, from `anachron.metrics.fact_metrics`.
     shares_contexts: whether every run was asked the same contexts of the same facts.
     top: how many of the most robust models the pooled rows are taken over.
-    present: the year that distances from the present are counted from (2021 in paper 002).
+    present: the year that distances from the present are counted from (2021 in TimeStress).
     baseline: the model that others are compared with; by default the first.
     remarks: what was done to put the runs together that a reader must know.
     answers: what runs found that asked and scored nothing, where there are any; then there may be no others.
@@ -106,7 +106,7 @@ class Study:
         """``model, format, prefix`` of the ``top`` most robust models of each format and prefix.
 
         By global R, then global W; in a format without global rows, by their means over the granularities there are.
-        With a prefix they are the models that are the most robust without it, as in paper 002, section 4.2; where none
+        With a prefix they are the models that are the most robust without it, as in TimeStress, section 4.2; where none
         of these has the prefix, the most robust with it.
         """
         order = ["robustness", "win_rate", "model"]

@@ -42,7 +42,7 @@ KEPT_BY_WAY = {f"Kept {way} ↑": (f"past_kept_global_{way}", 100, 1) for way in
 DATED = Layout(
     name="present_and_past",
     title="Present updated, past kept",
-    source="anachron.evaluate.dated_metrics; W and R as in paper 002, section 3.1",
+    source="anachron.evaluate.dated_metrics; W and R as in TimeStress, section 3.1",
     columns={
         **{f"Updated {name} ↑": (f"present_updated_{name}", 100, 1) for name in GRANULARITIES},
         **{f"Kept {name} ↑": (f"past_kept_{name}", 100, 1) for name in GRANULARITIES},

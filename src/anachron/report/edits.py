@@ -1,6 +1,6 @@
 """Tables of evaluated edits: for the terminal, and as files to compute with and print.
 
-`EDITS` is shaped as table 4 of paper 003; other tables are of the same kind with a `Layout` of their own
+`EDITS` is shaped as table 4 of WikiFactDiff; other tables are of the same kind with a `Layout` of their own
 (`anachron.report.dated`, `anachron.report.atoke`, `anachron.report.lifelong`).
 Every cell is a mean over updates and half the width of its 95 % interval, to the paper's one decimal (two of seconds,
 as small models are edited in less than a tenth of one). Of shares, from 0 to 1, the interval is not symmetric, so its
@@ -79,7 +79,7 @@ def _notes_on_edits(summary: pl.DataFrame) -> list[str]:
 EDITS = Layout(
     name="edits",
     title="Edited models",
-    source="paper 003, section 5, table 4",
+    source="WikiFactDiff, section 5, table 4",
     columns={
         "Efficacy-D ↑": ("efficacy_difference", 100, 1),
         "Efficacy-S ↑": ("efficacy_success", 100, 1),

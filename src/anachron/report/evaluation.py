@@ -26,7 +26,7 @@ TESTS, DATED_TESTS = "paired_tests", "present_and_past_tests"
 def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataFrame, list[str]]:
     """Write what the tables of a run (`anachron.evaluate.results`) say; returns the summary, and notes.
 
-    ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of paper 003, ``paired_tests.*`` the
+    ``metrics.parquet`` has one row per method and update, ``edits.*`` the table of WikiFactDiff, ``paired_tests.*`` the
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
     popularity. What cannot be made is left out, and a note says why.
     """

@@ -36,7 +36,7 @@ def horizon_page(parts: Sequence[HorizonPart], apart: Sequence[Json] = ()) -> st
     folder = files("anachron.report")
     template = environment.from_string((folder / "horizon_page.html").read_text("utf-8"))
     return template.render(
-        names=", ".join(part.summary["model"] for part in parts), models=[*map(_model, parts)],
+        names=_named([part.summary["model"] for part in parts]), models=[*map(_model, parts)],
         apart=[_cells(one, APART) for one in apart], wide=Markup((folder / "page/wide.css").read_text("utf-8")),
     )  # fmt: skip
 
@@ -65,6 +65,11 @@ def _cells(row: Json, names: Iterable[str]) -> list[str | int | None]:
 
 def _cell(value: str | float | None, digits: int) -> str | int | None:
     return f"{value:.{digits}f}" if isinstance(value, float) else value
+
+
+def _named(models: Sequence[str]) -> str:
+    """Their names as a sentence lists them: "one, two and three"."""
+    return " and ".join([", ".join(models[:-1]), models[-1]] if len(models) > 1 else models)
 
 
 def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> Any:

@@ -53,7 +53,7 @@ def collapses(summary: pl.DataFrame) -> str:
 LIFELONG = Layout(
     name="lifelong",
     title="Lifelong editing",
-    source="anachron.evaluate.lifelong_metrics; metrics of updates as in paper 003, section 5",
+    source="anachron.evaluate.lifelong_metrics; metrics of updates as in WikiFactDiff, section 5",
     columns={
         **{name: EDITS.columns[name] for name in ("Efficacy-D ↑", "Efficacy-S ↑", "Gen.-S ↑")},
         "Locality loss ↓": ("locality_loss", 100, 1),

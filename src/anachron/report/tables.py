@@ -118,7 +118,7 @@ def statistics_table(statistics: Mapping[str, float]) -> Table:
 
 
 def updates_table(statistics: Mapping[str, float], replaced: Mapping[str, float], groups: Mapping[str, Any]) -> Table:
-    """The numbers of an update data set and of its replacement subset beside the published ones (paper 003, table 2).
+    """The numbers of an update data set and its replacement subset beside the published ones (WikiFactDiff, table 2).
 
     groups: what became of the groups, as `anachron.updates.groups.GroupCounts` counts them; shown below the numbers.
     """

@@ -1,8 +1,8 @@
 """Cloze templates per relation: a statement with a slot for its subject, which ends in a slot for its object.
 
 ``The capital of [SUBJ] is [OBJ]`` serves as a prompt that a model completes (``The capital of France is ____``) and as
-a sentence to teach (paper 003, appendix A.5). Every relation of this package has five; the first is the plainest, and
-words the update, the others test whether it generalizes. None agrees with its subject in gender, and few in number.
+a sentence to teach (WikiFactDiff, appendix A.5). Every relation of this package has five; the first is the plainest,
+and words the update, the others test whether it generalizes. None agrees with its subject in gender, and few in number.
 Each has a past wording, for dates that are over: ``The capital of [SUBJ] was [OBJ]``.
 """
 

@@ -1,8 +1,8 @@
 """Cloze templates from a language model: sentences for sampled triples, their ends blanked, the frequent ones kept.
 
-The procedure is that of paper 003, appendices A.5 and C: for triples of a relation a model writes ten sentences each,
-at temperature 0; those that contain the subject and end with the object become templates; the five most frequent of
-the relation stay, for what many triples share fits all of them. Everything here is a function of its arguments:
+The procedure is that of WikiFactDiff, appendices A.5 and C: for triples of a relation a model writes ten sentences
+each, at temperature 0; those that contain the subject and end with the object become templates; the five most frequent
+of the relation stay, for what many triples share fits all of them. Everything here is a function of its arguments:
 `anachron.text.llm` does the asking.
 """
 

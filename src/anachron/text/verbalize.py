@@ -1,9 +1,9 @@
 """Four questions for a fact, by a language model or by templates, and the checks that a bad one does not pass.
 
-The procedure is that of paper 002, section 3.2.2 and appendix A.2: the model is given the fact with descriptions of its
-parts, an example of the relation and the year in the middle of the fact's period; it writes four questions that open
-with that year; the year is taken off, and the answer must be the object. A fact with one bad question is dropped whole,
-with the reason. Everything here is a function of its arguments: `anachron.text.llm` does the asking.
+The procedure is that of TimeStress, section 3.2.2 and appendix A.2: the model is given the fact with descriptions of
+its parts, an example of the relation and the year in the middle of the fact's period; it writes four questions that
+open with that year; the year is taken off, and the answer must be the object. A fact with one bad question is dropped
+whole, with the reason. Everything here is a function of its arguments: `anachron.text.llm` does the asking.
 """
 
 import json

@@ -149,8 +149,9 @@ def build_updates(
     the language of the style. redirects: item -> item it was merged into, see
     `anachron.updates.redirects.read_redirects`; those that the new snapshot still has were merged later and are not
     followed. sources: the files that these two come from, for the manifest. memory: bytes that all workers of a
-    machine may take together, by default three quarters of what it has; buckets that are too large for it are split
-    first. warn: told what a reader of the updates must know.
+    machine may take together, by default 85 % of what it has, less what this process will hold
+    (`anachron.updates.slices.left_for_workers`); buckets that are too large for it are split first. warn: told what a
+    reader of the updates must know.
 
     An interrupted call resumes from the work kept in a folder beside ``out``. Raises `ConfigError` for snapshots that
     cannot be compared and for unfinished work of other settings; `DataError` where nothing changed or page views are

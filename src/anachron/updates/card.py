@@ -7,7 +7,7 @@ from anachron.data.card import number, steps_table
 from anachron.io import Json
 from anachron.text.markdown import markdown_table
 
-# Paper 003, table 2.
+# WikiFactDiff, table 2.
 PUBLISHED: dict[str, dict[str, int]] = {
     "WikiFactDiff": {
         "triples": 349_441, "subjects": 100_986, "relations": 667, "objects": 109_122, "objects that are entities":
@@ -54,7 +54,7 @@ def _numbers(updates: pl.DataFrame, replaced: pl.DataFrame) -> str:
         (what, *(number(table[what]) for table in (whole, PUBLISHED["WikiFactDiff"], subset, PUBLISHED["WFD_repl"])))
         for what in whole
     ]
-    header = ("what", "here", "published (paper 003)", "replacements here", "published replacements")
+    header = ("what", "here", "published (WikiFactDiff)", "replacements here", "published replacements")
     return markdown_table(header, rows)
 
 
@@ -88,7 +88,7 @@ def groups_table(judged: Json) -> str:
 
 
 def statistics(updates: pl.DataFrame) -> dict[str, int]:
-    """The numbers of paper 003, table 2. Objects are told apart by their id, literals by their words and type."""
+    """The numbers of WikiFactDiff, table 2. Objects are told apart by their id, literals by their words and type."""
     objects = updates.select(pl.col("objects").explode()).unnest("objects")
     literal = pl.concat_str("label", "description", separator="\n")
     distinct = objects.select("id", key=pl.coalesce("id", literal)).unique()

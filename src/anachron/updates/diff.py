@@ -1,6 +1,6 @@
 """Triples of two snapshots side by side: which are in the old one only, in the new one only, in both.
 
-Source: paper 003, section A.1 (difference), with the duplicates rule of the published code.
+Source: WikiFactDiff, section A.1 (difference), with the duplicates rule of the published code.
 """
 
 import json

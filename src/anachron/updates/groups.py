@@ -1,6 +1,6 @@
 """From labelled triples to updates: which groups are understood, what is left of them, and what kind of change each is.
 
-Source: paper 003, section A.3 (end) and section 3 (scenarios); duplicates of labels as in the published code.
+Source: WikiFactDiff, section A.3 (end) and section 3 (scenarios); duplicates of labels as in the published code.
 """
 
 from collections.abc import Callable, Collection

@@ -1,8 +1,8 @@
 """The rules that say of each triple whether it became true, became false or stayed between two dates.
 
-Source: paper 003, table 5 and section A.3, in the order and with the deviations of the published code: start is P580,
-end is P582, nothing else, and a missing date satisfies no comparison. Labels are the published ones (``static`` is the
-paper's "unchanged"), and two that only serve to decide: ``ignore`` and ``unknown``.
+Source: WikiFactDiff, table 5 and section A.3, in the order and with the deviations of the published code: start is
+P580, end is P582, nothing else, and a missing date satisfies no comparison. Labels are the published ones (``static``
+is the paper's "unchanged"), and two that only serve to decide: ``ignore`` and ``unknown``.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The entities that are most like an entity: TF-IDF over what is said of them, cosine, exact top lists (003, A.4).
+"""The entities most like an entity: TF-IDF over what is said of them, cosine, exact top lists (WikiFactDiff, A.4).
 
 The maths. An entity is described by a document, a bag of features: its own id, the entities its statements name, their
 relations, and the pairs of both. A feature that an entity has c times and that d of all n entities have weighs

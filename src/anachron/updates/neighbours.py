@@ -1,8 +1,8 @@
 """The facts nearest to a group: of the subjects most like its own that have its relation, one fact each.
 
-Source: paper 003, section A.4. Exact, and only among subjects that have the relation, where the published search went
-through the 500 nearest of all subjects and so found fewer. Worked off bucket by bucket of candidates; each leaves a
-file in the work folder, and the parts are joined at the end.
+Source: WikiFactDiff, section A.4. Exact, and only among subjects that have the relation, where the published search
+went through the 500 nearest of all subjects and so found fewer. Worked off bucket by bucket of candidates; each leaves
+a file in the work folder, and the parts are joined at the end.
 """
 
 from collections.abc import Callable, Iterator, Sequence

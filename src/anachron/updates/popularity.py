@@ -1,6 +1,6 @@
 """How popular an entity is, also where its own page has no views counted.
 
-Source: paper 003, section A.1, and its published code: the logarithm of one more than the median of monthly views.
+Source: WikiFactDiff, section A.1, and its published code: the logarithm of one more than the median of monthly views.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Triples of popular subjects, for a language model to put into sentences (paper 003, section A.5)."""
+"""Triples of popular subjects, for a language model to put into sentences (WikiFactDiff, section A.5)."""
 
 import hashlib
 import tempfile

@@ -1,4 +1,4 @@
-"""From a bucket of a snapshot to clean triples: paper 003, section A.1, with the step for functional relations.
+"""From a bucket of a snapshot to clean triples: WikiFactDiff, section A.1, with the step for functional relations.
 
 The first steps are those of `build facts` (`anachron.wikidata.selection.rules.cleaning_steps`); this module adds the
 last one, which looks at all values of one subject and relation.
@@ -60,7 +60,7 @@ def relation_types(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     """``property, functional, by_point`` of each property, as the new snapshot has it, else the old.
 
     old, new: properties of the snapshots. Functional is a relation with a single-value constraint, whether it holds at
-    all or at a time (paper 003, appendix B); ``by_point`` where points in time tell its values apart.
+    all or at a time (WikiFactDiff, appendix B); ``by_point`` where points in time tell its values apart.
     """
     table = pl.concat([new, old]).unique("id", keep="first", maintain_order=True)
     by_point = pl.col("single_value") & pl.col("separators").list.contains("P585").fill_null(False)

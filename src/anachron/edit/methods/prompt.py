@@ -1,4 +1,4 @@
-"""PROMPT: the new fact's sentence in front of every prompt (Si and others, 2023; paper 003, section 5)."""
+"""PROMPT: the new fact's sentence in front of every prompt (Si and others, 2023; WikiFactDiff, section 5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whether granularities agree on a date: local robustness of aligned contexts (paper 002, appendix C.1, figure 8)."""
+"""Whether granularities agree on a date: local robustness of aligned contexts (TimeStress, appendix C.1, figure 8)."""
 
 from math import isnan
 
@@ -94,7 +94,7 @@ def _mean_matthews(cell: pl.DataFrame) -> float | None:
 def draw(table: pl.DataFrame) -> "style.Figure":
     """How often two granularities agree on an incorrect context, by alpha, raw text and chat, with bands.
 
-    A panel a prefix. Source: paper 002, figure 8.
+    A panel a prefix. Source: TimeStress, figure 8.
     """
     rows = style.check("agreement", table, "accuracy", "alpha_low", "alpha_high")
     prefixes = style.in_order(rows["prefix"], ["none"])
@@ -149,7 +149,7 @@ def _any_aligned(study: Study) -> str | None:
 AGREEMENT = Analysis(
     name="agreement",
     title="How often two granularities agree on a wrong date, by distance",
-    source="002, figure 8",
+    source="TimeStress, figure 8",
     compute=lambda study: agreement(study.once(aligned_of_most_robust), resamples=study.resamples, seed=study.seed),
     needs=(
         ALL_GRANULARITIES,

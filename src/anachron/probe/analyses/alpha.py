@@ -1,4 +1,4 @@
-"""How likely the answer is, by the date's relative distance from the period (paper 002, figures 3 and 15)."""
+"""How likely the answer is, by the date's relative distance from the period (TimeStress, figures 3 and 15)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def alpha_profile(
     Coarse bins: year contexts, by status. Fine ones: a tenth wide, for each granularity. Transitional contexts count at
     -0.5 or 0.5, whichever is nearer. The mean is over statements; the interval resamples facts. ``lift`` is the mean of
     the score minus that of the fact's statement without a date (its prior), null where there is none. Rows: RUN_KEYS,
-    granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: paper 002,
+    granularity, status (null in fine bins), bin, alpha, statements, facts, logp, low, high, lift. Source: TimeStress,
     figure 3 (15 for the fine bins).
     """
     facts = pl.concat([run.select("fact_id").unique() for run in runs]).unique()
@@ -146,7 +146,7 @@ def draw_coarse(table: pl.DataFrame) -> "style.Figure":
     """Mean log-probability of the answer in each bin of alpha, over all models, by the status of the year.
 
     A panel a format and prefix; the number above a mark is that of its statements; the bins of the period are shaded.
-    Source: paper 002, figure 3.
+    Source: TimeStress, figure 3.
     """
     rows = style.check("alpha", pooled_rows(table), "logp")
     bins = rows.select("bin", "alpha").unique().sort("alpha")["bin"].to_list()
@@ -199,7 +199,7 @@ def compact(count: int) -> str:
 def draw_fine(table: pl.DataFrame) -> "style.Figure":
     """Mean log-probability of the answer in fine bins of alpha at each granularity, over all models, with bands.
 
-    A panel a format and prefix; the line is broken where a bin has no contexts. Source: paper 002, figure 15.
+    A panel a format and prefix; the line is broken where a bin has no contexts. Source: TimeStress, figure 15.
     """
     rows = style.check("alpha_fine", pooled_rows(table), "logp", "alpha")
     panels = style.sections(rows)
@@ -290,8 +290,8 @@ IN_PAPER = InPaper(
 
 ALPHA = Analysis(
     name="alpha",
-    title="Log-probability of the answer by relative distance from the period",
-    source="002, figure 3; 001, figure 3",
+    title="How likely the answer is, by how far the date lies from the period",
+    source="TimeStress, figure 3; TimeStress v1, figure 3",
     compute=lambda study: alpha_profile(study.runs, resamples=study.resamples, seed=study.seed),
     columns=COLUMNS,
     needs=(YEARS,),
@@ -306,8 +306,8 @@ ALPHA = Analysis(
 
 ALPHA_FINE = Analysis(
     name="alpha_fine",
-    title="Log-probability of the answer by relative distance in fine bins, for the three granularities",
-    source="002, figure 15",
+    title="How likely the answer is in fine bins of distance, by year, month and day",
+    source="TimeStress, figure 15",
     compute=lambda study: alpha_profile(study.runs, fine=True, resamples=study.resamples, seed=study.seed),
     columns=COLUMNS,
     figure=draw_fine,

@@ -1,6 +1,6 @@
 """Plain anachronisms: impossible or far dates that a model prefers to dates at which the fact held.
 
-None of the papers lists them; their far errors (paper 002, figure 4) count the far ones at year granularity.
+None of the papers lists them; their far errors (TimeStress, figure 4) count the far ones at year granularity.
 """
 
 from typing import Any

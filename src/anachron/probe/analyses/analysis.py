@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from anachron.metrics import POOLED
 from anachron.plots import charts
 from anachron.probe.study import Study
 
@@ -32,11 +33,13 @@ class Need:
 class Chart:
     """How the page draws a table, and how that is read, in a sentence.
 
-    draw: from the table and the looks of the runs to views (see there), shown one at a time.
+    draw: from the table and the looks of the runs to views (see there), shown one at a time. empty: why a table that
+    has rows may have nothing to draw.
     """
 
     draw: Callable[[pl.DataFrame, charts.Looks], charts.Views]
     note: str
+    empty: str = "its table has no number other than 0 to draw"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +89,6 @@ class Analysis:
         """What the page draws of the table: views with ``label, data, layout``; none where there is nothing to draw."""
         if self.chart is None or not table.height:
             return []
-        return [view for view in self.chart.draw(table, looks) if view["data"]]
+        if "model" in table.columns and set(table["model"]) - {POOLED} == {table["model"][0]}:
+            table = table.filter(pl.col("model") != POOLED)  # one model, which is the same pooled
+        return [view for view in self.chart.draw(table, looks) if charts.shows(view)]

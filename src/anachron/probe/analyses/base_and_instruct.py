@@ -1,4 +1,4 @@
-"""Instruct models against their base models, fact by fact (paper 001, figure 9)."""
+"""Instruct models against their base models, fact by fact (TimeStress v1, figure 9)."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame
 
     Both are taken in raw format; a chat run of the instruct model is also set against the raw run of its base, as a
     base model has no chat format. Returns RUN_KEYS of the instruct run, ``base, score (win_rate|robustness), facts,
-    win, tie, loss`` (counts). Source: paper 001, figure 9.
+    win, tie, loss`` (counts). Source: TimeStress v1, figure 9.
     """
     rows: list[dict[str, Any]] = []
     keys = run_keys(facts)
@@ -46,7 +46,7 @@ def base_and_instruct(facts: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Shares of facts that an instruct model wins, ties and loses against its base, by W and by R.
 
-    Source: paper 001, figure 9.
+    Source: TimeStress v1, figure 9.
     """
     rows = style.check("base_and_instruct", table.filter(pl.col("facts") > 0), "win", "tie", "loss")
     rows = rows.with_columns(pl.Series("row", style.run_labels(rows, "format", "prefix")))
@@ -107,7 +107,7 @@ def _pairs(study: Study) -> str | None:
 BASE_AND_INSTRUCT = Analysis(
     name="base_and_instruct",
     title="Facts that instruct models win, tie or lose against their base model",
-    source="001, figure 9",
+    source="TimeStress v1, figure 9",
     compute=lambda study: base_and_instruct(study.facts, study.models),
     needs=(ALL_GRANULARITIES, Need("an instruct model and its base, raw (matched by name, or `--models`)", _pairs)),
     figure=draw,

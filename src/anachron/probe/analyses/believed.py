@@ -277,7 +277,7 @@ def believed_of(study: Study) -> pl.DataFrame:
 
 BELIEVED = Analysis(
     name="believed",
-    title="When a model believes that each fact holds, and how far off that is",
+    title="Believed periods beside the true ones",
     source="beyond the papers",
     compute=lambda study: in_words(study.once(believed_of), study),
     needs=(YEAR_CONTEXTS,),

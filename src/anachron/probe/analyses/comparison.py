@@ -59,7 +59,7 @@ def compare(
 
 
 def format_pairs(keys: Sequence[RunKey]) -> list[tuple[RunKey, RunKey]]:
-    """(raw, chat) of every model and prefix that has both. Source: paper 002, figure 5; 001, figure 5."""
+    """(raw, chat) of every model and prefix that has both. Source: TimeStress, figure 5; TimeStress v1, figure 5."""
     return [((m, "raw", p), (m, f, p)) for m, f, p in keys if f == "chat" and (m, "raw", p) in keys]
 
 
@@ -81,7 +81,7 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
     """W and R of each model in raw text and in chat, over all granularities, and the paired differences.
 
     The intervals are those of the differences: both formats are asked about the same facts. Rows by R in raw text.
-    Source: paper 002, figure 5; 001, figure 5.
+    Source: TimeStress, figure 5; TimeStress v1, figure 5.
     """
     rows, granularity_name = style.one_granularity(style.check("formats", table, *style.SCORES))
     rows = rows.sort("against_robustness", descending=True, maintain_order=True)
@@ -114,7 +114,7 @@ def draw_formats(table: pl.DataFrame) -> "style.Figure":
 def draw_prefixes(table: pl.DataFrame) -> "style.Figure":
     """Differences in W and R that a prefix makes, with intervals, at each granularity.
 
-    Source: paper 002, figure 10; 001, section 4.6.
+    Source: TimeStress, figure 10; TimeStress v1, section 4.6.
     """
     rows = _with_differences("prefixes", table)
     labels = zip(style.run_labels(rows, "format"), rows["prefix"], strict=True)
@@ -225,7 +225,7 @@ DIFFERENCES = {
 RAW_AND_CHAT = Analysis(
     name="formats",
     title="Chat format compared with raw text",
-    source="002, figure 5; 001, figure 5",
+    source="TimeStress, figure 5; TimeStress v1, figure 5",
     compute=lambda study: _compare(study, format_pairs(run_keys(study.facts))),
     columns=COLUMNS,
     needs=(Need("raw and chat scores of one model", _both_formats),),
@@ -238,7 +238,7 @@ RAW_AND_CHAT = Analysis(
 PREFIXES = Analysis(
     name="prefixes",
     title="W and R with a prefix compared with none",
-    source="002, figure 10; 001, section 4.6",
+    source="TimeStress, figure 10; TimeStress v1, section 4.6",
     compute=lambda study: _compare(study, prefix_pairs(run_keys(study.facts))),
     columns=COLUMNS,
     needs=(WITH_AND_WITHOUT_PREFIX,),

@@ -1,4 +1,4 @@
-"""What was asked: the data set in numbers, and its years (paper 002, section 3.2, figure 14; paper 001, table 2)."""
+"""What was asked: the data set in numbers, and its years (TimeStress, figure 14; TimeStress v1, table 2)."""
 
 import numpy as np
 import polars as pl
@@ -62,7 +62,7 @@ def _matches(contexts: pl.DataFrame, granularity: str) -> int:
 def years(contexts: pl.DataFrame, width: int = SPAN) -> pl.DataFrame:
     """How many year contexts lie in each span of ``width`` years: ``first_year, correct, incorrect, transitional``.
 
-    Spans start at whole multiples; -10 is 10 to 1 BCE. Source: paper 002, figure 14.
+    Spans start at whole multiples; -10 is 10 to 1 BCE. Source: TimeStress, figure 14.
     """
     dated = contexts.filter((pl.col("granularity") == "year") & (pl.col("status") != "none"))
     span = dated.select(((pl.col("time").cast(pl.Int64) // width) * width).alias("first_year"), pl.col("status"))
@@ -71,7 +71,7 @@ def years(contexts: pl.DataFrame, width: int = SPAN) -> pl.DataFrame:
 
 
 def draw_years(table: pl.DataFrame) -> "style.Figure":
-    """How many year contexts of each status lie in each span of years. Source: paper 002, figure 14."""
+    """How many year contexts of each status lie in each span of years. Source: TimeStress, figure 14."""
     rows = style.check("years", table, "first_year", *style.STATUSES).sort("first_year")
     starts = rows["first_year"].to_numpy()
     width = int(np.diff(starts).min()) if len(starts) > 1 else SPAN
@@ -117,7 +117,7 @@ def round_years(low: int, high: int, most: int = 9) -> list[int]:
 YEARS_ASKED = Analysis(
     name="years",
     title="Years asked about",
-    source="002, figure 14",
+    source="TimeStress, figure 14",
     compute=lambda study: years(study.once(contexts_of)),
     needs=(YEAR_CONTEXTS,),
     figure=draw_years,
@@ -135,7 +135,7 @@ YEARS_ASKED = Analysis(
 DATASET = Analysis(
     name="dataset",
     title="The data set in numbers",
-    source="002, section 3.2; 001, table 2",
+    source="TimeStress, section 3.2; TimeStress v1, table 2",
     compute=lambda study: dataset_statistics(study.once(contexts_of), study.about),
     columns={"what": "what is counted", "value": "the count, or the mean per fact"},
     paper=InPaper(words={"what": "what", "value": "value"}),

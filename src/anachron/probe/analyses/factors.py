@@ -1,6 +1,6 @@
 """What W and R correlate with: popularity, distance from the present, duration, other objects.
 
-Sources: paper 002, figures 13 and 18 and section 4.2; paper 001, figure 8.
+Sources: TimeStress, figures 13 and 18 and section 4.2; TimeStress v1, figure 8.
 """
 
 from math import log
@@ -18,7 +18,7 @@ from anachron.probe.study import Study
 from anachron.statistics import RESAMPLES, bootstrap_one_ratio, pearson
 
 BINS = 10
-CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (paper 002, figure 18)
+CONFOUNDED = {("log_duration", "robustness")}  # a longer fact has more matches to lose (TimeStress, figure 18)
 FACTORS = {
     "popularity": "popularity",
     "log_popularity": "ln popularity",
@@ -108,9 +108,9 @@ def factor_bins(
 ) -> pl.DataFrame:
     """Mean global W and R in up to ten groups of facts of like value (quantiles), over the runs of a format.
 
-    ``models`` is all (paper 002, figure 13; paper 001, figure 8) or top, the most robust (002, figure 18). Facts of one
-    value are never split. Columns ``models, format, factor, score, bin, value_low, value_high, value_mean, facts, mean,
-    low, high``; the interval resamples facts.
+    ``models`` is all (TimeStress, figure 13; TimeStress v1, figure 8) or top, the most robust (TimeStress, figure 18).
+    Facts of one value are never split. Columns ``models, format, factor, score, bin, value_low, value_high,
+    value_mean, facts, mean, low, high``; the interval resamples facts.
     """
     rows: list[dict[str, Any]] = []
     chosen = _groups(global_rows, top)
@@ -136,7 +136,7 @@ def factor_bins(
 def draw_correlations(table: pl.DataFrame) -> "style.Figure":
     """Pearson's r of each factor with W and with R; filled where p, clustered by fact, is below 0.05.
 
-    Above over all models, below over the most robust. Source: paper 002, section 4.2, figures 13 and 18.
+    Above over all models, below over the most robust. Source: TimeStress, section 4.2, figures 13 and 18.
     """
     rows = style.check("correlations", table, "r")
     groups = style.in_order(rows["models"], ["all", "top"])
@@ -178,7 +178,7 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
     """Mean W and R of facts of like popularity, distance, duration and number of other objects, with intervals.
 
     Of a popularity the logarithm is drawn (the plain values are far too skewed), over all models.
-    Source: paper 002, figures 13 and 18; paper 001, figure 8.
+    Source: TimeStress, figures 13 and 18; TimeStress v1, figure 8.
     """
     drawn = [name for name in FACTORS if f"log_{name}" not in FACTORS]
     shown = table.filter(pl.col("factor").is_in(drawn), pl.col("models") == "all")
@@ -209,8 +209,10 @@ def draw_bins(table: pl.DataFrame) -> "style.Figure":
 
 
 def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
-    views = []
-    for (models, form), cell in charts.groups(table, "models", "format"):
+    """Of groups with the same numbers, as with one model, the first. Any two facts have an r of 1 or -1: not drawn."""
+    views: charts.Views = []
+    shown = table.filter(pl.col("r").is_finite(), pl.col("facts") > 2)
+    for (models, form), cell in charts.groups(shown, "models", "format"):
         traces = [
             {"type": "scatter", "mode": "markers", "name": charts.NAMES[score],
              "y": [_factor(f) for f in group["factor"]], "x": charts.numbers(group["r"]),
@@ -222,11 +224,14 @@ def correlation_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
                 charts.groups(cell, "score"), ("@0", "@1"), ("circle", "diamond"), strict=False
             )
         ]  # fmt: skip
+        if traces in [view["data"] for view in views]:
+            continue
         of = "all models" if models == "all" else "the most robust models"
         views.append(
             charts.view(
                 f"{of}; {'all formats' if form == 'all' else form}", traces, rows=cell["factor"].n_unique(),
-                xaxis=charts.axis("Pearson's r", zeroline=True), yaxis=charts.NAMED_ROWS,
+                xaxis=charts.axis("Pearson's r", zeroline=True, minallowed=-1.1, maxallowed=1.1),
+                yaxis=charts.NAMED_ROWS,
             )
         )  # fmt: skip
     return views
@@ -248,6 +253,8 @@ def bin_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
              "hovertemplate": "%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:.1%}, %{customdata[2]:,} facts"}
             for number, ((models, form), group) in enumerate(charts.groups(cell, "models", "format"))
         ]  # fmt: skip
+        if len(traces) == 2 and traces[0]["y"] == traces[1]["y"]:  # of one model, which is all and the most robust
+            traces = traces[:1]
         name, factor_name = charts.NAMES[score], _factor(factor)
         upright = charts.axis(f"global {name}", **charts.PERCENT)
         views.append(charts.view(f"{factor_name}: {name}", traces, xaxis=charts.axis(factor_name), yaxis=upright))
@@ -289,11 +296,15 @@ FACTOR = {
 CORRELATIONS = Analysis(
     name="correlations",
     title="Correlations of W and R with other properties of facts (Pearson's r)",
-    source="002, figures 13 and 18, section 4.2; 001, figure 8",
+    source="TimeStress, figures 13 and 18, section 4.2; TimeStress v1, figure 8",
     compute=_compute_correlations,
     needs=NEEDS,
     figure=draw_correlations,
-    chart=Chart(correlation_views, "Right of 0: the larger the property, the better the facts are known."),
+    chart=Chart(
+        correlation_views,
+        "Right of 0: the larger the property, the better the facts are known.",
+        "it takes three facts that differ in W or R and in a known property",
+    ),
     columns={
         "models": "`all` models or `top`, the most robust",
         "format": "`raw`, `chat` or `all`",
@@ -313,7 +324,7 @@ CORRELATIONS = Analysis(
 FACTOR_BINS = Analysis(
     name="factor_bins",
     title="W and R by popularity, distance, duration and other objects",
-    source="002, figures 13 and 18; 001, figure 8",
+    source="TimeStress, figures 13 and 18; TimeStress v1, figure 8",
     compute=_compute_bins,
     needs=NEEDS,
     figure=draw_bins,

@@ -1,4 +1,4 @@
-"""Whether a prefix makes granularities more alike (paper 001, section 4.6 and figure 6)."""
+"""Whether a prefix makes granularities more alike (TimeStress v1, section 4.6 and figure 6)."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
 
     The variance is that of three numbers (divisor 3), the mean is over facts that have all three in both runs, the
     interval resamples facts. Returns RUN_KEYS, ``facts, variance, variance_without, ratio, low, high``; the ratio is
-    null where there is no variance without the prefix. Source: paper 001, section 4.6 and figure 6.
+    null where there is no variance without the prefix. Source: TimeStress v1, section 4.6 and figure 6.
     """
     wide = (
         facts.filter(pl.col("granularity").is_in(list(GRANULARITIES)))
@@ -46,7 +46,7 @@ def granularity_variance(facts: pl.DataFrame, *, resamples: int = RESAMPLES, see
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Variance of R between granularities with a prefix over that without, with intervals; left of 1 it is reduced.
 
-    Source: paper 001, figure 6.
+    Source: TimeStress v1, figure 6.
     """
     rows = style.check("granularity_variance", table, "ratio")
     labels = style.run_labels(rows, "format")
@@ -82,7 +82,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 GRANULARITY_VARIANCE = Analysis(
     name="granularity_variance",
     title="Variance of R between granularities, ratio with to without a prefix",
-    source="001, figure 6",
+    source="TimeStress v1, figure 6",
     compute=lambda study: granularity_variance(study.facts, resamples=study.resamples, seed=study.seed),
     needs=(WITH_AND_WITHOUT_PREFIX,),
     empty="no fact has matches at year, month and day both with a prefix and without",

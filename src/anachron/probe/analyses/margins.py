@@ -107,7 +107,11 @@ MARGINS = Analysis(
     source="beyond the papers",
     compute=lambda study: robust_with_margin(study.map(margins)),
     figure=draw,
-    chart=Chart(page_views, "At 0 this is R; further right, every match must be won by a larger margin."),
+    chart=Chart(
+        page_views,
+        "At 0 this is R; further right, every match must be won by a larger margin.",
+        "no fact wins all its matches",
+    ),
     columns={
         **RUN,
         **LEVEL,

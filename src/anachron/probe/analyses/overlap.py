@@ -1,4 +1,4 @@
-"""Whether models know the same facts (paper 002, section 4.2)."""
+"""Whether models know the same facts (TimeStress, section 4.2)."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -23,7 +23,7 @@ def overlap(facts: pl.DataFrame, keys: Sequence[RunKey]) -> pl.DataFrame:
     Over the facts for which both runs have a global row.
 
     Returns ``format, prefix, model, other, robust_both, robust_any, jaccard`` (null where neither has one).
-    Source: paper 002, section 4.2.
+    Source: TimeStress, section 4.2.
     """
     global_rows = facts.filter(pl.col("granularity") == GLOBAL)
     rated = {key: set(group["fact_id"]) for key, group in global_rows.group_by(RUN_KEYS)}
@@ -47,7 +47,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
 
     Groups: ``all`` models, and ``top``, the most robust. Returns ``format, prefix, group, models, pairs, mean_jaccard,
     robust_in_all, robust_in_any, share``; ``pairs`` counts those in the mean: without two that know nothing.
-    Source: paper 002, section 4.2.
+    Source: TimeStress, section 4.2.
     """
     global_rows = facts.filter((pl.col("granularity") == GLOBAL) & (pl.col("robustness") == 1))
     rows: list[dict[str, Any]] = []
@@ -72,7 +72,7 @@ def shared_knowledge(facts: pl.DataFrame, all_keys: Sequence[RunKey], top_keys: 
 def draw(table: pl.DataFrame) -> "style.Figure":
     """Jaccard index, in per cent, of the globally robust facts of every two models of a format and prefix.
 
-    Source: paper 002, section 4.2.
+    Source: TimeStress, section 4.2.
     """
     style.check("overlap", table, "jaccard")
     panels = style.sections(table)
@@ -130,12 +130,16 @@ TWO_MODELS = Need("two models in the same format and prefix", _two_models)
 OVERLAP = Analysis(
     name="overlap",
     title="Facts that pairs of models know robustly",
-    source="002, section 4.2",
+    source="TimeStress, section 4.2",
     compute=lambda study: overlap(study.facts, run_keys(study.global_facts)),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     empty="no two models have a fact in common",
     figure=draw,
-    chart=Chart(page_views, "Jaccard index of the robust facts: 1 if two models know the same facts."),
+    chart=Chart(
+        page_views,
+        "Jaccard index of the robust facts: 1 if two models know the same facts.",
+        "none of the models knows a fact robustly",
+    ),
     columns={
         **OF_FORMAT,
         "model": "one model of the pair",
@@ -153,7 +157,7 @@ OVERLAP = Analysis(
 SHARED_KNOWLEDGE = Analysis(
     name="shared_knowledge",
     title="Facts that all models know robustly",
-    source="002, section 4.2",
+    source="TimeStress, section 4.2",
     compute=lambda study: shared_knowledge(study.facts, run_keys(study.global_facts), study.most_robust.rows()),
     needs=(ALL_GRANULARITIES, TWO_MODELS),
     columns={

@@ -1,4 +1,4 @@
-"""R of each relation (paper 002, figure 16)."""
+"""R of each relation (TimeStress, figure 16)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def relations(
     """Mean global W and R of each relation over all given runs of a format, the most robust first.
 
     Columns ``format, rank, relation, facts, win_rate, robustness, low, high`` (of R; facts are resampled). Relations of
-    one label and different ids are told apart by these. Source: paper 002, figure 16 (its ten highest).
+    one label and different ids are told apart by these. Source: TimeStress, figure 16 (its ten highest).
     """
     several = pl.col("relation_id").drop_nulls().n_unique().over("relation_label") > 1
     told_apart = pl.format("{} ({})", "relation_label", pl.col("relation_id").fill_null("no id"))
@@ -43,7 +43,7 @@ def relations(
 def draw(table: pl.DataFrame) -> "style.Figure":
     """R of the ten relations that are highest in it, a panel a format, with intervals and the number of facts.
 
-    Source: paper 002, figure 16.
+    Source: TimeStress, figure 16.
     """
     rows = style.check("relations", table, "robustness").filter(pl.col("rank") <= HIGHEST)
     forms = style.in_order(rows["format"], list(style.FORMATS))
@@ -70,15 +70,16 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
         top = group.head(HIGHEST)
         names = charts.texts(top["relation"])
         hover = charts.rows(top, "low", "high", "facts", "win_rate")
+        dots = {"type": "scatter", "mode": "markers", "cliponaxis": False}
         traces: charts.Traces = [
-            {"type": "bar", "orientation": "h", "name": "R", "y": names, "x": charts.numbers(top["robustness"]),
-             "marker": {"color": "@0"}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
+            dots | {"name": "R", "y": names, "x": charts.numbers(top["robustness"]),
+             "marker": {"color": "@0", "size": 10}, "customdata": hover, "error_x": charts.bars(top, "robustness"),
              "hovertemplate": "R %{x:.1%} (%{customdata[0]:.1%} to %{customdata[1]:.1%}), %{customdata[2]:,} facts"},
-            {"type": "scatter", "mode": "markers", "name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
+            dots | {"name": "W", "y": names, "x": charts.numbers(top["win_rate"]),
              "marker": {"color": "@1", "symbol": "diamond", "size": 10}, "hovertemplate": "W %{x:.1%}"},
         ]  # fmt: skip
         views.append(charts.view(form, traces, rows=top.height, xaxis=charts.axis("share", **charts.PERCENT),
-                          yaxis=charts.NAMED_ROWS))  # fmt: skip
+                          yaxis={**charts.NAMED_ROWS, "ticklabelstandoff": 8}))  # fmt: skip
     return views
 
 
@@ -98,8 +99,8 @@ def _compute(study: Study) -> pl.DataFrame:
 
 RELATIONS = Analysis(
     name="relations",
-    title="R of each relation, highest first",
-    source="002, figure 16",
+    title="W and R of each relation, the highest R first",
+    source="TimeStress, figure 16",
     compute=_compute,
     needs=(
         ALL_GRANULARITIES,

@@ -1,4 +1,4 @@
-"""W and R against the number of parameters (paper 002, figure 11; paper 001, figure 7)."""
+"""W and R against the number of parameters (TimeStress, figure 11; TimeStress v1, figure 7)."""
 
 from html import escape
 from math import ceil, floor, log10
@@ -36,8 +36,8 @@ def size_to_perfection(table: pl.DataFrame) -> pl.DataFrame:
     """The size at which a straight line of R over log10(parameters), fitted to a family, reaches 1.
 
     table: from `sizes`. One row per family, instruct or not, format and prefix with two sizes at least: ``models,
-    slope`` (R per tenfold size), ``parameters_at_1`` (null where R does not grow). An extrapolation, as in paper 001,
-    figure 7; two points make a line, not evidence.
+    slope`` (R per tenfold size), ``parameters_at_1`` (null where R does not grow). An extrapolation, as in TimeStress
+    v1, figure 7; two points make a line, not evidence.
     """
     rows: list[dict[str, Any]] = []
     keys = ["family", "instruct", "format", "prefix"]
@@ -56,7 +56,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """W and R over all granularities against the number of parameters, a line a family.
 
     Base models: filled marks and a solid line; instruct models: hollow marks and a dotted line. Models of no known
-    family have no line. A row of panels a format and prefix. Source: paper 002, figure 11; 001, figure 7.
+    family have no line. A row of panels a format and prefix. Source: TimeStress, figure 11; TimeStress v1, figure 7.
     """
     rows = style.check("sizes", table, "parameters", *style.SCORES)
     families = list(dict.fromkeys(rows["family"].fill_null(UNKNOWN)))
@@ -90,6 +90,9 @@ def draw(table: pl.DataFrame) -> "style.Figure":
 
 
 def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
+    """None of one size alone, which shows nothing of what size does."""
+    if table["parameters"].n_unique() < 2:
+        return []
     views = []
     ticks = round_sizes(table["parameters"].min(), table["parameters"].max())  # type: ignore[arg-type]
     names = [marks.short_count(n, 3) for n in ticks]
@@ -147,12 +150,16 @@ KNOWN_SIZES = Need("the number of parameters of a model (recorded by runs, or `-
 SIZES = Analysis(
     name="sizes",
     title="W and R against the number of parameters",
-    source="002, figure 11; 001, figure 7",
+    source="TimeStress, figure 11; TimeStress v1, figure 7",
     compute=lambda study: study.once(sizes_of),
     needs=(ALL_GRANULARITIES, KNOWN_SIZES),
     empty="no model of known size has facts with matches at year, month and day",
     figure=draw,
-    chart=Chart(page_views, f"Each line is a family; dashed: base models. {charts.INTERVALS}"),
+    chart=Chart(
+        page_views,
+        f"Each line is a family; dashed: instruct models. {charts.INTERVALS}",
+        "all models of known size have the same number of parameters",
+    ),
     columns={
         "family": "from the model's configuration, or `--models`",
         **RUN,
@@ -170,7 +177,7 @@ SIZES = Analysis(
 SIZE_TO_PERFECTION = Analysis(
     name="size_to_perfection",
     title="Size at which each family would reach R = 1",
-    source="001, figure 7",
+    source="TimeStress v1, figure 7",
     compute=lambda study: size_to_perfection(study.once(sizes_of)),
     needs=(ALL_GRANULARITIES, KNOWN_SIZES, Need("two models of the same family and different sizes", _families)),
     columns={

@@ -1,4 +1,4 @@
-"""W and R: of every fact, and their means of each model by granularity (paper 002, figures 2 and 12)."""
+"""W and R: of every fact, and their means of each model by granularity (TimeStress, figures 2 and 12)."""
 
 import polars as pl
 
@@ -14,7 +14,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """W and R of each model at each granularity with intervals, the most robust model first.
 
     One block of rows a format and prefix; where there are more than eight models, the five most robust have a block of
-    their own before it. Source: paper 002, figures 2 and 12.
+    their own before it. Source: TimeStress, figures 2 and 12.
     """
     rows = style.check("summary", table, *style.SCORES)
     blocks = []
@@ -70,7 +70,7 @@ def page_views(table: pl.DataFrame, looks: charts.Looks) -> charts.Views:
 FACTS = Analysis(
     name="facts",
     title="Win rate W and robustness R of every fact",
-    source="002, section 3.1",
+    source="TimeStress, section 3.1",
     compute=lambda study: in_words(study.facts, study),
     large=True,
     shown_apart=True,
@@ -92,7 +92,7 @@ FACTS = Analysis(
 SUMMARY = Analysis(
     name="summary",
     title="Mean W and R of each model, by granularity",
-    source="002, figures 2 and 12; 001, figures 2 and 4",
+    source="TimeStress, figures 2 and 12; TimeStress v1, figures 2 and 4",
     compute=lambda study: study.summary,
     figure=draw,
     chart=Chart(page_views, f"A random scorer has W 50 % and R near 0. {charts.INTERVALS}"),

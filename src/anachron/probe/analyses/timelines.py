@@ -1,4 +1,4 @@
-"""Single facts year by year: those that a model seems to know and yet places far from their period (002, figure 17)."""
+"""Single facts by year: those that a model seems to know but places far from their period (TimeStress, figure 17)."""
 
 import polars as pl
 
@@ -75,7 +75,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """Log-probability of the answer year by year, of the six facts with the most absurd far errors.
 
     The period is shaded, the prior (the statement without a date) is a line, years that beat a correct one are marked,
-    and most those at least one period away. Source: paper 002, figure 17.
+    and most those at least one period away. Source: TimeStress, figure 17.
     """
     rows = style.check("timelines", table, "logp").with_columns(pl.col("time").cast(pl.Int64).alias("year"))
     facts = [part for _, part in rows.sort("rank", "year", maintain_order=True).group_by("rank", maintain_order=True)]
@@ -137,7 +137,7 @@ def _any_far_error(study: Study) -> str | None:
 TIMELINES = Analysis(
     name="timelines",
     title="Facts that seem known but have errors far from their period, year by year",
-    source="002, figure 17",
+    source="TimeStress, figure 17",
     compute=lambda study: study.once(timelines_of),
     needs=(
         YEARS,

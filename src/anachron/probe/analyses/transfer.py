@@ -1,4 +1,4 @@
-"""Transfer of knowledge between granularities (paper 002, figures 6, 9 and 10)."""
+"""Transfer of knowledge between granularities (TimeStress, figures 6, 9 and 10)."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def transfer_of_most_robust(study: Study) -> pl.DataFrame:
 
 
 def mean_transfer(table: pl.DataFrame) -> pl.DataFrame:
-    """Mean rate off the diagonal of each model's 3 x 3 transfer (paper 002, figure 6 and 10).
+    """Mean rate off the diagonal of each model's 3 x 3 transfer (TimeStress, figure 6 and 10).
 
     table: from `transfer`. Columns ``model, format, prefix, rate`` (null where any of the six rates is) and
     ``lowest, highest`` of the six.
@@ -72,7 +72,7 @@ def draw(table: pl.DataFrame) -> "style.Figure":
     """Share of the facts known at one granularity that are known at another, with intervals, in per cent.
 
     Per format and prefix a 3 x 3 map of the pooled models, then of the seven models with the most known facts at
-    most. Source: paper 002, figures 6, 9 and 10.
+    most. Source: TimeStress, figures 6, 9 and 10.
     """
     style.check("transfer", table, "rate")
     lines: list[list[tuple[str, str, pl.DataFrame]]] = []
@@ -126,7 +126,7 @@ def _most_known(part: pl.DataFrame) -> list[str]:
 def draw_mean(table: pl.DataFrame) -> "style.Figure":
     """Mean transfer between two different granularities with each prefix, and the lowest and highest of the six.
 
-    The pooled models first. Rows of a model without a mean are left out. Source: paper 002, figures 6 and 10.
+    The pooled models first. Rows of a model without a mean are left out. Source: TimeStress, figures 6 and 10.
     """
     rows = style.check("transfer_mean", table, "rate")
     named = rows.with_columns(pl.Series("row", style.run_labels(rows, "format")))
@@ -198,13 +198,14 @@ TWO_GRANULARITIES = Need("facts with matches at two granularities", _two_granula
 TRANSFER = Analysis(
     name="transfer",
     title="Share of facts known at one granularity that are also known at another",
-    source="002, figures 6, 9 and 10",
+    source="TimeStress, figures 6, 9 and 10",
     compute=lambda study: study.once(transfer_of_most_robust),
     needs=(TWO_GRANULARITIES,),
     figure=draw,
     chart=Chart(
         page_views,
         "Of the facts known (R = 1) at a row's granularity, the share also known at a column's.",
+        empty="no fact is known at any granularity",
     ),
     columns={
         **POOLED_RUN,
@@ -225,11 +226,15 @@ TRANSFER = Analysis(
 TRANSFER_MEAN = Analysis(
     name="transfer_mean",
     title="Mean transfer between two granularities, with each prefix",
-    source="002, figures 6 and 10",
+    source="TimeStress, figures 6 and 10",
     compute=lambda study: mean_transfer(study.once(transfer_of_most_robust)),
     needs=(TWO_GRANULARITIES,),
     figure=draw_mean,
-    chart=Chart(mean_views, "Bars extend from the lowest to the highest of the six rates."),
+    chart=Chart(
+        mean_views,
+        "Bars extend from the lowest to the highest of the six rates.",
+        "no run knows a fact at each granularity",
+    ),
     columns={
         **POOLED_RUN,
         "rate": "mean of the six rates between different granularities; empty if one of them is",

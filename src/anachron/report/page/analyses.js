@@ -1,6 +1,7 @@
 // Every analysis: its chart with a choice of views, its table, its file.
 
 const SHOWN_ROWS = 200;
+const OPEN_RUNS = 2; // whose findings stand below a heading; more are folded
 
 /** Rows of a CSV text (RFC 4180), the header first. */
 function parseCsv(text) {
@@ -27,7 +28,7 @@ async function tableOf(analysis) {
   const [header, ...rows] = parseCsv(new TextDecoder().decode(await inflate(analysis.csv)));
   const shownRows = rows.slice(0, SHOWN_ROWS).map((row) =>
     element("tr", {}, ...row.map((text, i) => element("td", { class: analysis.numeric[i] ? "number" : null, dir: "auto" }, readable(text, analysis.numeric[i])))));
-  const head = element("tr", {}, ...header.map((name, i) => element("th", { scope: "col", class: analysis.numeric[i] ? "number" : null }, name)));
+  const head = element("tr", {}, ...header.map((name, i) => element("th", { scope: "col", class: analysis.numeric[i] ? "number" : null, title: `${name}: ${analysis.meanings[i]}` }, analysis.words[i])));
   const more = rows.length > SHOWN_ROWS ? element("p", { class: "hint" }, `The first ${SHOWN_ROWS} of ${grouped(rows.length)} rows; the CSV has all.`) : null;
   return element("div", {}, element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": analysis.title }, element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...shownRows))), more ?? "");
 }
@@ -53,8 +54,11 @@ function section(analysis) {
   const details = element("details", { open: !chart && !periods && analysis.rows <= 30, toggle: async () => {
     if (details.open && details.children.length === 1) details.append(await tableOf(analysis));
   } }, element("summary", {}, `Table: ${rowCount(analysis)}`));
+  const others = element("ul", { class: "others" }, ...analysis.others.map((text) => element("li", { dir: "auto" }, text)));
+  const folded = element("details", { class: "others" }, element("summary", {}, `Other runs: ${analysis.others.length}`), others);
   return element("section", { class: "analysis", id: `analysis-${analysis.name}` },
     element("h3", { dir: "auto" }, analysis.finding ?? analysis.title),
+    analysis.others.length > OPEN_RUNS ? folded : analysis.others.length ? others : "",
     element("p", { class: "hint" }, `${analysis.finding ? `${analysis.title}. ` : ""}${analysis.note} Source: ${analysis.source}.`.trim()),
     analysis.views.length > 1 ? element("label", { class: "view" }, "Show ", choose) : "",
     chart ?? "", periods, details, download(analysis));
@@ -86,7 +90,7 @@ function drawInTurn(charts) {
 
 /** Groups in their order with what is drawn or found in them; the rest is folded. */
 function startAnalyses() {
-  const shownHere = data.analyses.filter(({ apart }) => !apart);
+  const shownHere = data.analyses.filter(({ apart, empty }) => !apart && !empty);
   const groups = data.groups.map((group, n) => {
     const own = shownHere.filter((analysis) => analysis.group === group);
     return own.length ? element("section", { class: "group", id: `group-${n}` }, element("h2", {}, group), ...own.map(section)) : null;

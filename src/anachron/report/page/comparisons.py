@@ -1,13 +1,15 @@
 """Findings about a run beside others: its other format, its prefixes, its family, the other models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 
-from anachron.metrics import POOLED, RUN_KEYS
+from anachron.metrics import GLOBAL, POOLED, RUN_KEYS
+from anachron.plots.charts import LEVELS
 from anachron.plots.words import prefix_name
 from anachron.report.page.finding_words import (
     FEW,
     LEVEL,
+    Row,
     Rows,
     Run,
     apart,
@@ -17,6 +19,28 @@ from anachron.report.page.finding_words import (
     percent,
     widest,
 )
+
+
+def summary_of_several(rows: Rows, name: Callable[[Sequence[str]], str]) -> str | None:
+    """W of two runs, or the lowest and the highest of more, at the widest granularity that all of them have.
+
+    name: of a run. The shares as they are; that one is surely above another is not said.
+    """
+    of_run = [
+        {row["granularity"]: row for row in rows if key_of(row) == key} for key in dict.fromkeys(map(key_of, rows))
+    ]
+    shared = next((level for level in (GLOBAL, *LEVELS) if all(level in own for own in of_run)), None)
+    if shared is None:
+        return None
+    chosen = sorted((own[shared] for own in of_run), key=lambda row: row["win_rate"], reverse=True)
+    first, last = ((name(key_of(row)), percent(row["win_rate"])) for row in (chosen[0], chosen[-1]))
+    if len(chosen) == 2:
+        return f"{first[0]} wins {first[1]} of matches, {last[0]} {last[1]}"
+    return f"{len(chosen)} runs win between {last[1]} ({last[0]}) and {first[1]} ({first[0]}) of matches"
+
+
+def key_of(row: Row) -> tuple[str, ...]:
+    return tuple(row[name] for name in RUN_KEYS)
 
 
 def _formats(rows: Rows, run: Run) -> str | None:
@@ -34,7 +58,9 @@ def _prefixes(rows: Rows, run: Run) -> str | None:
     if len(of_each) == 1:
         name = prefix_name(of_each[0]["prefix"])
         return _about(rows, run, difference(f"with {name}, W is", of_each[0], "that without"))
-    sure = [row for row in of_each if _below(row["win_rate_difference_p"], LEVEL / len(of_each))]
+    sure = [
+        row for row in of_each if _below(row["win_rate_difference_p"], LEVEL / len(of_each)) and row["facts"] >= FEW
+    ]
     if not sure:
         return None
     up, down = ([row["prefix"] for row in sure if row["win_rate_difference"] * sign > 0] for sign in (1, -1))
@@ -49,6 +75,7 @@ def _prefixes(rows: Rows, run: Run) -> str | None:
 def _granularity_variance(rows: Rows, run: Run) -> str | None:
     """Of several prefixes only what the intervals of all of them say."""
     kept = [row for row in _same(rows, run, "model", "format") if row["ratio"] is not None and row["low"] is not None]
+    kept = [row for row in kept if row["facts"] >= FEW]
     sides = {"more alike" if row["high"] < 1 else "less alike" if row["low"] > 1 else None for row in kept}
     if len(sides) != 1 or None in sides:
         return None
@@ -72,7 +99,7 @@ def _sizes(rows: Rows, run: Run) -> str | None:
     if small is None or large is None or small["parameters"] == large["parameters"]:
         return None
     side = apart(ends(large, "win_rate"), ends(small, "win_rate"))
-    if not side:
+    if not side or min(large["facts"], small["facts"]) < FEW:
         return None
     return (
         f"The largest of the family has the {'higher' if side > 0 else 'lower'} W: {large['model']} "

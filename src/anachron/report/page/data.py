@@ -15,6 +15,9 @@ from anachron.probe import catalogue
 from anachron.probe.study import Study
 from anachron.report.outputs import Written
 from anachron.report.page.asked import AskedRun, about_asked, asked_metrics, asked_part
+from anachron.report.page.columns import in_words
+from anachron.report.page.comparisons import summary_of_several
+from anachron.report.page.finding_words import after_colon
 from anachron.report.page.findings import finding, names_its_runs
 from anachron.report.page.groups import GROUPS, OTHERS
 from anachron.report.page.pack import deflate
@@ -61,7 +64,7 @@ def page_data(
     return {
         "title": "Past facts before and after edits" if edits else title_of(models),
         "edits": edits,
-        "sentence": in_words(headline) if scored else "",
+        "sentence": headline_sentence(headline) if scored else "",
         "headline": headline,
         "runs": [dict(zip(RUN_KEYS, run, strict=True)) | {"name": looks.name(run)} for run in runs],
         "facts": fact_columns(about),
@@ -113,12 +116,13 @@ def headline_rows(summary: pl.DataFrame | None, looks: Looks) -> Json:
     return {"granularity": level, "rows": rows}
 
 
-def in_words(headline: Json) -> str:
+def headline_sentence(headline: Json) -> str:
     """The headline in a sentence, about the most robust run."""
     best = headline["rows"][0]
     dates = "by year, by month and by day" if headline["granularity"] == GLOBAL else f"by {headline['granularity']}"
     chance = f"{100 * best['random_robustness']:.1f} %" if best["random_robustness"] >= 0.001 else "less than 0.1 %"
-    who = best["name"] if len(headline["rows"]) == 1 else f"The most robust run, {best['name']},"
+    most = "most robust run" if best["robustness"] else "run with the highest W"
+    who = best["name"] if len(headline["rows"]) == 1 else f"The {most}, {best['name']},"
     return (
         f"{who} finds an answer likelier on a date when the fact held than on one when it did not in "
         f"{100 * best['win_rate']:.1f} % of matches (W; guessing gives 50 %), and gets every single match right for "
@@ -207,40 +211,59 @@ def telling(
         return None
     order = ["win_rate", "matches", "popularity"]
     best = rows.sort(order, descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
-    matches = "its one match" if best["matches"] == 1 else f"its {best['matches']:,} matches"
+    matches = "this fact's one match" if best["matches"] == 1 else f"this fact's {best['matches']:,} matches"
     why = (
-        f"{looks.name(leading)} wins {100 * best['win_rate']:.0f} % of {matches} by year, and no larger share for any "
+        f"{looks.name(leading)} wins {100 * best['win_rate']:.0f} % of {matches} by year and does no better on any "
         "other fact."
     )
     return {"run": runs.index(leading), "fact": places[best["fact_id"]], "time": None, "why": why}
 
 
 def analyses(written: Written, looks: Looks, leading: Sequence[str], ids: Sequence[str]) -> list[Json]:
-    """Each table of the catalogue that was made: what it is, its group, what it finds about the leading run, what is
-    drawn of it, and its CSV, compressed. What is neither drawn nor found has no group, and is folded."""
+    """Each table of the catalogue that was made: what it is, its group, what it finds, what is drawn of it, and its
+    CSV, compressed.
+
+    ``finding`` is of the leading run or, if there is none, of the first that has one; ``others`` are of further runs.
+    What is neither drawn nor found has no group; if it would be drawn, ``empty`` says why it is not, and the page
+    leaves it out.
+    """
     groups = {name: group for group, names in GROUPS.items() for name in names}
-    several = len(looks.runs) > 1
     entries = []
     for analysis in catalogue.every_analysis():
         if analysis.name in written.tables:
             table = written.tables[analysis.name]
             entry: dict[str, Any] = {"name": analysis.name, "title": analysis.title, "source": analysis.source}
             entry |= {"rows": table.height, "columns": table.columns, "apart": analysis.shown_apart}
+            entry |= {"words": [in_words(name) for name in table.columns]}
+            entry |= {"meanings": [analysis.columns[name].replace("`", "") for name in table.columns]}
             entry |= {"numeric": [dtype.is_numeric() for dtype in table.dtypes]}
             entry |= {"note": "" if analysis.chart is None else analysis.chart.note}
-            found, views = finding(analysis.name, table, leading), analysis.views(table, looks)
+            found, views = findings(analysis.name, table, leading, looks), analysis.views(table, looks)
             periods = period_views(table, looks, leading, ids) if analysis.name == "believed" else []
             if periods:
                 entry |= {"periods": periods, "note": RULE}
-            of_run = several and "model" in table.columns and not names_its_runs(analysis.name)
-            entry |= {"finding": f"{looks.name(leading)}: {found}" if found and of_run else found}
+            entry |= {"finding": found[0] if found else None, "others": found[1:]}
             entry |= {"group": groups.get(analysis.name, OTHERS) if found or views or periods else None}
+            blank = analysis.chart is not None and entry["group"] is None
+            entry |= {"empty": analysis.chart.empty if blank and analysis.chart is not None else None}
             entry |= {"views": views, "csv": deflate(harmless(table).write_csv().encode())}
             entries.append(entry)
     return entries
 
 
+def findings(name: str, table: pl.DataFrame, leading: Sequence[str], looks: Looks) -> list[str]:
+    """What a table says of the runs, the leading one first; each is named where there are several."""
+    if len(looks.runs) == 1 or "model" not in table.columns or names_its_runs(name):
+        found = finding(name, table, leading)
+        return [found] if found else []
+    runs = [tuple(leading), *(run for run in looks.runs if tuple(run) != tuple(leading))]
+    told = [f"{looks.name(run)}: {after_colon(text)}" for run in runs if (text := finding(name, table, run))]
+    together = summary_of_several(table.rows(named=True), looks.name) if name == "summary" else None
+    return [together, *told] if together else told
+
+
 def left_out(written: Written) -> list[Json]:
+    """What was not computed, and why."""
     titles = {analysis.name: analysis.title for analysis in catalogue.every_analysis()}
     return [{"name": n, "title": titles.get(n, n), "reason": reason} for n, reason in written.left_out.items()]
 

@@ -21,9 +21,12 @@ def widest(rows: Rows) -> Any:
 
 
 def difference(words: str, row: Row, other: str) -> str | None:
-    """``W is above that of b: +2.4 points (+0.1 to +6.7)``, by the interval of the paired difference of W."""
+    """``W is above that of b: +2.4 points (+0.1 to +6.7)``, by the interval of the paired difference of W.
+
+    None of fewer than `FEW` facts, whose intervals are too narrow.
+    """
     low, high = row["win_rate_difference_low"], row["win_rate_difference_high"]
-    if row["win_rate_difference"] is None or low is None or high is None:
+    if row["win_rate_difference"] is None or low is None or high is None or row["facts"] < FEW:
         return None
     side = "above" if low > 0 else "below" if high < 0 else "not significantly different from"
     return f"{words} {side} {other}: {points(row['win_rate_difference'])} points ({points(low)} to {points(high)})"
@@ -42,6 +45,15 @@ def apart(one: tuple[float | None, float | None], other: tuple[float | None, flo
 
 def interval(row: Row, name: str) -> str:
     return f"{percent(row[name])} ({percent(row[f'{name}_low'])} to {percent(row[f'{name}_high'])})"
+
+
+def after_colon(text: str) -> str:
+    """A finding as it goes on behind a name and a colon; W and R stay capitals."""
+    return text[0].lower() + text[1:] if text[1:2].islower() else text
+
+
+def nats(mean: float) -> str:
+    return f"{mean:.1f}".replace("-", MINUS)
 
 
 def percent(share: float) -> str:

@@ -6,26 +6,41 @@ Else there is none, and the analysis keeps its neutral title.
 """
 
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import erfc, hypot, isfinite, sqrt
 
 import polars as pl
 
-from anachron.core.dates import DAYS_A_YEAR
+from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
 from anachron.metrics import RUN_KEYS
+from anachron.plots.words import year_name
+from anachron.probe.analyses.dataset import SPAN
+from anachron.probe.analyses.factors import FACTORS
 from anachron.report.page.comparisons import BESIDE
 from anachron.report.page.finding_words import (
     FEW,
     LEVEL,
     MINUS,
+    Row,
     Rows,
     apart,
     difference,
     interval,
+    nats,
     percent,
     widest,
 )
 from anachron.report.page.periods import median_miss
 from anachron.statistics import mcnemar
+
+WIDTH = 1.959964  # standard errors from the middle of a 95 % interval to its ends
+PROPERTIES = {  # how facts with the smallest and with the largest values are called
+    "popularity": ("lowest popularity", "highest popularity"),
+    "subject_popularity": ("least popular subjects", "most popular subjects"),
+    "object_popularity": ("least popular objects", "most popular objects"),
+    "log_distance": ("latest starts", "earliest starts"),
+    "log_duration": ("shortest periods", "longest periods"),
+    "other_objects": ("fewest other objects", "most other objects"),
+}
 
 
 def finding(name: str, table: pl.DataFrame, run: Sequence[str]) -> str | None:
@@ -66,7 +81,7 @@ def _transfer(rows: Rows) -> str | None:
 
 
 def _far_errors(rows: Rows) -> str | None:
-    kept = [row for row in rows if row["average"] == "facts" and row["share"] is not None]
+    kept = [row for row in rows if row["average"] == "facts" and row["share"] is not None and row["facts"] >= FEW]
     if not kept:
         return None
     row = min(kept, key=lambda row: (row["threshold"], row["alpha"]))
@@ -78,15 +93,21 @@ def _believed_summary(rows: Rows) -> str | None:
     (row,) = rows
     believed = round(row["believed"] * row["facts"])
     told = f"Ties {believed:,} of {row['facts']:,} facts to some period"
-    if row["overlap"] is None:
+    if row["overlap"] is None or row["closed"] < FEW:
         return told
     return f"{told}; where both ends are known, it overlaps the true one by {interval(row, 'overlap')}"
 
 
 def _believed(rows: Rows) -> str | None:
+    """The median error with its interval; of a few facts only how many ends are near."""
     miss = median_miss(rows)
-    if miss is None or miss["facts"] < FEW:
+    errors = [row[f"{end}_error_days"] for row in rows if row["believed"] for end in ("start", "end")]
+    known = [abs(days) for days in errors if days is not None]
+    if miss is None or not known:
         return None
+    if miss["facts"] < FEW:
+        near = sum(days <= DAYS_A_YEAR for days in known)
+        return f"Within a year of the truth: {near:,} of {_counted(len(known), 'end')} of believed periods"
     size, unit = (DAYS_A_YEAR, "years") if miss["high"] >= DAYS_A_YEAR else (1, "days")
     middle, low, high = (f"{miss[name] / size:.{unit == 'years':d}f}" for name in ("median", "low", "high"))
     of = f"{miss['ends']:,} ends of {miss['facts']:,} facts"
@@ -131,7 +152,7 @@ def _margins(rows: Rows) -> str | None:
 
 def _lifespans(rows: Rows) -> str | None:
     row = widest(rows)
-    if row["low"] <= 0 <= row["high"]:
+    if row["facts"] < FEW or row["low"] <= 0 <= row["high"]:
         return None
     low, high = sorted(abs(100 * row[name]) for name in ("low", "high"))
     change = f"{abs(100 * row['difference']):.1f} points {'lower' if row['low'] > 0 else 'higher'}"
@@ -141,8 +162,10 @@ def _lifespans(rows: Rows) -> str | None:
 def _correlations(rows: Rows) -> str | None:
     """Of all models in the run's format. Of several tests at once each must pass at a level divided by their number."""
     known = [row for row in rows if row["models"] == "all" and row["p_clustered"] is not None]
-    tested = [row for row in known if isfinite(row["p_clustered"])]
+    tested = [row for row in known if isfinite(row["p_clustered"]) and row["facts"] >= FEW]
     sure = [row for row in tested if row["p_clustered"] < LEVEL / len(tested)]
+    if tested and not sure:
+        return f"No property of facts correlates significantly with W or R ({_counted(len(tested), 'test')})"
     if not sure:
         return None
     row = max(sure, key=lambda row: abs(row["r"]))
@@ -150,7 +173,8 @@ def _correlations(rows: Rows) -> str | None:
     r = f"{row['r']:+.2f}".replace("-", MINUS)
     passed = "only this one" if len(sure) == 1 else f"this one and {len(sure) - 1} with smaller r"
     tests = "" if len(tested) == 1 else f"; of {len(tested)} tests, {passed} passed"
-    return f"{score} correlates with {row['factor']}: r {r} over {row['facts']:,} facts{tests}"
+    factor = FACTORS.get(row["factor"], row["factor"])
+    return f"{score} correlates with {factor}: r {r} over {row['facts']:,} facts{tests}"
 
 
 def _base_and_instruct(rows: Rows) -> str | None:
@@ -166,19 +190,87 @@ def _base_and_instruct(rows: Rows) -> str | None:
 
 
 def _alpha(rows: Rows) -> str | None:
-    """The middle of the period against one to three lengths before and behind it, where the intervals are apart."""
+    """The middle of the period against one to three lengths before and after it, each side by its intervals."""
     by_bin = {(row["status"], row["bin"]): row for row in rows if row["low"] is not None and row["facts"] >= FEW}
     middle = by_bin.get(("correct", "(-0.25, 0]"))
-    away = [by_bin.get(("incorrect", name)) for name in ("(-3, -1]", "(1, 3]")]
-    if middle is None or None in away:
+    before, after = (by_bin.get(("incorrect", name)) for name in ("(-3, -1]", "(1, 3]"))
+    if middle is None or before is None or after is None:
         return None
-    sides = {apart((middle["low"], middle["high"]), (row["low"], row["high"])) for row in away if row is not None}
-    if len(sides) != 1 or 0 in sides:
+    sides = [_above(middle, row) for row in (before, after)]
+    here, *there = (nats(row["logp"]) for row in (middle, before, after))
+    if sides[0] == sides[1]:
+        words = {1: "likelier", -1: "less likely", 0: "not clearly likelier"}[sides[0]]
+        return (
+            f"An answer is {words} in the middle of its period than one to three lengths before and after it: "
+            f"{here}, {', '.join(there)} nats"
+        )
+    told = [
+        f"{words} than one to three lengths {where} it ({here}, {of} nats)"
+        for side, where, of in zip(sides, ("before", "after"), there, strict=True)
+        if (words := {1: "likelier", -1: "less likely", 0: ""}[side])
+    ]
+    rest = f", not clearly so {'before' if sides[1] else 'after'} it" if 0 in sides else ""
+    return f"In the middle of its period an answer is {' and '.join(told)}{rest}"
+
+
+def _alpha_fine(rows: Rows) -> str | None:
+    """By which granularities the middle of the period lies above one length before and after it, by the intervals."""
+    by_bin = {(row["granularity"], row["bin"]): row for row in rows if row["low"] is not None and row["facts"] >= FEW}
+    names = ("(-0.1, 0.0]", "(-1.1, -1.0]", "(1.0, 1.1]")
+    known = [level for level in GRANULARITIES if all((level, name) in by_bin for name in names)]
+    if not known:
         return None
-    words = "likelier" if sides == {1} else "less likely"
-    nats = ", ".join(f"{row['logp']:.1f}".replace("-", MINUS) for row in (middle, *away) if row is not None)
+    sure = []
+    for level in known:
+        middle, *away = (by_bin[level, name] for name in names)
+        if all(_above(middle, row) == 1 for row in away):
+            sure.append(level)
+    peak = "the answer is likelier in the middle of the period than one length before and after it"
+    if not sure:
+        return f"{_listed(known)}, it is not clear that {peak}"
+    rest = [level for level in known if level not in sure]
+    return f"{_listed(sure)}, {peak}{f'; not clearly so {_listed(rest).lower()}' if rest else ''}"
+
+
+def _above(one: Row, other: Row) -> int:
+    return apart((one["low"], one["high"]), (other["low"], other["high"]))
+
+
+def _listed(levels: Sequence[str]) -> str:
+    return "By " + " and by ".join([", by ".join(levels[:-1]), levels[-1]] if len(levels) > 1 else levels)
+
+
+def _factor_bins(rows: Rows) -> str | None:
+    """W of the facts with the largest and the smallest values of a property: of those for which they surely differ, the
+    property for which they do most.
+
+    A normal test of the difference, its standard error from both intervals, at a level divided by the number of
+    properties. A logarithm has the order of its number, so it is none more.
+    """
+    tested = []
+    for factor, words in PROPERTIES.items():
+        kept = [row for row in rows if (row["models"], row["factor"], row["score"]) == ("all", factor, "win_rate")]
+        few, *_, many = [None, None, *sorted(kept, key=lambda row: row["bin"])][-max(len(kept), 2) :]
+        if few and many and few is not many and min(few["facts"], many["facts"]) >= FEW:
+            error = hypot(*((row["high"] - row["low"]) / (2 * WIDTH) for row in (few, many)))
+            size = abs(few["mean"] - many["mean"])
+            tested.append((size, erfc(size / error / sqrt(2)) if error else 1.0, words, few, many))
+    sure = [one for one in tested if one[1] < LEVEL / len(tested)]
+    if not sure:
+        return None
+    _, _, words, few, many = max(sure, key=lambda one: one[0])
+    shares = [f"{percent(row['mean'])} ({percent(row['low'])} to {percent(row['high'])})" for row in (many, few)]
+    return f"W is {shares[0]} for the facts with the {words[1]}, {shares[1]} for those with the {words[0]}"
+
+
+def _years(rows: Rows) -> str | None:
+    """What the table counts; spans are of ten years."""
+    first, last = rows[0]["first_year"], rows[-1]["first_year"] + SPAN - 1
+    held, wrong, between = (sum(row[name] for row in rows) for name in ("correct", "incorrect", "transitional"))
+    undecided = f", {between:,} on its edges" if between else ""
     return (
-        f"An answer is {words} in the middle of its period than one to three lengths before and after it: {nats} nats"
+        f"Asks about years between {year_name(first)} and {year_name(last)}: {held:,} times within a fact's period, "
+        f"{wrong:,} outside it{undecided}"
     )
 
 
@@ -204,6 +296,10 @@ def _bridge(rows: Rows) -> str | None:
     return f"The higher a fact's W by choice, {words}: r {r} ({low} to {high}) over {row['facts']:,} facts"
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def _p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
@@ -212,5 +308,6 @@ FINDINGS: dict[str, Callable[[Rows], str | None]] = {
     "summary": _summary, "transfer": _transfer, "far_errors": _far_errors, "believed_summary": _believed_summary,
     "believed": _believed, "anachronism_summary": _anachronism_summary, "relations": _relations,
     "comparison": _comparison, "margins": _margins, "lifespans": _lifespans, "correlations": _correlations,
-    "base_and_instruct": _base_and_instruct, "alpha": _alpha, "asked": _asked, "bridge": _bridge,
+    "base_and_instruct": _base_and_instruct, "alpha": _alpha, "alpha_fine": _alpha_fine, "factor_bins": _factor_bins,
+    "years": _years, "asked": _asked, "bridge": _bridge,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from anachron.statistics import bootstrap_median
 SHOWN = 20  # facts a run
 
 RULE = (
-    f"Shown are at most {SHOWN} facts: those tied most clearly to a period (highest bic_gain), with both ends known "
+    f"Shown are at most {SHOWN} facts: those tied most clearly to a period (highest gain in BIC), with both ends known "
     "before those with one, in the order of their true start. An arrow: the fact still holds, or the believed end lies "
     "beyond the years asked about. No end is known more finely than these years are apart."
 )

@@ -50,7 +50,7 @@ def property_classes(properties: pl.DataFrame, edges: pl.LazyFrame, depth: int) 
 
 
 def is_restrictive(property: str, classes: set[str]) -> bool:
-    """Whether a qualifier of this property restricts its statement. Source: paper 003 (restricted triples)."""
+    """Whether a qualifier of this property restricts its statement. Source: WikiFactDiff (restricted triples)."""
     if property in ALWAYS_RESTRICTIVE or property in NEVER_RESTRICTIVE:
         return property in ALWAYS_RESTRICTIVE
     return (RESTRICTIVE in classes and NON_RESTRICTIVE not in classes) or SOCIAL_ID in classes

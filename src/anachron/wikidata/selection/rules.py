@@ -3,8 +3,8 @@
 `anachron.wikidata.selection.select` applies it to every statement and counts, `anachron.wikidata.selection.explain`
 applies it to those of one entity and says what happened: both read the verdicts of this code, so they cannot disagree.
 
-Sources: paper 003 for the cleaning (ranks, datatypes, pages, meta properties, restricted triples), paper 002 sections
-3.2.1 and A.1 for the preset ``timestress``, paper 001 section 4.2 for ``robustness-2025``.
+Sources: WikiFactDiff for the cleaning (ranks, datatypes, pages, meta properties, restricted triples), TimeStress
+sections 3.2.1 and A.1 for the preset ``timestress``, TimeStress v1 section 4.2 for ``robustness-2025``.
 """
 
 import re
@@ -26,12 +26,12 @@ _PROPERTY = re.compile(r"P[1-9]\d*")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Every threshold of the selection. The defaults are those of TimeStress (paper 002).
+    """Every threshold of the selection. The defaults are those of TimeStress (TimeStress).
 
     relations: keep only these properties; all where empty. banned: never these (P47, shares border with, is ambiguous).
-    several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (paper 002),
-        ``drop-closed``, which counts periods with a known start and end only, for others went before (paper 001,
-        section 4.2), or ``keep``, with its other periods written beside (note of paper 001, section 3.2.2).
+    several_periods: what happens to (s, r, o) that holds in more than one distinct period: ``drop`` (TimeStress),
+        ``drop-closed``, which counts periods with a known start and end only, for others went before (TimeStress v1,
+        section 4.2), or ``keep``, with its other periods written beside (note of TimeStress v1, section 3.2.2).
     ended_before: a fact must end before the first day of this year. first_year: and start in this year or later.
     least_days: from the first day of its start to the last day of its end (1,140 is the published "longer than three
         years": days // 30 > 37).
@@ -186,7 +186,7 @@ _Written = tuple[str, Stage, list[tuple[str, pl.Expr]]]
 
 
 def cleaning_steps(wiki: str) -> list[_Written]:
-    """Paper 003, section A.1: which statements are triples at all. Their stage is ``rows``."""
+    """WikiFactDiff, section A.1: which statements are triples at all. Their stage is ``rows``."""
     col = pl.col
     pages: list[tuple[str, pl.Expr]] = [
         ("the subject is a page of the wiki or a template", col("subject_barred")),

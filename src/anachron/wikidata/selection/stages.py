@@ -226,7 +226,7 @@ class Cut:
 
 
 def find_cut(alive: pl.DataFrame, settings: Selection) -> Cut:
-    """The cut of the settings for these facts (``property, popularity, fact_id``). Paper 002, footnote 8."""
+    """The cut of the settings for these facts (``property, popularity, fact_id``). TimeStress, footnote 8."""
     if not settings.popularity:
         return Cut()
     threshold = settings.min_popularity

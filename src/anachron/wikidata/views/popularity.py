@@ -1,4 +1,4 @@
-"""Popularity of a snapshot's entities: the median of monthly views of their articles (spec of paper 002, section 2.2).
+"""Popularity of a snapshot's entities: the median of monthly views of their articles (spec of TimeStress, section 2.2).
 
 Each page-view file is read once, into ``SNAPSHOT/pageviews/NAME.parquet`` (``title, views`` of every title of the
 project) with a manifest that knows the file again, so that another month or a list of redirects costs no second
