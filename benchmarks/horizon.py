@@ -1,4 +1,4 @@
-"""How often the intervals of a horizon hold the truth: answerers that are made up, without any model.
+"""How often the intervals of a horizon contain the truth: simulated answers, without any model.
 
 Run: python benchmarks/horizon.py [--answerers 2000] [--seed 0] [--rows FILE]. Each answerer knows changes by a curve
 that is drawn: five shapes (a step, a straight ramp, saturation, a logistic, two speeds mixed; only the step is among
