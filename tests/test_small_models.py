@@ -66,7 +66,7 @@ def test_a_page_gets_the_columns_that_it_names_and_keeps_its_words(tmp_path):
         page(tmp_path, text.replace("z, x", "w"))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_recipe_runs_from_models_to_tables_and_again_makes_nothing_twice(tmp_path):
     """On the bundled model in place of the two: every step but the page, whose words stand in docs/results.md."""
     shutil.copytree(Path(anachron.__file__).parent / "lm" / "demo_model", tmp_path / "models" / "tiny")

@@ -116,7 +116,7 @@ def test_the_commands_that_are_run_are_those_of_the_page(tmp_path):
         commands("a page without the heading")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_it_runs_at_a_tiny_size(tmp_path):
     command = [sys.executable, str(BENCHMARKS / "whole.py"), "--percent", "0.01", "0.02", "--folder", str(tmp_path)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -94,7 +94,7 @@ def content(folder: Path | StorePath) -> dict[str, bytes]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("views", ["there", "here"])
+@pytest.mark.parametrize("views", ["there", pytest.param("here", marks=pytest.mark.slow)])
 def test_the_same_bytes_with_faults(views, store, served, sources, tmp_path, capsys):
     assert _code(words(sources, tmp_path / "here"), debug=False) == 0
     served.faults.each, served.faults.kinds = 31, ("503", "cut", "drop", "slow")

@@ -232,7 +232,7 @@ def test_ranges_of_a_file_that_was_no_dump_are_not_met(store, served, tmp_path):
     line = json.dumps({"no": "entity" * 20}) + "\n"
     wrong.write_text(line * (dump.stat().st_size // len(line)))
     ingest(dump, tmp_path / "here", SETTINGS, range_bytes=9_000)
-    with pytest.raises(DataError, match="are no Wikidata entities"):
+    with pytest.raises(DataError, match="are not Wikidata entities"):
         ingest(wrong, store, SETTINGS, range_bytes=9_000)
     ingest(dump, store, SETTINGS, range_bytes=9_000)
     served.faults.late = 0.0
