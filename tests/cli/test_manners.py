@@ -79,6 +79,7 @@ def test_both_spellings_of_a_licence(tmp_path, capsys):
         assert "license: cc0-1.0" in (folder / "README.md").read_text("utf-8")
 
 
+@pytest.mark.full
 def test_listed_sizes_are_those_of_the_data():
     (listing,), table, listed = listings.DATASETS, mini_statements(None), mini_facts()
     found = (len(listed), table["fact_id"].n_unique(), table["relation_id"].n_unique(), table.height)
@@ -148,6 +149,7 @@ def test_a_command_without_words_shows_its_help(capsys):
     assert "lm-eval" in said.out + said.err and "error:" not in said.err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [1, 2])
 def test_what_is_counted_agrees_with_its_number(count: int, tmp_path, capsys):
     pairs = tmp_path / "pairs.jsonl"
