@@ -55,20 +55,8 @@ def run(arguments: list[str], folder: Path) -> Taken:
     strace = shutil.which("strace")
     if strace:
         calls = "trace=open,openat,openat2"
-        command = [
-            strace,
-            "-f",
-            "--seccomp-bpf",
-            "-qq",
-            "-y",
-            "-e",
-            calls,
-            "-e",
-            "status=successful",
-            "-o",
-            str(trace),
-            *command,
-        ]
+        options = f"-f --seccomp-bpf -qq -y -e {calls} -e status=successful"
+        command = [strace, *options.split(), "-o", str(trace), *command]
     before, taken = size(folder), Taken()
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+") as said:

@@ -14,7 +14,6 @@ import gc
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from zlib import crc32
 
@@ -46,10 +45,10 @@ def _mini_is_built_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     def shared() -> pl.DataFrame:
         with FileLock(path.with_suffix(".lock")):
             if not path.exists():
-                bundled.statements(None).write_parquet(path)
+                bundled(None).write_parquet(path)
         return pl.read_parquet(path)
 
-    loaders.BUNDLED["mini"] = replace(bundled, statements=lambda limit: shared())
+    loaders.BUNDLED["mini"] = lambda limit: shared()
     yield
     loaders.BUNDLED["mini"] = bundled
 

@@ -8,11 +8,11 @@ import pytest
 
 import anachron
 from anachron.cli.main import _code, command_tree, with_commas
-from anachron.cli.output import counted
 from anachron.data import listings, loaders
 from anachron.data.mini import mini_facts, mini_statements
 from anachron.data.mini_changes import mini_changes
 from anachron.data.mini_updates import mini_updates
+from anachron.plots.words import counted
 
 
 def run(*words: object) -> int:

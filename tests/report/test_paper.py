@@ -20,7 +20,7 @@ from anachron.report.atoke import ATOKE
 from anachron.report.dated import DATED, DATED_WAYS
 from anachron.report.edits import EDITS
 from anachron.report.lifelong import LIFELONG
-from anachron.report.paper import PREAMBLE, Numbers, PaperTable, best_rows, counted, paper_latex, paper_markdown
+from anachron.report.paper import PREAMBLE, Numbers, PaperTable, best_rows, paper_latex, paper_markdown, same_count
 from anachron.report.paper_tables import (
     analysis_paper,
     check_style,
@@ -97,8 +97,8 @@ def test_nothing_is_bold_where_no_end_is_better():
 
 
 def test_a_common_count_stands_in_the_caption():
-    assert counted([41, 41], "facts") == "n = 41 facts" and counted([41, 40], "facts") is None
-    assert counted([1], "facts") == "n = 1 fact"
+    assert same_count([41, 41], "facts") == "n = 41 facts" and same_count([41, 40], "facts") is None
+    assert same_count([1], "facts") == "n = 1 fact"
     with pytest.raises(ConfigError, match="'latex': choose plain or paper"):
         check_style("latex")
 

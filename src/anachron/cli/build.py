@@ -19,7 +19,8 @@ from anachron.cli.options import (
     SpreadOptions,
     split_commas,
 )
-from anachron.cli.output import counted, print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import print_json, progress_bar, say, stdout, warn
+from anachron.plots.words import counted
 from anachron.stores import Place, place
 
 if TYPE_CHECKING:

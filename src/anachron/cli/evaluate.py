@@ -9,7 +9,8 @@ import typer
 from anachron.cli.edit_options import MethodOptions, StyleOptions, Updates
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, ModelArgument, ModelOptions, PrintStyle, UpdatesOptions, split_commas
-from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.plots.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

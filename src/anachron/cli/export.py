@@ -8,7 +8,8 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import DatasetArgument, DatasetOptions, JsonFlag, Language
-from anachron.cli.output import counted, print_json, say
+from anachron.cli.output import print_json, say
+from anachron.plots.words import counted
 
 exports = typer.Typer(no_args_is_help=True, add_completion=False)
 

@@ -7,7 +7,8 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import AnswerFolder, JsonFlag, LlmBaseUrl, LlmOptions
-from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.plots.words import counted
 
 
 def register(app: typer.Typer) -> None:

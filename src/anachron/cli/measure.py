@@ -9,7 +9,8 @@ import typer
 
 from anachron.cli.groups import grouped
 from anachron.cli.options import JsonFlag, PrintStyle, Sources, StudyOptions
-from anachron.cli.output import counted, on_screen, print_json, say, stdout
+from anachron.cli.output import on_screen, print_json, say, stdout
+from anachron.plots.words import counted
 
 if TYPE_CHECKING:
     from anachron.report.outputs import Written

@@ -50,11 +50,6 @@ def stdout() -> Console:
     return SafeConsole(width=None if sys.stdout.isatty() else 140)
 
 
-def counted(count: int, what: str) -> str:
-    """``1 table``, ``2 tables``. what: in the singular, of a word whose plural has an s."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 def say(message: str) -> None:
     stderr().print(message, markup=False)
 

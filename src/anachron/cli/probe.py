@@ -23,7 +23,8 @@ from anachron.cli.options import (
     Resamples,
     TemplateOption,
 )
-from anachron.cli.output import counted, on_screen, print_json, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, say, stdout, warn
+from anachron.plots.words import counted
 
 if TYPE_CHECKING:
     from anachron.data.loaders import Dataset

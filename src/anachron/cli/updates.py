@@ -17,7 +17,8 @@ from anachron.cli.options import (
     Style,
     split_commas,
 )
-from anachron.cli.output import counted, on_screen, print_json, progress_bar, say, stdout, warn
+from anachron.cli.output import on_screen, print_json, progress_bar, say, stdout, warn
+from anachron.plots.words import counted
 from anachron.stores import place
 
 if TYPE_CHECKING:

@@ -72,16 +72,9 @@ class Dataset:
         return replace(self, name=f"{self.name}, {len(ids)} facts", table=table, about=about, limit=facts)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class Bundled:
-    """A data set that comes with the package. statements: of all its facts, or at least of those of a sample."""
-
-    name: str
-    statements: Callable[[int | None], pl.DataFrame]
-
-
-# What comes with the package; `anachron.data.listings` counts it.
-BUNDLED = {"mini": Bundled("mini", mini_statements)}
+# What comes with the package; `anachron.data.listings` counts it. The statements are of all facts, or at least of those
+# of a sample.
+BUNDLED: dict[str, Callable[[int | None], pl.DataFrame]] = {"mini": mini_statements}
 UPDATES = {"mini-updates": mini_updates}
 CHANGES = {MINI_CHANGES: mini_changes}
 
@@ -176,7 +169,7 @@ def _loaded(
     if name in BUNDLED:
         if boundaries not in (None, "released"):
             raise ConfigError(f"{name} was made with boundaries 'released', not {boundaries!r}")
-        return Dataset(name, BUNDLED[name].statements(limit), "released")
+        return Dataset(name, BUNDLED[name](limit), "released")
     if name in UPDATES:
         raise ConfigError(f"{name} holds updates, not dated statements; statements are in {', '.join(BUNDLED)}")
     raw = (

@@ -4,6 +4,11 @@ AT_MOST, AT_LEAST = "\N{LESS-THAN OR EQUAL TO}", "\N{GREATER-THAN OR EQUAL TO}"
 DISTANCE = "relative distance from the period \N{GREEK SMALL LETTER ALPHA}"
 
 
+def counted(count: int, what: str) -> str:
+    """``1 table``, ``2 tables``. what: in the singular, of a word whose plural has an s."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def prefix_name(prefix: str) -> str:
     return "no prefix" if prefix == "none" else f"prefix {prefix}"
 

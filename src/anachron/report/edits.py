@@ -19,6 +19,7 @@ from rich.table import Table
 from anachron.errors import DataError
 from anachron.evaluate.metrics import BOUNDED
 from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
+from anachron.plots.words import counted
 from anachron.report.outputs import latex_table, write_data, write_printed
 from anachron.text.markdown import markdown_table
 
@@ -240,7 +241,7 @@ def edit_notes(summary: pl.DataFrame, layout: Layout = EDITS) -> list[str]:
                 lacking.setdefault((gap, tuple(headings)), []).append(name)
     for (gap, missing), names in lacking.items():
         whose = "every row" if len(names) == summary.height > 1 else ", ".join(names)
-        updates = "1 update" if gap == 1 else f"{gap:,} updates"
+        updates = counted(gap, "update")
         notes.append(f"no {', '.join(missing)}, so left out of the mean: {updates} of {whose}")
     return notes
 
@@ -288,7 +289,7 @@ def same_in_all(summary: pl.DataFrame) -> str:
         same.append(f"scenario {summary['scenario'][0]}")
     done = summary["done"][0]
     if not {"done", "edits"} & set(apart):
-        same.append("1 update" if done == 1 else f"{done:,} updates")
+        same.append(counted(done, "update"))
     return ", ".join(same)
 
 

@@ -204,7 +204,7 @@ def _escaped(text: str) -> str:
     return re.sub("|".join(map(re.escape, ESCAPED)), lambda found: ESCAPED[found[0]], text)
 
 
-def counted(counts: Iterable[int], what: str) -> str | None:
+def same_count(counts: Iterable[int], what: str) -> str | None:
     """``n = 41 facts`` where all rows have one count, else None. what: in the plural."""
     distinct = set(counts)
     if len(distinct) != 1:

@@ -12,7 +12,7 @@ from anachron.probe.analyses.analysis import Analysis, InPaper
 from anachron.report.edits import WORDS, Columns, Layout, leading, same_in_all
 from anachron.report.outputs import remove_printed, write_printed
 from anachron.report.paired_tests import SAME
-from anachron.report.paper import Numbers, PaperTable, counted, paper_latex, paper_markdown
+from anachron.report.paper import Numbers, PaperTable, paper_latex, paper_markdown, same_count
 from anachron.report.portability import COLUMNS as PORTABILITY_COLUMNS
 from anachron.report.portability import NAME as PORTABILITY
 from anachron.report.portability import TITLE as PORTABILITY_TITLE
@@ -42,7 +42,7 @@ def summary_paper(summary: pl.DataFrame) -> PaperTable:
     same = [name for name in RUN_KEYS if summary[name].n_unique() == 1]
     words = {name: summary[name].to_list() for name in RUN_KEYS if name not in same}
     words["dates"] = summary["granularity"].to_list()
-    facts = counted(summary["facts"], "facts")
+    facts = same_count(summary["facts"], "facts")
     if facts is None:
         words["n"] = [f"{count:,}" for count in summary["facts"]]
     numbers = [
@@ -134,7 +134,7 @@ def analysis_paper(analysis: Analysis, table: pl.DataFrame) -> PaperTable | None
     numbers = []
     for name, heading in columns.numbers.items():
         column = _numbers(rows, name, heading, bounds.get(name))
-        if name == "facts" and (facts := counted(rows[name], "facts")):
+        if name == "facts" and (facts := same_count(rows[name], "facts")):
             about.append(facts)
         elif rows.height > 1 and rows[name].dtype.is_integer() and rows[name].n_unique() == 1:
             about.append(f"{heading} {column.mean(0)}")
@@ -242,7 +242,7 @@ def paper_of_tests(tests: pl.DataFrame, name: str) -> PaperTable | None:
     apart = [column for column in SAME if rows[column].n_unique() > 1]
     words = {column: rows[column].to_list() for column in (*apart, "method")}
     words["metric"] = [_words(metric) for metric in rows["metric"]]
-    updates = counted(rows["updates"], "updates")
+    updates = same_count(rows["updates"], "updates")
     spec = {"unedited": "unedited (%)", "edited": "edited (%)", "difference": "difference (points)", "p": "p"}
     spec = spec if updates else {"updates": "updates", **spec}
     bounds = {"difference": ("low", "high")}
@@ -259,7 +259,7 @@ def paper_of_portability(summary: pl.DataFrame) -> PaperTable:
     """Rows of `anachron.evaluate.portability.portability_summary`: the best edited model of a kind of test in bold."""
     rows = summary.with_columns(method_label())
     words = {name: rows[name].to_list() for name in PORTABILITY_WORDS if name != "mode" or rows[name].n_unique() > 1}
-    updates = counted(rows["updates"], "updates")
+    updates = same_count(rows["updates"], "updates")
     counts = ("tests",) if updates else ("updates", "tests")
     numbers = [_numbers(rows, name, name, None) for name in counts]
     numbers += [

@@ -9,6 +9,7 @@ import polars as pl
 
 from anachron.evaluate.results import KEYS, UNEDITED, method_label
 from anachron.io import Json, versions
+from anachron.plots.words import counted
 from anachron.report.edits import Layout, edit_notes, printed
 from anachron.report.page.render import in_page, manifest_parts
 
@@ -61,7 +62,7 @@ def said(method: str, made: Sequence[Moved]) -> str:
     known = [both for one in made if None not in (both := one.preferred)]
     failed = sum(one.reason is not None for one in made)
     lost = f"; {failed} could not be made" if failed else ""
-    of = "1 update" if len(known or made) == 1 else f"{len(known or made):,} updates"
+    of = counted(len(known or made), "update")
     if not known:
         return f"{method}: {of}{lost}"
     before, after = (sum(bool(both[side]) for both in known) for side in (0, 1))

@@ -12,7 +12,7 @@ import polars as pl
 
 from anachron.core.dates import DAYS_A_YEAR, GRANULARITIES
 from anachron.metrics import RUN_KEYS
-from anachron.plots.words import year_name
+from anachron.plots.words import counted, year_name
 from anachron.probe.analyses.dataset import SPAN
 from anachron.probe.analyses.factors import FACTORS
 from anachron.report.page.comparisons import BESIDE
@@ -107,7 +107,7 @@ def _believed(rows: Rows) -> str | None:
         return None
     if miss["facts"] < FEW:
         near = sum(days <= DAYS_A_YEAR for days in known)
-        return f"Within a year of the truth: {near:,} of {_counted(len(known), 'end')} of believed periods"
+        return f"Within a year of the truth: {near:,} of {counted(len(known), 'end')} of believed periods"
     size, unit = (DAYS_A_YEAR, "years") if miss["high"] >= DAYS_A_YEAR else (1, "days")
     middle, low, high = (f"{miss[name] / size:.{unit == 'years':d}f}" for name in ("median", "low", "high"))
     of = f"{miss['ends']:,} ends of {miss['facts']:,} facts"
@@ -165,7 +165,7 @@ def _correlations(rows: Rows) -> str | None:
     tested = [row for row in known if isfinite(row["p_clustered"]) and row["facts"] >= FEW]
     sure = [row for row in tested if row["p_clustered"] < LEVEL / len(tested)]
     if tested and not sure:
-        return f"No property of facts correlates significantly with W or R ({_counted(len(tested), 'test')})"
+        return f"No property of facts correlates significantly with W or R ({counted(len(tested), 'test')})"
     if not sure:
         return None
     row = max(sure, key=lambda row: abs(row["r"]))
@@ -294,10 +294,6 @@ def _bridge(rows: Rows) -> str | None:
         "the higher its W by log-probabilities" if row["correlation"] > 0 else "the lower its W by log-probabilities"
     )
     return f"The higher a fact's W by choice, {words}: r {r} ({low} to {high}) over {row['facts']:,} facts"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _p(p: float) -> str:
