@@ -1,20 +1,21 @@
 """The numbers of a run in an experiment tracker, MLflow or Weights & Biases (``anachron.log_to``)."""
 
 import re
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
 from anachron.errors import ConfigError
 from anachron.evaluate.results import method_label
+from anachron.evaluate.summaries import summaries
 from anachron.io import Json, read_json
 from anachron.metrics import check_scores, fact_metrics, summarise
 from anachron.pipelines.check import SUMMARY_FILE, Check
 from anachron.pipelines.edits_report import is_evaluation, read_evaluation
-from anachron.pipelines.evaluation import EvaluatedUpdates, report_evaluation
+from anachron.pipelines.evaluation import EvaluatedUpdates, with_printed_names
 from anachron.probe.run import SCORES_FILE, ProbeResult
 from anachron.probe.runs import finished
 
@@ -61,7 +62,7 @@ def numbers_of(run: ProbeResult | Check | EvaluatedUpdates) -> dict[str, float]:
     elif isinstance(run, Check):
         found = _of_check(run.summary)
     elif isinstance(run, EvaluatedUpdates):
-        found = [pair for name, (summary, _) in run.summaries.items() for pair in _of_summary(name, summary)]
+        found = _of_evaluation({name: summary for name, (summary, _) in run.summaries.items()})
     else:
         raise ConfigError(
             f"{type(run).__name__} is not a run; give what run_probe, check or evaluate_updates returned, or its folder"
@@ -83,9 +84,7 @@ def _of_folder(folder: Path) -> tuple[dict[str, float], Json]:
     """Numbers and settings of a finished run. Raises `DataError` for an unfinished one, and for another folder."""
     if is_evaluation(folder):
         record, tables = read_evaluation(folder)
-        with TemporaryDirectory(prefix="anachron-") as out:  # it is summarised as it is reported
-            evaluated = report_evaluation(record, tables, Path(out))
-        return numbers_of(evaluated), settings_of(evaluated)
+        return _named(_of_evaluation(summaries(with_printed_names(tables, record)))), _settings(record)
     run = finished(folder)
     if (folder / SUMMARY_FILE).is_file():
         summary = read_json(folder / SUMMARY_FILE)
@@ -93,6 +92,11 @@ def _of_folder(folder: Path) -> tuple[dict[str, float], Json]:
         return _named(_of_check(summary)), settings
     probed = ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
     return numbers_of(probed), settings_of(probed)
+
+
+def _of_evaluation(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, float | None]]:
+    """From the summaries of `EvaluatedUpdates`."""
+    return [pair for name, summary in tables.items() for pair in _of_summary(name, summary)]
 
 
 def _of_summary(table: str, summary: pl.DataFrame) -> list[tuple[str, float | None]]:
@@ -111,5 +115,8 @@ def settings_of(run: ProbeResult | Check | EvaluatedUpdates) -> Json:
     """What tells a run from others, as short texts."""
     if isinstance(run, Check):
         return {"model": run.model, "as_of": str(run.as_of), "folder": str(run.folder)}
-    known = run.record["settings"]
-    return {name: str(value)[:LONGEST] for name, value in known.items() if value is not None}
+    return _settings(run.record)
+
+
+def _settings(record: Json) -> Json:
+    return {name: str(value)[:LONGEST] for name, value in record["settings"].items() if value is not None}

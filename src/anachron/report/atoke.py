@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.evaluate.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS, atoke_metrics
-from anachron.evaluate.metrics import summarise
+from anachron.evaluate.atoke_metrics import ATOKE_METRICS, SCORES, SUCCESS
+from anachron.evaluate.summaries import of_atoke
 from anachron.io import write_table
 from anachron.report.edits import Layout, write_edits
 
@@ -36,8 +36,7 @@ ATOKE = Layout(
 
 def write_atoke(tables: Mapping[str, pl.DataFrame], out: Path) -> pl.DataFrame:
     """Write ``atoke_metrics.parquet``, a row a method and update, and the table ``atoke.*``; returns the summary."""
-    metrics = atoke_metrics(tables["atoke"], tables["updates"])
+    metrics, summary = of_atoke(tables)
     write_table(out / "atoke_metrics.parquet", metrics)
-    summary = summarise(metrics, ATOKE_METRICS, ATOKE_METRICS)
     write_edits(summary, out, ATOKE)
     return summary

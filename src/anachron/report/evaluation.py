@@ -7,9 +7,10 @@ from typing import Any
 import polars as pl
 
 from anachron.errors import ConfigError, DataError
-from anachron.evaluate.dated_metrics import DATED_METRICS, DATED_SHARES, bleedover_by_date, by_way, dated_metrics
-from anachron.evaluate.metrics import bleedover_bins, summarise, update_metrics
+from anachron.evaluate.dated_metrics import bleedover_by_date, by_way
+from anachron.evaluate.metrics import bleedover_bins
 from anachron.evaluate.paired_tests import OF_DATED, OF_EDITS, paired_tests
+from anachron.evaluate.summaries import of_dates, of_edits
 from anachron.io import write_table
 from anachron.report.dated import DATED, DATED_WAYS
 from anachron.report.edits import write_edits
@@ -30,12 +31,8 @@ def write_evaluation(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.
     methods against the unedited model, ``bleedover.csv`` and the figure of that name bleedover by similarity and
     popularity. What cannot be made is left out, and a note says why.
     """
-    optional = (
-        tables.get(name) for name in ("objects", "generations", "audit")
-    )  # files that a run without such rows does not have
-    metrics = update_metrics(tables["targets"], tables["neighbours"], tables["updates"], *optional)
+    metrics, summary = of_edits(tables)
     write_table(out / "metrics.parquet", metrics)
-    summary = summarise(metrics)
     write_edits(summary, out)
     write_tests(paired_tests(metrics, OF_EDITS), out, TESTS)
     (out / f"{FIGURE}.csv").unlink(missing_ok=True)
@@ -56,9 +53,8 @@ def write_dated(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.DataF
     ``present_and_past_tests.*`` the methods against the unedited model,
     ``bleedover_by_date.csv`` and the figure of that name bleedover by the date's distance from the change.
     """
-    metrics = dated_metrics(tables["dated"], tables["updates"])
+    metrics, summary = of_dates(tables)
     write_table(out / "dated_metrics.parquet", metrics)
-    summary = summarise(metrics, DATED_METRICS, DATED_SHARES)
     write_edits(summary, out, DATED)
     write_edits(by_way(summary), out, DATED_WAYS)
     write_tests(paired_tests(metrics, OF_DATED), out, DATED_TESTS)

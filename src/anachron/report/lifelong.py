@@ -5,14 +5,9 @@ from pathlib import Path
 
 import polars as pl
 
-from anachron.evaluate.lifelong_metrics import (
-    LIFELONG_SHARES,
-    OF_MODEL,
-    lifelong_by_age,
-    lifelong_metrics,
-    lifelong_summary,
-)
+from anachron.evaluate.lifelong_metrics import LIFELONG_SHARES, OF_MODEL, lifelong_by_age
 from anachron.evaluate.results import METHOD, method_label
+from anachron.evaluate.summaries import of_lifelong
 from anachron.io import write_table
 from anachron.report.edits import EDITS, Layout, write_edits
 from anachron.report.evaluation import drawn
@@ -81,9 +76,8 @@ def write_lifelong(tables: Mapping[str, pl.DataFrame], out: Path) -> tuple[pl.Da
     ``lifelong_metrics.parquet`` has one row per number of edits, method and update, ``lifelong.*`` the table and the
     figure, ``lifelong_by_age.csv`` success by when an update was made.
     """
-    metrics = lifelong_metrics(tables)
+    metrics, summary = of_lifelong(tables)
     write_table(out / "lifelong_metrics.parquet", metrics)
-    summary = lifelong_summary(metrics, tables["locality"], tables["stages"])
     write_edits(summary, out, LIFELONG)
     write_table(out / "lifelong_by_age.csv", lifelong_by_age(metrics))
     return summary, drawn(out, LIFELONG.name, lambda: lifelong(summary))
