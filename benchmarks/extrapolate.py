@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anachron.wikidata.reading.dump import MOST_RANGES, TEXT_PER_BYTE
-from anachron.wikidata.reading.ingest import BUCKET_BYTES, LEAST_BUCKETS
+from anachron.wikidata.reading.settings import BUCKET_BYTES, LEAST_BUCKETS
 
 ALL = 110_000_000  # entities
 BYTES_EACH = 1.7e12 / 119e6  # of text, of all of Wikidata in March 2026

@@ -302,7 +302,8 @@ def measure(case: str, path: Path) -> dict[str, Any]:
     elif case in (found := decompressors()):
         work = lambda: found[case](path)  # noqa: E731
     else:
-        from anachron.wikidata.reading.ingest import IngestSettings, ingest
+        from anachron.wikidata.reading.ingest import ingest
+        from anachron.wikidata.reading.settings import IngestSettings
 
         _, ending, workers = case.split()
         source = path if ending == "plain" else Path(f"{path}.{ending}")

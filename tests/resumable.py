@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 
 from anachron import io
-from anachron.jobs import Callbacks, open_run
+from anachron.jobs import Callbacks
+from anachron.run_folder import open_run
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,8 @@ def _dump(inputs: Path) -> None:
 
 
 def _ingest(out: Path, inputs: Path, **changes: Any) -> None:
-    from anachron.wikidata.reading.ingest import IngestSettings, ingest
+    from anachron.wikidata.reading.ingest import ingest
+    from anachron.wikidata.reading.settings import IngestSettings
 
     settings = IngestSettings(**({"date": "2021-01-04", "buckets": 2} | changes))
     ingest(inputs / "dump.json", out, settings, range_bytes=6_000)

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anachron.errors import ConfigError, DataError
-from anachron.jobs import Callbacks, begin, begun, discard, locked, open_run
+from anachron.jobs import Callbacks, begin, begun, discard, locked
+from anachron.run_folder import open_run
 from resumable import JOBS, Killed, Resumable, files, killed_at, result, squares
 
 

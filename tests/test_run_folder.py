@@ -9,7 +9,8 @@ import pytest
 
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import read_json, write_json
-from anachron.jobs import FORMAT, RunFolder, differences, locked
+from anachron.jobs import differences, locked
+from anachron.run_folder import FORMAT, RunFolder
 
 SETTINGS = {"label": "gpt2", "format": "raw", "prefix": "none", "dtype": "float32", "revision": None, "seed": 0}
 TABLE = pl.DataFrame({"name": ["a", "b", "c"], "logp": [-1.0, -2.5, -0.25]})

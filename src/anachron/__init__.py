@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from anachron.updates.explain import explain_changes
     from anachron.updates.given import label_file
     from anachron.wikidata.fetching.dumps import download
-    from anachron.wikidata.reading.ingest import IngestSettings, ingest
+    from anachron.wikidata.reading.ingest import ingest
+    from anachron.wikidata.reading.settings import IngestSettings
     from anachron.wikidata.selection.explain import explain_entity
     from anachron.wikidata.selection.facts import build_facts, selection_named
     from anachron.wikidata.views.popularity import compute_popularity
@@ -124,7 +125,8 @@ _NAMES = {  # module -> what is public of it, some under another name
     "updates.explain": "explain_changes",
     "updates.given": "label_file",
     "wikidata.fetching.dumps": "download",
-    "wikidata.reading.ingest": "IngestSettings, ingest",
+    "wikidata.reading.ingest": "ingest",
+    "wikidata.reading.settings": "IngestSettings",
     "wikidata.selection.explain": "explain_entity",
     "wikidata.selection.facts": "build_facts, selection_named",
     "wikidata.views.popularity": "compute_popularity",

@@ -4,40 +4,27 @@ The identity of a job is all that its result depends on, as ``name: value``, und
 is kept with the unfinished work, and whoever goes on has the same one; another is refused with the difference, in one
 wording for all jobs (`refuse_others`). What is finished lies in files that appear whole or not at all (`anachron.io`):
 
-* in a `RunFolder`, written by one process and kept: ``run.json`` holds the SHA-256 of every finished file and of
-  itself. Nothing is read out of such a folder that is not as it was written: a reader refuses it, and whoever opens the
-  folder to go on makes it again;
+* in a run folder, written by one process and kept (`anachron.run_folder`);
 * in a work folder (`begin`, `parts_folder`, `discard`), whose parts any number of processes write, and which goes with
   the job's end;
 * in one file of tensors: `anachron.edit.tensors.Checkpoint`.
 """
 
-import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import filelock
-import polars as pl
 
 from anachron.errors import BackendError, ConfigError, DataError
 from anachron.io import (
     Json,
-    file_fingerprint,
-    json_bytes,
-    parse_json,
-    parse_table,
-    read_bytes,
     read_json,
     remove_file,
-    remove_leftovers,
-    table_bytes,
-    write_bytes,
     write_json,
 )
 from anachron.leases import leased
@@ -45,13 +32,6 @@ from anachron.stores import Place, StorePath, refuse_stores, remove_tree
 
 ELSEWHERE = "choose another --out"
 WORK_FILE = "job.json"  # of a work folder: the identity, and when it was begun
-RUN_FILE = "run.json"
-FORMAT = 2
-# What a thing is called, not what it is: a model's label; where data was read from (its fingerprint says what it is).
-NAMES = frozenset({"dataset", "updates", "label"})
-STATUSES = ("running", "done")
-SHAPE: dict[str, type] = {"status": str, "settings": dict, "sessions": list, "files": dict}
-REPAIR = "repeat the command that made the folder: damaged files are then made again"
 
 Warn = Callable[[str], None]
 Progress = Callable[..., None]
@@ -239,173 +219,3 @@ def discard(work: Place) -> None:
     """
     (work / WORK_FILE).unlink(missing_ok=True)
     remove_tree(work, ignore_errors=True)  # a dying worker may still write into it
-
-
-# Run folders
-
-
-@contextmanager
-def open_run(path: Path, settings: Json) -> Iterator["RunFolder"]:
-    """A run folder to go on in, which is locked meanwhile. Raises as `locked` and `RunFolder.open`."""
-    with locked(path / ".lock", path):
-        yield RunFolder.open(path, settings)
-
-
-class RunFolder:
-    """A folder and its record. Files are named by their path below it, with ``/``: ``scores/part-00000.parquet``.
-
-    Whoever changes it holds its lock (`open_run`).
-    """
-
-    def __init__(self, path: Path, record: Json) -> None:
-        self.path, self.record = path, record
-
-    @classmethod
-    def read(cls, path: Path) -> "RunFolder":
-        """One that is there. Raises `DataError` where its record is damaged, of an earlier version, or none."""
-        file, again = path / RUN_FILE, "repeat the command that made the folder, with a new --out"
-        try:
-            record = read_json(file)
-        except DataError as error:
-            raise DataError(f"{error}; {again}") from error
-        if (
-            isinstance(record, dict)
-            and isinstance(record.get("settings"), dict)
-            and not {"format", "sha256"} & {*record}
-        ):
-            raise DataError(
-                f"{path} holds a run of an earlier version, whose record says neither how the model was configured nor "
-                f"what its files held, so its numbers are not trusted; {again}"
-            )
-        if fault := _fault(record):
-            raise DataError(f"{file} is not the record of a run as it was written: {fault}; {again}")
-        del record["sha256"]
-        return cls(path, record)
-
-    @classmethod
-    def open(cls, path: Path, settings: Json) -> "RunFolder":
-        """One to go on in: that of an unfinished or finished run with the same settings, or a new one.
-
-        Raises `ConfigError` with the differences when the folder holds a run with other settings, or other files, and
-        `DataError` as `read`.
-        """
-        if (path / RUN_FILE).exists():
-            run = cls.read(path)
-            stored, wanted = (
-                {name: value for name, value in one.items() if name not in NAMES}
-                for one in (run.record["settings"], settings)
-            )
-            refuse_others(path, stored, wanted)
-            return run
-        if path.is_file() or (path.is_dir() and any(not p.name.startswith(".") for p in path.iterdir())):
-            raise ConfigError(f"{path} is not empty and holds no {RUN_FILE}; choose a new or empty folder")
-        start = {"format": FORMAT, "status": "running", "settings": settings, "started": now(), "sessions": []}
-        return cls(path, start | {"files": {}})
-
-    @property
-    def is_done(self) -> bool:
-        return bool(self.record["status"] == "done")
-
-    def save(self) -> None:
-        """Write the record."""
-        write_json(self.path / RUN_FILE, self.record | {"sha256": _fingerprint(self.record)})
-
-    def finish(self) -> None:
-        """Write the record of a run that is done."""
-        self.record |= {"status": "done", "finished": now()}
-        self.save()
-
-    def remove_leftovers(self, *names: str) -> None:
-        """Remove what killed writers left in the folder itself and anywhere in the folders of these names."""
-        remove_leftovers(self.path)
-        for name in names:
-            for place in (self.path / name, *(p for p in (self.path / name).rglob("*") if p.is_dir())):
-                remove_leftovers(place)
-
-    # Files that are written
-
-    def write_table(self, name: str, table: pl.DataFrame) -> None:
-        self.write(name, table_bytes(table, Path(name).suffix))
-
-    def write_json(self, name: str, value: Any) -> None:
-        self.write(name, json_bytes(value))
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, and then the record with its checksum."""
-        if not (self.path / RUN_FILE).exists():  # a folder with files and no record is a stranger's
-            self.save()
-        write_bytes(self.path / name, content)
-        self.record["files"][name] = hashlib.sha256(content).hexdigest()
-        self.save()
-
-    def keep(self, name: str) -> None:
-        """Take a file into the record that somebody else wrote."""
-        self.record["files"][name] = file_fingerprint(self.path / name)
-        self.save()
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Take files out of the record, then out of the folder."""
-        gone = list(names)
-        known = [name for name in gone if self.record["files"].pop(name, None) is not None]
-        if known:
-            self.save()
-        for name in gone:
-            (self.path / name).unlink(missing_ok=True)
-
-    # Files that are read
-
-    def read_table(self, name: str) -> pl.DataFrame:
-        return parse_table(self.read_file(name), self.path / name)
-
-    def read_json(self, name: str) -> Any:
-        return parse_json(self.read_file(name), self.path / name)
-
-    def read_file(self, name: str) -> bytes:
-        """What a file holds. Raises `DataError` where it is not as it was written."""
-        path = self.path / name
-        wanted = self.record["files"].get(name)
-        if wanted is None:
-            raise DataError(f"{path} is not among the files of {self.path / RUN_FILE}; {REPAIR}")
-        content = read_bytes(path)
-        if hashlib.sha256(content).hexdigest() != wanted:
-            raise DataError(f"{path} is damaged (it does not have the SHA-256 that {RUN_FILE} names); {REPAIR}")
-        return content
-
-    def has(self, name: str, warn: Warn = lambda message: None) -> bool:
-        """Whether a file is there as it was written. warn: told of one that is there or recorded, but is not both."""
-        path, wanted = self.path / name, self.record["files"].get(name)
-        there = path.is_file()
-        if wanted is None and not there:
-            return False
-        if wanted is None:
-            fault = f"is not in {RUN_FILE}, as when a run is killed before its checksum is written"
-        elif not there:
-            fault = f"is missing, though {RUN_FILE} names it"
-        elif hashlib.sha256(read_bytes(path)).hexdigest() != wanted:
-            fault = f"is damaged (it does not have the SHA-256 that {RUN_FILE} names)"
-        else:
-            return True
-        warn(f"{path} {fault}; it is made again")
-        return False
-
-
-def _fault(record: Any) -> str | None:
-    """What is wrong with the content of a record, if anything."""
-    if not isinstance(record, dict):
-        return "it is not an object"
-    content = {name: value for name, value in record.items() if name != "sha256"}
-    if record.get("sha256") != _fingerprint(content):
-        return "its content does not have the SHA-256 that it names"
-    if record.get("format") != FORMAT:
-        return f"its format is {record.get('format')!r}, not {FORMAT}"
-    for name, kind in SHAPE.items():
-        if not isinstance(record.get(name), kind):
-            return f"its {name} is {record.get(name)!r}"
-    if record["status"] not in STATUSES:
-        return f"its status is {record['status']!r}, not {' or '.join(STATUSES)}"
-    return None
-
-
-def _fingerprint(record: Json) -> str:
-    """SHA-256 of a record's content, however the file is laid out."""
-    return hashlib.sha256(json.dumps(record).encode()).hexdigest()

@@ -17,13 +17,14 @@ from anachron.checks.facts import CheckedFacts, read_facts
 from anachron.checks.verdicts import VERDICTS
 from anachron.cli.main import _code
 from anachron.errors import ConfigError
-from anachron.jobs import Callbacks, RunFolder
+from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.metrics import check_scores
 from anachron.pipelines.check import check_facts, on_shared_dates
 from anachron.pipelines.studies import write_metrics, write_report
 from anachron.probe.run import run_probe
 from anachron.probe.runs import read_runs
+from anachron.run_folder import RunFolder
 
 FACTS = """subject,relation,object,start,end,fact_id
 Kazakhstan,capital,Almaty,1991-12-16,1997-12-10,kz-1

@@ -22,9 +22,9 @@ from anachron.edit.base import edited
 from anachron.edit.storage import load_edit
 from anachron.errors import ModelError
 from anachron.evaluate import stages as stages_module
-from anachron.jobs import RunFolder
 from anachron.lm.loading import load_model
 from anachron.pipelines import editing
+from anachron.run_folder import RunFolder
 from portability_rows import ripple
 
 ROME = ["--no-covariance", "--set", "ROME.steps=2", "--set", "ROME.contexts=[]"]

@@ -11,8 +11,8 @@ from anachron.cli.main import _code
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.data.mini_updates import mini_updates
-from anachron.jobs import RunFolder
 from anachron.lm.loading import demo_folder
+from anachron.run_folder import RunFolder
 
 CHANGED = "config.rope_parameters.rope_theta: 10000.0 -> 500000.0"
 MODULE = "model.layers.2.mlp.down_proj"

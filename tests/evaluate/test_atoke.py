@@ -27,8 +27,8 @@ from anachron.evaluate.measure import Measures
 from anachron.evaluate.metrics import summarise
 from anachron.evaluate.results import KEYS, method_label
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.jobs import RunFolder
 from anachron.lm.model import LanguageModel
+from anachron.run_folder import RunFolder
 from edit_models import killed_after, make_edit_lm, plan_fast
 
 FRANCE = EditCase(

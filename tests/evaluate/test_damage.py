@@ -16,8 +16,9 @@ from anachron.evaluate.lifelong import LifelongSettings, run_lifelong
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
 from anachron.io import write_json
-from anachron.jobs import Callbacks, RunFolder
+from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
+from anachron.run_folder import RunFolder
 from edit_models import killed_after, make_edit_lm, plan_fast
 
 SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=0))

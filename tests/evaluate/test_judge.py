@@ -12,7 +12,7 @@ import pytest
 from anachron.cli.main import _code
 from anachron.evaluate.judge import INSTRUCTIONS, agreement, answers_to_judge, judge_prompt, read_verdict
 from anachron.evaluate.results import AUDIT
-from anachron.jobs import open_run
+from anachron.run_folder import open_run
 from anachron.text.answers import Answer
 from anachron.text.llm_settings import NoAnswer
 from llm_server import Reply, chat, error, prompt_of, serving

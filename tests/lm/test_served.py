@@ -19,7 +19,6 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset
 from anachron.errors import BackendError, ConfigError, ModelError
 from anachron.io import write_table
-from anachron.jobs import RunFolder
 from anachron.lm.connection import Server
 from anachron.lm.formats import Format
 from anachron.lm.loading import load_model, load_tokenizer
@@ -29,6 +28,7 @@ from anachron.lm.scorer import score_texts
 from anachron.lm.served import ServedModel
 from anachron.lm.spans import Encoded
 from anachron.probe.run import ProbeSettings, run_probe
+from anachron.run_folder import RunFolder
 from broken_completions import BROKEN
 
 PROGRAM = Path(__file__).parents[1] / "completions_server.py"

@@ -11,7 +11,7 @@ import pytest
 from anachron.data.loaders import Dataset
 from anachron.errors import AnachronError, BackendError, DataError, ModelError
 from anachron.io import write_json
-from anachron.jobs import Callbacks, RunFolder
+from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.lm.plans import Plan
@@ -20,6 +20,7 @@ from anachron.probe.noise import COARSE_BOUND, FINE_BOUND, batches_of, bounds, c
 from anachron.probe.parts import plan_fault, plan_table
 from anachron.probe.run import run_probe
 from anachron.probe.runs import find_sources, read_runs
+from anachron.run_folder import RunFolder
 
 PART = 50
 PARTS = ("scores/part-00000.parquet", "scores/part-00001.parquet")

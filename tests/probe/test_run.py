@@ -19,12 +19,13 @@ from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import BackendError, ConfigError, DataError, ModelError
 from anachron.io import write_table
-from anachron.jobs import Callbacks, RunFolder, locked
+from anachron.jobs import Callbacks, locked
 from anachron.lm.loading import load_model
 from anachron.lm.model import LanguageModel
 from anachron.probe import run as run_module
 from anachron.probe.run import ProbeSettings, run_probe
 from anachron.probe.runs import part_name, read_runs, rename_run
+from anachron.run_folder import RunFolder
 
 PART = 50  # statements
 

@@ -10,13 +10,13 @@ import pytest
 import anachron
 from anachron.edit.base import Dense, Edit
 from anachron.errors import ConfigError, DataError
-from anachron.jobs import RunFolder
 from anachron.metrics import fact_metrics, summarise
 from anachron.pipelines.check import Check
 from anachron.pipelines.evaluation import EvaluatedUpdates
 from anachron.probe.run import ProbeResult, ProbeSettings
 from anachron.report.edits import EDITS
 from anachron.report.outputs import Written
+from anachron.run_folder import RunFolder
 from studies import synthetic_scores
 
 

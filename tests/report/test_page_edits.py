@@ -16,10 +16,10 @@ from anachron.data.cases import CaseSet, load_cases
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.measure import Measures
 from anachron.evaluate.run import EvaluateSettings, run_evaluation
-from anachron.jobs import RunFolder
 from anachron.pipelines.edits_report import names_of_updates
 from anachron.pipelines.studies import write_report
 from anachron.report.page.edits import EDGE, WIDTH, Moved, floor_of, moves, place, said
+from anachron.run_folder import RunFolder
 from edit_models import make_edit_lm, plan_fast
 
 FAST = {"FT": {"steps": 2, "layer": 2, "rate": 1e-2}, "ROME": {"steps": 2, "contexts": [], "layer": 1}}

@@ -193,7 +193,8 @@ def test_the_file_is_read_and_decompressed_once(tmp_path):
 KILLED = """
 import multiprocessing, sys, time
 from anachron.wikidata.reading import handing
-from anachron.wikidata.reading.ingest import IngestSettings, ingest
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.settings import IngestSettings
 real = handing.texts
 def slow(*a):
     for number, range_ in enumerate(real(*a)):

@@ -17,7 +17,8 @@ import pytest
 from anachron.cli.entry import run
 from anachron.errors import ConfigError, DataError
 from anachron.jobs import Callbacks
-from anachron.wikidata.reading.ingest import IngestSettings, ingest, read_entity_list
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
 from anachron.wikidata.reading.snapshot import TABLES, bucket_of, open_snapshot, part_name, schemas
 from wikidata.dumps import (
     compress,
@@ -171,7 +172,8 @@ def test_same_bytes_on_a_local_ray(tmp_path, ending):
 KILLED = """
 import sys, time
 import anachron.wikidata.reading.ranges as ranges
-from anachron.wikidata.reading.ingest import IngestSettings, ingest
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.settings import IngestSettings
 real = ranges._do_range
 def slow(*a):
     time.sleep(0.05)

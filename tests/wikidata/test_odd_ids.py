@@ -6,7 +6,8 @@ import pytest
 
 from anachron.updates.build import Settings, build_updates
 from anachron.updates.explain import explain_changes
-from anachron.wikidata.reading.ingest import IngestSettings, ingest
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.reading.snapshot import open_snapshot
 from anachron.wikidata.selection.explain import explain_entity
 from anachron.wikidata.selection.rules import Selection

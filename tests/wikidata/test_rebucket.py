@@ -10,8 +10,9 @@ from anachron.errors import ConfigError, DataError
 from anachron.wikidata.reading import ingest as module
 from anachron.wikidata.reading import merge
 from anachron.wikidata.reading.dump import Dump
-from anachron.wikidata.reading.ingest import IngestSettings, buckets_for, ingest
+from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.rebucket import rebucket
+from anachron.wikidata.reading.settings import IngestSettings, buckets_for
 from anachron.wikidata.reading.snapshot import open_snapshot
 from wikidata.dumps import write_dump
 from wikidata.test_ingest import content, some_entities

@@ -18,7 +18,8 @@ from anachron.checks.present import PresentQuestion
 from anachron.core.dates import Date
 from anachron.errors import DataError
 from anachron.io import Json, parse_json, read_json
-from anachron.jobs import RUN_FILE, Callbacks, RunFolder, open_run
+from anachron.jobs import Callbacks
+from anachron.run_folder import RUN_FILE, RunFolder, open_run
 
 ANSWERS = "answers"  # folder of kept answers in that of the run
 ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE = "answers.jsonl", "facts.csv", "ask.json"

@@ -66,7 +66,7 @@ def timestress(
     """
     with needing_extra():
         from anachron.pipelines.timestress import DATASET, TimestressSettings, build_timestress
-        from anachron.wikidata.reading.ingest import IngestSettings
+        from anachron.wikidata.reading.settings import IngestSettings
 
     thresholds = SelectionOptions(
         preset=preset, ended_before=ended_before, min_popularity=min_popularity, more_than=more_than

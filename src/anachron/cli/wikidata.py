@@ -76,8 +76,8 @@ def ingest(
     Example: anachron wikidata ingest latest-all.json.gz --date 2021-01-04 --out wikidata-2021 --workers 8
     """
     with needing_extra():
-        from anachron.wikidata.reading.ingest import IngestSettings, read_entity_list
         from anachron.wikidata.reading.ingest import ingest as run
+        from anachron.wikidata.reading.settings import IngestSettings, read_entity_list
 
     source, target = place(dump), place(out)
     listed = None if entities is None else read_entity_list(entities)

@@ -17,8 +17,9 @@ from anachron.edit.storage import load_edit, save_edit
 from anachron.edit.tensors import DELETE
 from anachron.errors import DataError
 from anachron.evaluate.asking import askable
-from anachron.jobs import RunFolder, Warn
+from anachron.jobs import Warn
 from anachron.lm.model import LanguageModel
+from anachron.run_folder import RunFolder
 
 SAVE_EVERY = 20  # updates after which a sequence is saved
 

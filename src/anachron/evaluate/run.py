@@ -40,10 +40,11 @@ from anachron.evaluate.portability import tests_not_asked
 from anachron.evaluate.results import METHOD
 from anachron.evaluate.stages import CLEAN, Evaluation, Runner, Stage, in_parts
 from anachron.io import Json, versions
-from anachron.jobs import Callbacks, RunFolder, now, open_run, refuse_others
+from anachron.jobs import Callbacks, now, refuse_others
 from anachron.lm.chat import ends_of
 from anachron.lm.model import LanguageModel
 from anachron.lm.temporary import Temporary
+from anachron.run_folder import RunFolder, open_run
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from anachron.evaluate.joint_edits import JointEdit
 from anachron.evaluate.measure import Measures, measure
 from anachron.evaluate.results import METHOD
 from anachron.io import Json
-from anachron.jobs import Callbacks, RunFolder
+from anachron.jobs import Callbacks
 from anachron.lm.model import LanguageModel
+from anachron.run_folder import RunFolder
 
 CLEAN = "clean"
 PART = 16  # updates a part, unless they share a batch: what is measured together, and what a killed run can lose

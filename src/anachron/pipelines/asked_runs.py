@@ -8,9 +8,9 @@ import polars as pl
 
 from anachron.ask.run import ANSWERS_FILE, FACTS_FILE, SUMMARY_FILE, is_asked, read_asked
 from anachron.io import Json, file_fingerprint
-from anachron.jobs import RunFolder
 from anachron.probe.answers import Answers, answers_of
 from anachron.probe.runs import find_runs
+from anachron.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

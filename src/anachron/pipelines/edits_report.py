@@ -7,9 +7,9 @@ import polars as pl
 from anachron.data.cases import MINI_UPDATES, CaseSet, load_cases
 from anachron.errors import DataError
 from anachron.io import Json, file_fingerprint, read_json, write_bytes, write_manifest
-from anachron.jobs import RUN_FILE, RunFolder
 from anachron.pipelines.evaluation import EvaluatedUpdates, report_evaluation, with_printed_names
 from anachron.report.page.edits import edits_data, moves, render_edits
+from anachron.run_folder import RUN_FILE, RunFolder
 
 PAST = "past_scores.parquet"
 

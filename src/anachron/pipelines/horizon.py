@@ -22,11 +22,12 @@ from anachron.horizon.measure import preferences, read_preferences, scores_by_pa
 from anachron.horizon.questions import AskedChange, asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
 from anachron.io import Json, read_json, read_table, write_bytes, write_json, write_table
-from anachron.jobs import Callbacks, open_run
+from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
 from anachron.pipelines.changes import read_changes
 from anachron.probe.run import ProbeSettings, run_probe
+from anachron.run_folder import open_run
 
 ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
     "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",

@@ -11,9 +11,10 @@ from anachron.ask.run import ANSWERS_FILE, is_asked, read_answers
 from anachron.errors import DataError
 from anachron.evaluate.judge import VERDICT_SCHEMA, agreement, answers_to_judge, judge_prompt, read_verdict
 from anachron.io import Json, file_fingerprint, write_bytes, write_manifest, write_table
-from anachron.jobs import Callbacks, RunFolder
+from anachron.jobs import Callbacks
 from anachron.pipelines.asked_runs import read_source
 from anachron.pipelines.evaluation import with_printed_names
+from anachron.run_folder import RunFolder
 from anachron.text.json_answers import by_frequency
 from anachron.text.llm import ask_all
 from anachron.text.llm_settings import LlmSettings

@@ -14,7 +14,8 @@ from anachron.text.llm_requests import open_client
 from anachron.text.llm_settings import LlmSettings
 from anachron.text.question_files import check_style, verbalise
 from anachron.wikidata.reading.dump import open_dump
-from anachron.wikidata.reading.ingest import IngestSettings, ingest
+from anachron.wikidata.reading.ingest import ingest
+from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
 from anachron.wikidata.views.pageviews import months_of, parse_name

@@ -14,7 +14,7 @@ from anachron.data.loaders import Dataset, load_dataset
 from anachron.errors import ConfigError, DataError
 from anachron.facts.own import is_fact_file
 from anachron.io import Json, table_bytes, versions
-from anachron.jobs import RUN_FILE, Callbacks, RunFolder, now, open_run
+from anachron.jobs import Callbacks, now
 from anachron.lm.formats import PREFIXES, ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
@@ -27,6 +27,7 @@ from anachron.probe.audit import audited, tell
 from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
 from anachron.probe.runs import ASKED_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
+from anachron.run_folder import RUN_FILE, RunFolder, open_run
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",

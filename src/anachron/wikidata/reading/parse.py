@@ -11,15 +11,33 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import field
 
 from anachron.core.dates import Date
 from anachron.errors import ConfigError
+from anachron.wikidata.reading.entity_json import (
+    Claims,
+    Data,
+    EmptyMap,
+    Head,
+    Light,
+    Link,
+    Snak,
+    Statement,
+    Term,
+    Value,
+    distinct,
+    entities_of,
+    entity_of,
+    id_of_value,
+    is_precision,
+    unknown_precision,
+)
 from anachron.wikidata.reading.mend import without_halves
-from anachron.wikidata.reading.times import FINEST, YEAR, first_year, read_time
+from anachron.wikidata.reading.times import YEAR, first_year, read_time
 
 CREATED = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")  # the first one known counts
 START, END, POINT = "P580", "P582", "P585"
@@ -33,72 +51,10 @@ _NAMES_ENTITY = re.compile(r"[QPLME][0-9]{1,12}|L[0-9]{1,8}-[FS][0-9]{1,4}").ful
 _WIKI = re.compile(r"[a-z][a-z0-9_]*")
 _LANGUAGE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
 
-Rank = Literal["preferred", "normal", "deprecated"]
-SnakType = Literal["value", "somevalue", "novalue"]
-EmptyMap = Annotated[list[Any], Meta(max_length=0)]  # an empty map may be written []
 Row = tuple[Any, ...]
 _NO_VALUE: Row = (None, None, None, None, None)
 _NO_QUALIFIERS: Row = (None, None, None, "{}")
 _created_of = attrgetter(*CREATED)
-
-
-class _Value(Struct, gc=False):
-    """The value of any datatype that is an object: each has some of these fields."""
-
-    id: str | None = None
-    numeric_id: int | None = field(default=None, name="numeric-id")
-    entity_type: str | None = field(default=None, name="entity-type")
-    time: str | None = None
-    precision: Any = None
-    calendarmodel: str | None = None
-    amount: str | None = None
-    unit: str | None = None
-    text: str | None = None
-    language: str | None = None
-    latitude: int | float | None = None
-    longitude: int | float | None = None
-
-
-class _Data(Struct, gc=False):
-    type: str
-    value: str | _Value | int | float | bool | list[Any] | None
-
-
-class _Snak(Struct, gc=False):
-    snaktype: SnakType
-    datavalue: _Data | None = None
-    datatype: str | None = None
-
-
-class _Light(Struct, gc=False):
-    """A statement of which only the value is needed."""
-
-    mainsnak: _Snak
-    rank: Rank = "normal"
-
-
-class _Statement(Struct, gc=False):
-    mainsnak: _Snak
-    rank: Rank = "normal"
-    id: str | None = None
-    qualifiers: dict[str, list[_Snak]] | EmptyMap | None = None
-
-
-class _Claims(Struct, gc=False):
-    claims: dict[str, list[_Statement]] | EmptyMap | None = None
-
-
-class _Term(Struct, gc=False):
-    value: str
-
-
-class _Link(Struct, gc=False):
-    title: str
-
-
-class _Head(Struct, gc=False):
-    id: str
-    type: str
 
 
 class Entity(NamedTuple):
@@ -153,10 +109,10 @@ class Parser:
         self._left_out: list[str] = []  # of the line that is being read
         wiki = title_wiki(wiki, language)
         languages = {"wanted": language} if language == "mul" else {"wanted": language, "mul": "mul"}
-        texts = _optional("Texts", [(a, key, _Term) for a, key in languages.items()])
-        links = _optional("Links", [("wanted", wiki, _Link)])
-        needed = [(p, p, list[_Light]) for p in ("P31", "P279", *CREATED)]
-        some = _optional("Some", [*needed, ("P2302", "P2302", list[_Statement])])
+        texts = _optional("Texts", [(a, key, Term) for a, key in languages.items()])
+        links = _optional("Links", [("wanted", wiki, Link)])
+        needed = [(p, p, list[Light]) for p in ("P31", "P279", *CREATED)]
+        some = _optional("Some", [*needed, ("P2302", "P2302", list[Statement])])
 
         fields: list[Any] = [
             ("id", str),
@@ -169,8 +125,8 @@ class Parser:
         ]
         self._none = some()
         self._line = msgspec.json.Decoder(msgspec.defstruct("Line", fields, gc=False)).decode
-        self._claims = msgspec.json.Decoder(_Claims).decode
-        self._head = msgspec.json.Decoder(_Head).decode
+        self._claims = msgspec.json.Decoder(Claims).decode
+        self._head = msgspec.json.Decoder(Head).decode
         self._time = lru_cache(maxsize=1 << 16)(read_time)
         self._json = msgspec.json.Encoder().encode
 
@@ -213,7 +169,7 @@ class Parser:
         title = link.title if link is not None else None
         claims = record.claims
         if claims:
-            classes, parents = _entities(claims.P31), _entities(claims.P279)
+            classes, parents = entities_of(claims.P31), entities_of(claims.P279)
             created, by = self._created(claims)
         else:
             classes, parents, created, by = (), (), None, None
@@ -233,18 +189,18 @@ class Parser:
             qualifiers = claim.qualifiers if isinstance(claim.qualifiers, dict) else {}
             constraints.append(
                 {
-                    "kind": _entity(claim.mainsnak),
+                    "kind": entity_of(claim.mainsnak),
                     "rank": claim.rank,
-                    "separators": _distinct(map(_entity, qualifiers.get("P4155", ()))),
-                    "exceptions": _distinct(map(_entity, qualifiers.get("P2303", ()))),
+                    "separators": distinct(map(entity_of, qualifiers.get("P4155", ()))),
+                    "exceptions": distinct(map(entity_of, qualifiers.get("P2303", ()))),
                 }
             )
         single = [c for c in constraints if c["kind"] in SINGLE_VALUE and c["rank"] != "deprecated"]
-        parents = _entities(claims.P279)
+        parents = entities_of(claims.P279)
         row = (
-            record.id, _text(record.labels), _text(record.descriptions), record.datatype, _entities(claims.P31),
-            parents, bool(single), _distinct(p for c in single for p in c["separators"]),
-            _distinct(q for c in single for q in c["exceptions"]), constraints,
+            record.id, _text(record.labels), _text(record.descriptions), record.datatype, entities_of(claims.P31),
+            parents, bool(single), distinct(p for c in single for p in c["separators"]),
+            distinct(q for c in single for q in c["exceptions"]), constraints,
         )  # fmt: skip
         return Entity(record.id, "property", parents=parents, property=row)
 
@@ -266,7 +222,7 @@ class Parser:
                 if data is None or claim.rank == "deprecated" or data.type != "time":
                     continue
                 _, date, _, precision, _ = self._value(data)
-                if date is None and (wrong := _unknown_precision(data)):
+                if date is None and (wrong := unknown_precision(data)):
                     self._left_out.append(f"a statement of {name}: {wrong}")
                 if date is not None and precision < YEAR:
                     date = _first_year(date, precision)
@@ -278,19 +234,19 @@ class Parser:
                 return (dates[0] if len(dates) == 1 else min(dates, key=_age)), name
         return None, None
 
-    def _value(self, data: _Data) -> Row:
+    def _value(self, data: Data) -> Row:
         """(value_type, value, value_extra, value_precision, value_calendar); where it is other: see `_raw`."""
         kind, value = data.type, data.value
         if kind == "string":
             if isinstance(value, str):
                 return "text", value, None, None, None
-        elif isinstance(value, _Value):
+        elif isinstance(value, Value):
             if kind == "wikibase-entityid":
-                id = value.id or _id_of_value(value)
+                id = value.id or id_of_value(value)
                 if id is not None:
                     return "entity" if _NAMES_ENTITY(id) else "no entity", id, None, None, None
             elif kind == "time":
-                if value.time is not None and _is_precision(value.precision) and value.calendarmodel is not None:
+                if value.time is not None and is_precision(value.precision) and value.calendarmodel is not None:
                     date, precision, calendar = self._time(value.time, value.precision, value.calendarmodel)
                     return "time", date, value.time, precision, calendar
             elif kind == "quantity":
@@ -316,7 +272,7 @@ class Parser:
                     if data is None:
                         raise BadEntity(f"statement {claim.id} of {name} has no datavalue", subject)
                     value = value_of(data)
-                    if value[1] is None and (wrong := _unknown_precision(data)):
+                    if value[1] is None and (wrong := unknown_precision(data)):
                         self._left_out.append(f"statement {claim.id} of {name}: {wrong}")
                     if value[0] == "other":
                         value = ("other", self._raw(line, name, number), None, None, None)
@@ -331,7 +287,7 @@ class Parser:
                 append((subject, name, claim.id, claim.rank, snak.datatype, snaktype, *value, *dates))
         return rows
 
-    def _qualifiers(self, qualifiers: dict[str, list[_Snak]], line: bytes | memoryview, name: str, number: int) -> Row:
+    def _qualifiers(self, qualifiers: dict[str, list[Snak]], line: bytes | memoryview, name: str, number: int) -> Row:
         """Start, end, point in time and all others as JSON."""
         dates: dict[str, Row | None] = {START: None, END: None, POINT: None}
         others: dict[str, list[tuple[str, str | None]]] = {}
@@ -340,7 +296,7 @@ class Parser:
                 shown = next((s for s in snaks if s.snaktype == "value"), snaks[0])
                 dates[key] = self._date(shown, len(snaks))
                 if len(snaks) == 1:
-                    if shown.datavalue is not None and (wrong := _unknown_precision(shown.datavalue)):
+                    if shown.datavalue is not None and (wrong := unknown_precision(shown.datavalue)):
                         self._left_out.append(f"qualifier {key} of a statement of {name}: {wrong}")
                     continue
             texts: list[tuple[str, str | None]] = []
@@ -350,7 +306,7 @@ class Parser:
                     if snak.datavalue is None:
                         raise BadEntity(f"qualifier {key} of a statement of {name} has no datavalue")
                     kind, text, *_ = self._value(snak.datavalue)
-                    if text is None and (wrong := _unknown_precision(snak.datavalue)):
+                    if text is None and (wrong := unknown_precision(snak.datavalue)):
                         self._left_out.append(f"qualifier {key} of a statement of {name}: {wrong}")
                     if kind == "other":
                         text = self._raw(line, name, number, (key, place))
@@ -363,7 +319,7 @@ class Parser:
             others[key] = texts
         return dates[START], dates[END], dates[POINT], self._json(others).decode() if others else "{}"
 
-    def _date(self, snak: _Snak, values: int) -> Row:
+    def _date(self, snak: Snak, values: int) -> Row:
         if snak.snaktype != "value":
             return ("unknown" if snak.snaktype == "somevalue" else "open", None, None, None, None, values)
         if snak.datavalue is None:
@@ -389,54 +345,10 @@ def _checked(id: str, kind: str) -> str:
     return id
 
 
-def _is_precision(precision: Any) -> bool:
-    return type(precision) is int and -128 <= precision <= 127
-
-
-def _unknown_precision(data: _Data) -> str | None:
-    """What is wrong with a time whose precision is none of Wikidata's, in words; None for all other values."""
-    value = data.value
-    if data.type != "time" or not isinstance(value, _Value) or value.time is None:
-        return None
-    if _is_precision(value.precision) and 0 <= value.precision <= FINEST:
-        return None
-    return f"{value.time} has the precision {value.precision!r}, which is none of 0 to {FINEST}"
-
-
 def _text(texts: Any) -> str | None:
     """The text in the wanted language, else the one for all languages."""
     term = getattr(texts, "wanted", None) or getattr(texts, "mul", None)
     return term.value if term is not None else None
-
-
-def _id_of_value(value: _Value) -> str | None:
-    """Id of an entity value; very old dumps give only its number."""
-    if value.id is not None:
-        return value.id
-    letter = {"item": "Q", "property": "P"}.get(value.entity_type or "")
-    return f"{letter}{value.numeric_id}" if letter and value.numeric_id is not None else None
-
-
-def _entity(snak: _Snak) -> str | None:
-    data = snak.datavalue
-    if data is None or snak.snaktype != "value" or data.type != "wikibase-entityid":
-        return None
-    value = data.value
-    return (value.id or _id_of_value(value)) if isinstance(value, _Value) else None
-
-
-def _entities(claims: list[Any] | None) -> tuple[str, ...]:
-    """Distinct entities among the values that are not deprecated, in order."""
-    if not claims:
-        return ()
-    if len(claims) == 1:
-        one = _entity(claims[0].mainsnak)
-        return () if one is None or claims[0].rank == "deprecated" else (one,)
-    return _distinct([_entity(claim.mainsnak) for claim in claims if claim.rank != "deprecated"])
-
-
-def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(id for id in ids if id is not None))
 
 
 def _first_year(date: str, precision: int) -> str | None:
