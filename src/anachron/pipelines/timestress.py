@@ -18,8 +18,9 @@ from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.settings import IngestSettings
 from anachron.wikidata.selection.facts import build_facts
 from anachron.wikidata.selection.rules import Selection
+from anachron.wikidata.views.database import import_duckdb
 from anachron.wikidata.views.pageviews import months_of, parse_name
-from anachron.wikidata.views.popularity import choose_project, compute_popularity, import_duckdb
+from anachron.wikidata.views.popularity import choose_project, compute_popularity
 
 SNAPSHOT, FACTS, QUESTIONS, DATASET = "snapshot", "facts.parquet", "questions.parquet", "timestress.parquet"
 

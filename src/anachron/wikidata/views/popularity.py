@@ -6,22 +6,21 @@ reading. Joins run in DuckDB, which goes to disk where memory ends.
 """
 
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from anachron.cluster import check_shared, connected, cores, map_in_order, worker_count
-from anachron.errors import BackendError, ConfigError, DataError, first_line
+from anachron.errors import ConfigError, DataError, first_line
 from anachron.io import Json, atomic, file_fingerprint, read_json, scan_parquet, versions, write_json, write_manifest
 from anachron.jobs import Callbacks, locked
-from anachron.stores import Place, StorePath, refuse_stores
+from anachron.stores import Place, refuse_stores
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot, readable
+from anachron.wikidata.views.database import connection, one, reading, text, work_folder
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
 if TYPE_CHECKING:
@@ -83,13 +82,13 @@ def compute_popularity(
         warnings += gaps(months)
         inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
         target = folder / OUTPUT
-        with _work(folder / "pageviews" / "join.work") as work, _connection(work, JOIN_MEMORY) as database:
+        with work_folder(folder / "pageviews" / "join.work") as work, connection(work, JOIN_MEMORY) as database:
             counts |= _load_entities(database, opened, work)
             if redirects is not None:
                 counts |= _load_redirects(database, Path(redirects), project, work)
                 inputs[Path(redirects).name] = file_fingerprint(redirects)
             tables = [[str(_here(path, work)) for file, (path, _) in read if file.month == month] for month in months]
-            with atomic(target) as temporary, _reading(folder / "pageviews", "remove that folder, which is made anew"):
+            with atomic(target) as temporary, reading(folder / "pageviews", "remove that folder, which is made anew"):
                 counts |= _join(database, tables, redirects is not None, temporary)
         if not counts["with_views"]:
             warnings.append(
@@ -205,18 +204,18 @@ def sum_file(
             return target, known
     lines = Lines()
     manifest_path.unlink(missing_ok=True)
-    with _work(target.with_name(file.path.name + ".work")) as work:
+    with work_folder(target.with_name(file.path.name + ".work")) as work:
         tell = partial(_tell, progress, file.path.name, state.st_size)
         for number, table in enumerate(read_views(file.path, project, lines, tell, threads)):
             table.write_parquet(work / f"{number:06d}.parquet")
         parts = sorted(str(path) for path in work.glob("*.parquet"))
-        with atomic(target) as temporary, _connection(work, SUM_MEMORY) as database:
+        with atomic(target) as temporary, connection(work, SUM_MEMORY) as database:
             source = (
                 "read_parquet($1)" if parts else "(SELECT NULL::VARCHAR title, NULL::BIGINT views WHERE $1 IS NULL)"
             )
             database.execute(
                 f"COPY (SELECT title, sum(views)::BIGINT AS views FROM {source} GROUP BY title ORDER BY title) "
-                f"TO {_text(temporary)} (FORMAT parquet, COMPRESSION zstd)",
+                f"TO {text(temporary)} (FORMAT parquet, COMPRESSION zstd)",
                 [parts],
             )
     manifest = {
@@ -252,16 +251,16 @@ def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot, wo
     for part in parts:
         check_table(part, ("id", "title"))
     files = [str(_titles(part, work)) for part in parts]
-    with _reading(snapshot.folder / "entities", "ingest the dump again into another folder"):
+    with reading(snapshot.folder / "entities", "ingest the dump again into another folder"):
         database.execute(
             "CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files]
         )
-    titles = _one(database, "SELECT count(*) FROM entities")
+    titles = one(database, "SELECT count(*) FROM entities")
     if not titles:
         raise DataError(
             f"{snapshot.folder}: none of its entities has a title; ingest the dump with the --wiki whose views you have"
         )
-    return {"entities": _one(database, "SELECT count(*) FROM read_parquet($1)", [files]), "titles": titles}
+    return {"entities": one(database, "SELECT count(*) FROM read_parquet($1)", [files]), "titles": titles}
 
 
 def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: str, work: Path) -> Json:
@@ -297,13 +296,13 @@ def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: 
         "AND target IN (SELECT title FROM entities) AND source NOT IN (SELECT title FROM entities)",
         [str(work / "redirects.parquet")],
     )
-    return {"redirects": pairs.height, "redirects_used": _one(database, "SELECT count(*) FROM redirects")}
+    return {"redirects": pairs.height, "redirects_used": one(database, "SELECT count(*) FROM redirects")}
 
 
 def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redirected: bool, target: Path) -> Json:
     """Write the popularity table, from sums by title of each month (oldest first)."""
     views = " UNION ALL ".join(
-        f"SELECT title, views, {number} AS month FROM read_parquet([{', '.join(map(_text, files))}])"
+        f"SELECT title, views, {number} AS month FROM read_parquet([{', '.join(map(text, files))}])"
         for number, files in enumerate(tables)
     )
     named = f"({views})"
@@ -323,84 +322,16 @@ def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redire
             SELECT id, title, list_aggregate(counts[first + 1:], 'median')::DOUBLE AS popularity,
                 (len(counts) - first)::INTEGER AS months, views
             FROM monthly ORDER BY popularity DESC, id
-        ) TO {_text(target)} (FORMAT parquet, COMPRESSION zstd)
+        ) TO {text(target)} (FORMAT parquet, COMPRESSION zstd)
         """
     )
     written = "FROM read_parquet($1)"
     return {
-        "with_views": _one(database, f"SELECT count(*) {written}", [str(target)]),
-        "views_matched": _one(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
-        "views_of_project": _one(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
+        "with_views": one(database, f"SELECT count(*) {written}", [str(target)]),
+        "views_matched": one(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
+        "views_of_project": one(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
     }
 
 
 def _tell(progress: Progress, name: str, size: int, done: int) -> None:
     progress(name, done, size)
-
-
-def _one(database: "duckdb.DuckDBPyConnection", query: str, parameters: list[Any] | None = None) -> int:
-    row = database.execute(query, parameters).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _text(path: Path | str) -> str:
-    """A path as SQL writes it; the names in COPY and in a union cannot be parameters."""
-    return "'" + str(path).replace("'", "''") + "'"
-
-
-def import_duckdb() -> Any:
-    """The module; `ConfigError` where it is not installed."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise ConfigError("page views need DuckDB: pip install 'anachron[wikidata]'") from error
-    return duckdb
-
-
-@contextmanager
-def _connection(work: Path, memory: str) -> Iterator["duckdb.DuckDBPyConnection"]:
-    """DuckDB in memory, with a bound, and a folder for what goes beyond."""
-    duckdb = import_duckdb()
-    settings: dict[str, Any] = {
-        "memory_limit": memory,
-        "temp_directory": str(work / "spill"),
-        "preserve_insertion_order": False,
-    }
-    try:
-        with duckdb.connect(":memory:", config=settings) as database:
-            database.execute("SET enable_progress_bar = false")  # it would go to stdout, among the results
-            yield database
-    except duckdb.Error as error:
-        reason = first_line(error)
-        raise BackendError(f"DuckDB failed: {reason}; free memory or the disk of {work.parent}, then repeat") from error
-
-
-@contextmanager
-def _reading(what: Place, remedy: str) -> Iterator[None]:
-    """Tell tables that are damaged, which are read in the block, from a lack of memory or of disk."""
-    duckdb = import_duckdb()
-    try:
-        yield
-    except (duckdb.OperationalError, duckdb.InternalError):
-        raise
-    except duckdb.Error as error:
-        raise DataError(f"{what} cannot be read ({first_line(error)}); {remedy}, then repeat") from error
-
-
-@contextmanager
-def _work(folder: Place) -> Iterator[Path]:
-    """A folder of this machine for what is only in between; what a killed process left there goes."""
-    if isinstance(folder, StorePath):
-        with tempfile.TemporaryDirectory(prefix="anachron-") as name:
-            yield Path(name)
-        return
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        yield folder
-    except OSError as error:
-        raise BackendError(
-            f"cannot write to {folder}: {error.strerror or error}; free the disk, then repeat"
-        ) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
