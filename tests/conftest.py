@@ -27,7 +27,7 @@ from anachron.data import loaders
 from anachron.data.loaders import Dataset, load_dataset
 
 settings.register_profile("quick", max_examples=15, derandomize=True, deadline=None, database=None)
-settings.register_profile("full", max_examples=100, deadline=None, database=None, print_blob=True)
+settings.register_profile("full", max_examples=200, deadline=None, database=None, print_blob=True)
 settings.load_profile("quick")  # another: pytest --hypothesis-profile full
 gc.disable()  # until all tests are collected: nothing that is imported goes away
 FAMILY = "family"  # the parameter that holds the family of a model
