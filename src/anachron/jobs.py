@@ -21,12 +21,7 @@ from typing import Any
 import filelock
 
 from anachron.errors import BackendError, ConfigError, DataError
-from anachron.io import (
-    Json,
-    read_json,
-    remove_file,
-    write_json,
-)
+from anachron.io import Json, read_json, remove_file, write_json
 from anachron.leases import leased
 from anachron.stores import Place, StorePath, refuse_stores, remove_tree
 

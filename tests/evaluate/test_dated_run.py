@@ -37,6 +37,8 @@ from anachron.lm.plans import Plan
 from anachron.lm.scoring import Counters
 from anachron.lm.spans import Encoded
 from anachron.metrics import fact_metrics
+from anachron.pipelines.evaluation import report_evaluation
+from anachron.pipelines.tracking import log_to
 from anachron.probe.study import make_study
 from edit_models import killed_after, make_edit_lm
 
@@ -171,6 +173,14 @@ ONE_BY_ONE = replace(SETTINGS, mode="batch", size=1)  # a table has no weights o
 def kings(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     lm: Any = TableModel(table())
     return run_evaluation(lm, CASES, plan(lm, ["PROMPT", "prompt Dated"]), tmp_path_factory.mktemp("kings"), ONE_BY_ONE)
+
+
+@pytest.mark.full
+def test_a_tracker_gets_the_same_from_the_folder_as_from_what_is_reported(kings: Evaluation, tmp_path: Path):
+    numbers = log_to(kings.folder, SimpleNamespace(log=lambda numbers: None))
+    reported = report_evaluation(kings.record, kings.tables, tmp_path)
+    assert numbers == log_to(reported, SimpleNamespace(log=lambda numbers: None))
+    assert {name.split("/")[0] for name in numbers} >= {"dated", "atoke"}
 
 
 def test_a_table_of_probabilities_gives_exactly_the_expected_table(kings: Evaluation):

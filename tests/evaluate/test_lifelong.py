@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -29,6 +30,8 @@ from anachron.evaluate.stages import Evaluation
 from anachron.jobs import Callbacks
 from anachron.lm.generation import greedy_texts
 from anachron.lm.model import LanguageModel
+from anachron.pipelines.evaluation import report_evaluation
+from anachron.pipelines.tracking import log_to
 from edit_models import killed_after, make_edit_lm, plan_fast
 from tiny import naive_log_prob
 
@@ -74,6 +77,13 @@ def sequence(lm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Eva
     return run_lifelong(
         lm, UPDATES, planned(lm, "ROME", "PROMPT", "GRACE"), tmp_path_factory.mktemp("run") / "a", SETTINGS
     )
+
+
+@pytest.mark.full
+def test_a_tracker_gets_the_same_from_the_folder_as_from_what_is_reported(sequence: Evaluation, tmp_path: Path):
+    numbers = log_to(sequence.folder, SimpleNamespace(log=lambda numbers: None))
+    reported = report_evaluation(sequence.record, sequence.tables, tmp_path)
+    assert numbers == log_to(reported, SimpleNamespace(log=lambda numbers: None)) != {}
 
 
 def request(one: EditCase) -> EditRequest:

@@ -1,4 +1,4 @@
-"""DuckDB with a bound of its memory, and the folder for what goes to disk."""
+"""DuckDB with a bound of its memory, and a folder for what is only in between."""
 
 import shutil
 import tempfile
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def one(database: "duckdb.DuckDBPyConnection", query: str, parameters: list[Any] | None = None) -> int:
+def number_of(database: "duckdb.DuckDBPyConnection", query: str, parameters: list[Any] | None = None) -> int:
+    """The number that a query answers with; 0 for no row."""
     row = database.execute(query, parameters).fetchone()
     return int(row[0]) if row else 0
 
 
-def text(path: Path | str) -> str:
+def quoted(path: Path | str) -> str:
     """A path as SQL writes it; the names in COPY and in a union cannot be parameters."""
     return "'" + str(path).replace("'", "''") + "'"
 
@@ -64,7 +65,7 @@ def reading(what: Place, remedy: str) -> Iterator[None]:
 
 
 @contextmanager
-def work_folder(folder: Place) -> Iterator[Path]:
+def scratch_folder(folder: Place) -> Iterator[Path]:
     """A folder of this machine for what is only in between; what a killed process left there goes."""
     if isinstance(folder, StorePath):
         with tempfile.TemporaryDirectory(prefix="anachron-") as name:

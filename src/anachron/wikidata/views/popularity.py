@@ -20,7 +20,7 @@ from anachron.io import Json, atomic, file_fingerprint, read_json, scan_parquet,
 from anachron.jobs import Callbacks, locked
 from anachron.stores import Place, refuse_stores
 from anachron.wikidata.reading.snapshot import Snapshot, check_table, open_snapshot, readable
-from anachron.wikidata.views.database import connection, one, reading, text, work_folder
+from anachron.wikidata.views.database import connection, number_of, quoted, reading, scratch_folder
 from anachron.wikidata.views.pageviews import Lines, PageviewFile, months_of, normalise, parse_name, read_views
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def compute_popularity(
         warnings += gaps(months)
         inputs = {file.path.name: manifest["sha256"] for file, (_, manifest) in read}
         target = folder / OUTPUT
-        with work_folder(folder / "pageviews" / "join.work") as work, connection(work, JOIN_MEMORY) as database:
+        with scratch_folder(folder / "pageviews" / "join.work") as work, connection(work, JOIN_MEMORY) as database:
             counts |= _load_entities(database, opened, work)
             if redirects is not None:
                 counts |= _load_redirects(database, Path(redirects), project, work)
@@ -204,7 +204,7 @@ def sum_file(
             return target, known
     lines = Lines()
     manifest_path.unlink(missing_ok=True)
-    with work_folder(target.with_name(file.path.name + ".work")) as work:
+    with scratch_folder(target.with_name(file.path.name + ".work")) as work:
         tell = partial(_tell, progress, file.path.name, state.st_size)
         for number, table in enumerate(read_views(file.path, project, lines, tell, threads)):
             table.write_parquet(work / f"{number:06d}.parquet")
@@ -215,7 +215,7 @@ def sum_file(
             )
             database.execute(
                 f"COPY (SELECT title, sum(views)::BIGINT AS views FROM {source} GROUP BY title ORDER BY title) "
-                f"TO {text(temporary)} (FORMAT parquet, COMPRESSION zstd)",
+                f"TO {quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)",
                 [parts],
             )
     manifest = {
@@ -255,12 +255,12 @@ def _load_entities(database: "duckdb.DuckDBPyConnection", snapshot: Snapshot, wo
         database.execute(
             "CREATE TABLE entities AS SELECT id, title FROM read_parquet($1) WHERE title IS NOT NULL", [files]
         )
-    titles = one(database, "SELECT count(*) FROM entities")
+    titles = number_of(database, "SELECT count(*) FROM entities")
     if not titles:
         raise DataError(
             f"{snapshot.folder}: none of its entities has a title; ingest the dump with the --wiki whose views you have"
         )
-    return {"entities": one(database, "SELECT count(*) FROM read_parquet($1)", [files]), "titles": titles}
+    return {"entities": number_of(database, "SELECT count(*) FROM read_parquet($1)", [files]), "titles": titles}
 
 
 def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: str, work: Path) -> Json:
@@ -296,13 +296,13 @@ def _load_redirects(database: "duckdb.DuckDBPyConnection", path: Path, project: 
         "AND target IN (SELECT title FROM entities) AND source NOT IN (SELECT title FROM entities)",
         [str(work / "redirects.parquet")],
     )
-    return {"redirects": pairs.height, "redirects_used": one(database, "SELECT count(*) FROM redirects")}
+    return {"redirects": pairs.height, "redirects_used": number_of(database, "SELECT count(*) FROM redirects")}
 
 
 def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redirected: bool, target: Path) -> Json:
     """Write the popularity table, from sums by title of each month (oldest first)."""
     views = " UNION ALL ".join(
-        f"SELECT title, views, {number} AS month FROM read_parquet([{', '.join(map(text, files))}])"
+        f"SELECT title, views, {number} AS month FROM read_parquet([{', '.join(map(quoted, files))}])"
         for number, files in enumerate(tables)
     )
     named = f"({views})"
@@ -322,14 +322,14 @@ def _join(database: "duckdb.DuckDBPyConnection", tables: list[list[str]], redire
             SELECT id, title, list_aggregate(counts[first + 1:], 'median')::DOUBLE AS popularity,
                 (len(counts) - first)::INTEGER AS months, views
             FROM monthly ORDER BY popularity DESC, id
-        ) TO {text(target)} (FORMAT parquet, COMPRESSION zstd)
+        ) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd)
         """
     )
     written = "FROM read_parquet($1)"
     return {
-        "with_views": one(database, f"SELECT count(*) {written}", [str(target)]),
-        "views_matched": one(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
-        "views_of_project": one(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
+        "with_views": number_of(database, f"SELECT count(*) {written}", [str(target)]),
+        "views_matched": number_of(database, f"SELECT coalesce(sum(views), 0)::BIGINT {written}", [str(target)]),
+        "views_of_project": number_of(database, f"SELECT coalesce(sum(views), 0)::BIGINT FROM ({views})"),
     }
 
 
