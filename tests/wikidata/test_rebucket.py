@@ -7,8 +7,8 @@ import pytest
 
 from anachron.cli.entry import run
 from anachron.errors import ConfigError, DataError
-from anachron.wikidata.reading import ingest as module
 from anachron.wikidata.reading import merge
+from anachron.wikidata.reading import settings as chosen
 from anachron.wikidata.reading.dump import Dump
 from anachron.wikidata.reading.ingest import ingest
 from anachron.wikidata.reading.rebucket import rebucket
@@ -105,8 +105,8 @@ def test_the_size_of_a_dump_says_how_many_buckets(dump, tmp_path, monkeypatch):
 
     assert [of(size, "gz") for size in (0.001, 2, 2.2, 110, 130)] == [32, 32, 64, 2048, 2048]
     assert (of(75, "bz2"), of(1_500, "none"), of(90, "zst")) == (2048, 2048, 2048)
-    monkeypatch.setattr(module, "LEAST_BUCKETS", 2)
-    monkeypatch.setattr(module, "BUCKET_BYTES", dict.fromkeys(("none", "gz", "bz2", "zst"), 4_096))
+    monkeypatch.setattr(chosen, "LEAST_BUCKETS", 2)
+    monkeypatch.setattr(chosen, "BUCKET_BYTES", dict.fromkeys(("none", "gz", "bz2", "zst"), 4_096))
     settings = IngestSettings("2021-01-04")
     expected = 1 << (-(-dump.stat().st_size // 4_096) - 1).bit_length()
     assert ingest(dump, tmp_path / "s", settings)["options"]["buckets"] == expected > 4
