@@ -23,14 +23,15 @@ from anachron.lm.selfcheck import TreeChecks
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import Temporary, unchanged
 from anachron.lm.tree_scoring import ancestor_mask, score_tree_batches
+from architectures import make_architecture
 from tiny import FAMILIES, VOCABULARY, make_model, make_tokenizer, naive_log_prob
 
-WIDE = {"mistral": {"sliding_window": 4096}, "gemma2": {"sliding_window": 4096}}  # wider than any text here
 NO_LIMIT = Limits(tokens=10**6, logits=10**9)
 
 
 def takes_prefix_trees(family: str) -> Any:
-    """A tiny model; opt has learned absolute positions, as gpt2 has."""
+    """A tiny model; opt has learned absolute positions, as gpt2 has; mistral, and gemma2 in half of its layers, see 16
+    tokens back."""
     if family == "opt":
         return random_model(
             transformers.OPTConfig(
@@ -38,7 +39,7 @@ def takes_prefix_trees(family: str) -> Any:
                 num_attention_heads=4, max_position_embeddings=512, init_std=0.3,
             )
         )  # fmt: skip
-    return make_model(family, **WIDE.get(family, {}))
+    return make_model(family)
 
 
 def random_model(config: Any) -> Any:
@@ -51,7 +52,7 @@ MODELS = {family: takes_prefix_trees(family) for family in (*FAMILIES, "opt")}
 
 
 def why_no_prefix_tree() -> dict[str, Any]:
-    """ALiBi, a state space, a hybrid, and a window that is narrower than the texts."""
+    """ALiBi, a state space, a hybrid, and chunks that are shorter than the texts."""
     bloom = transformers.BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.3)
     mamba = transformers.MambaConfig(
         vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=4, initializer_range=0.3
@@ -66,7 +67,7 @@ def why_no_prefix_tree() -> dict[str, Any]:
     )  # fmt: skip
     return {
         "bloom": random_model(bloom), "mamba": state_space, "jamba": random_model(hybrid),
-        "window": make_model("mistral", sliding_window=4),
+        "chunks": make_architecture("llama4", attention_chunk_size=4),
     }  # fmt: skip
 
 
@@ -177,6 +178,16 @@ def test_what_a_tree_batch_sees_are_ancestors(texts: list[Encoded], tokens: int)
         before = prefixes
 
 
+@given(tries(), st.integers(1, 60), st.integers(1, 12))
+def test_what_a_tree_batch_sees_in_a_window_are_the_closest_ancestors(texts: list[Encoded], tokens: int, window: int):
+    for batch in walk(texts, plan_tree_batches(texts, VOCABULARY, Limits(tokens=tokens))):
+        whole, near = (
+            ancestor_mask(batch, torch.float32, torch.device("cpu"), width)[0, 0] == 0 for width in (None, window)
+        )
+        for all_before, seen in zip(whole, near, strict=True):
+            assert seen.nonzero().flatten().tolist() == all_before.nonzero().flatten().tolist()[-window:]
+
+
 @given(tries(), st.lists(st.integers(0, 2), min_size=10, max_size=10), st.integers(1, 60))
 def test_texts_of_different_owners_share_nothing(texts: list[Encoded], owners: list[int], tokens: int):
     model, owners = MODELS["llama"], owners[: len(texts)]
@@ -246,7 +257,7 @@ def test_models_that_take_prefix_trees_pass_the_check(family: str, dtype: torch.
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("kind", ["bloom", "mamba", "jamba", "window"])
+@pytest.mark.parametrize("kind", ["bloom", "mamba", "jamba", "chunks"])
 def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: str, caplog: pytest.LogCaptureFixture):
     lm = LanguageModel(why_no_prefix_tree()[kind], make_tokenizer("gpt2"), kind)
     with caplog.at_level(logging.WARNING, "anachron"):
@@ -262,8 +273,8 @@ def test_models_that_cannot_fall_back_with_a_notice_and_the_same_scores(kind: st
 
 
 def test_a_longer_text_is_tried_again():
-    """Within its window a model takes prefix trees; beyond it does not."""
-    model = make_model("mistral", sliding_window=16)
+    """Within one chunk of its attention a model takes prefix trees; beyond it does not."""
+    model = make_architecture("llama4", attention_chunk_size=16)
     lm, long = LanguageModel(model, None, "tiny"), [Encoded((*range(3, 43), n, 5), (41,)) for n in range(3, 9)]
     assert lm.plan(dated()).prefix_tree
     assert not lm.plan([*dated(), *long]).prefix_tree

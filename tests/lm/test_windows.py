@@ -1,4 +1,4 @@
-"""Models whose tokens do not see all before them: never by prefix trees that give other scores than single texts."""
+"""Models whose tokens do not see all before them: by prefix trees only where these score as single texts do."""
 
 import logging
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from anachron.lm.prefix_tree import TreeBatch, extents, plan_tree_batches, walk
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
-from anachron.lm.windows import changing_length, why_no_prefix_tree
+from anachron.lm.windows import changing_length, why_no_prefix_tree, why_no_single_mask
 from architectures import lm_of, make_architecture, naive, statements
 from tiny import VOCABULARY
 
@@ -129,9 +129,6 @@ def test_owners_have_trees_of_their_own_when_prefix_trees_are_tried():
         ("bloom", 20, 20, "ALiBi"),
         ("mpt", 20, 20, "ALiBi"),
         ("falcon_alibi", 20, 20, "ALiBi"),
-        ("mistral", 257, 257, "sees 256 tokens back (sliding_window)"),
-        ("qwen2", 257, 257, "sliding_window"),
-        ("gpt_oss", 129, 129, "sliding_window"),
         ("llama4", 257, 257, "attention_chunk_size"),
         ("phi3_longrope", 129, 129, "longrope"),
         ("lfm2", 20, 20, "conv"),
@@ -145,6 +142,28 @@ def test_a_configuration_refuses_prefix_trees(name: str, longest: int, reach: in
         assert why_no_prefix_tree(model, longest - 1, 10**6) is None
 
 
+@pytest.mark.parametrize(("name", "window"), [("mistral", 256), ("qwen2", 256), ("gpt_oss", 128)])
+def test_a_sliding_window_refuses_a_single_mask_for_all_layers(name: str, window: int):
+    model = make_architecture(name)
+    assert f"sees {window} tokens back (sliding_window)" in (why_no_single_mask(model, window + 1, window + 1) or "")
+    assert why_no_single_mask(model, window, window) is None
+    assert why_no_prefix_tree(model, 10**6, 10**6) is None
+    assert "ALiBi" in (why_no_single_mask(make_architecture("bloom"), 20, 20) or "")
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "gpt_oss", "mistral", "ministral", "phi3", "qwen2", "starcoder2"])
+def test_sliding_windows_are_put_into_the_mask(name: str, monkeypatch: pytest.MonkeyPatch):
+    lm, pairs = lm_of(make_architecture(name)), [*statements(1, 2, words=180), *statements(2, 2)]
+    assert lm.plan(lm.encode(pairs), 512).prefix_tree
+    assert gaps(lm, pairs, batch_tokens=512).max() < 1e-4
+    monkeypatch.setattr("anachron.lm.tree_scoring.sliding_window", lambda model: None)
+    texts = lm.encode(pairs)
+    wrong = score_tree_batches(lm.model, texts, plan_tree_batches(texts, VOCABULARY, Limits(512))) - naive(lm, pairs)
+    assert np.abs(wrong).max() > 1e-3  # else the windows hide nothing here
+    assert not LanguageModel(lm.model, lm.tokenizer, "tiny").plan(texts, 512).prefix_tree  # and the trial finds it
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_neo", "mistral", "gemma2", "falcon", "qwen3_moe"])
 def test_nothing_speaks_against_prefix_trees_of_short_texts(name: str):
     model = make_architecture(name)
@@ -153,13 +172,13 @@ def test_nothing_speaks_against_prefix_trees_of_short_texts(name: str):
 
 
 def test_windows_that_are_switched_off_refuse_nothing():
-    assert why_no_prefix_tree(make_architecture("qwen2", use_sliding_window=False), 10**6, 10**6) is None
+    assert why_no_single_mask(make_architecture("qwen2", use_sliding_window=False), 10**6, 10**6) is None
     model = make_architecture("gpt_neo", attention_types=[[["global"], 2]])
     assert why_no_prefix_tree(model, 10**6, 10**6) is None
 
 
 def test_a_refusal_by_length_holds_for_long_texts_alone_and_is_said_once(caplog: pytest.LogCaptureFixture):
-    lm = lm_of(make_architecture("mistral"))
+    lm = lm_of(make_architecture("llama4"))
     short, long = lm.encode(LARGE), lm.encode([*LARGE, *statements(1, 2, words=180)])
     with caplog.at_level(logging.WARNING, "anachron"):
         assert [lm.plan(texts, 512).prefix_tree for texts in (short, long, long, short)] == [True, False, False, True]

@@ -27,6 +27,7 @@ from anachron.lm.scoring import (
 )
 from anachron.lm.spans import Encoded
 from anachron.lm.temporary import unchanged
+from anachron.lm.windows import has_kinds_of_layers, sliding_window
 
 HEAD_ROWS = 640  # of several batches that go through the output head at once: its weights are read once for all
 
@@ -151,19 +152,36 @@ def tree_batch_logits(
     with head_on(model.get_output_embeddings(), choose):
         output = model(
             input_ids=on_device([batch.ids], device), position_ids=on_device([batch.positions], device),
-            attention_mask=ancestor_mask(batch, model.dtype, device), past_key_values=past, use_cache=True,
+            attention_mask=attention_masks(model, batch, device), past_key_values=past, use_cache=True,
         )  # fmt: skip
     return output.logits[0], output.past_key_values  # of (1, rows, vocabulary)
 
 
-def ancestor_mask(batch: TreeBatch, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def attention_masks(model: Any, batch: TreeBatch, device: torch.device) -> torch.Tensor | dict[str, torch.Tensor]:
+    """What a model takes as the mask of a batch: by kinds of layer, where a text is longer than a sliding window."""
+    window = sliding_window(model)
+    if window is None or max(batch.positions) < window:
+        return ancestor_mask(batch, model.dtype, device)
+    sliding = ancestor_mask(batch, model.dtype, device, window)
+    if not has_kinds_of_layers(model):
+        return sliding
+    return {"full_attention": ancestor_mask(batch, model.dtype, device), "sliding_attention": sliding}
+
+
+def ancestor_mask(
+    batch: TreeBatch, dtype: torch.dtype, device: torch.device, window: int | None = None
+) -> torch.Tensor:
     """The additive attention mask, (1, 1, new, all): 0 for a node and its ancestors, the least number elsewhere.
 
-    In the order of the walk a node's descendants follow it up to its end: i attends to j if j <= i < end of j.
+    In the order of the walk a node's descendants follow it up to its end: i attends to j if j <= i < end of j. With a
+    window it attends to so many of these alone, itself and those closest above it.
     """
     ends, nodes = on_device(batch.ends, device), torch.arange(len(batch.ends), device=device)  # (all,)
     new = nodes[len(batch.kept) :, None]  # (new, 1)
     hidden = (nodes > new) | (new >= ends)  # (new, all)
+    if window is not None:  # the nodes that are kept are a path from the first token on
+        depths = on_device([*range(len(batch.kept)), *batch.positions], device)  # (all,)
+        hidden |= depths <= depths[len(batch.kept) :, None] - window
     mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, torch.finfo(dtype).min)
     return mask[None, None]
 

@@ -1,22 +1,34 @@
-"""Which models' configurations rule out prefix-tree attention, or some padded batches, whatever a trial shows.
+"""How far a model's layers see back, and which configurations rule out prefix-tree attention, or some padded batches.
 
 In a tree batch (`anachron.lm.prefix_tree`) a token's index in the sequence is not its depth in a text, and the ancestor
-mask replaces the model's own, windows included.
+mask replaces the model's own: sliding windows are put into it, by depth, other windows cannot be.
 """
 
 from typing import Any
 
 # how many tokens see one another, by the names of transformers' configurations
-WINDOWS = ("sliding_window", "sliding_window_size", "attention_chunk_size")
+SLIDING = "sliding_window"
+OTHERS = ("sliding_window_size", "attention_chunk_size")
 MASKED = {"full_attention", "sliding_attention", "chunked_attention"}  # layers in which a mask and positions say it all
 LOCAL = {"local", "lsh"}  # layers whose windows are counted by index in the sequence
+
+
+def sliding_window(model: Any) -> int | None:
+    """How many tokens its layers of sliding attention see, the token itself included; None where there are none."""
+    window = getattr(model.config.get_text_config(), SLIDING, None)
+    return window if isinstance(window, int) and window > 0 else None
+
+
+def has_kinds_of_layers(model: Any) -> bool:
+    """Whether its layers have kinds, each of which takes a mask of its own, by the names in ``layer_types``."""
+    return bool(getattr(model.config.get_text_config(), "layer_types", None))
 
 
 def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     """Why texts of up to so many tokens cannot be computed by prefix-tree attention; None where nothing is against it.
 
-    reach: the most indices in the sequence from a text's first token to its last. A window is no reason while a whole
-    text fits into it: what it would hide is then hidden by the ancestor mask.
+    reach: the most indices in the sequence from a text's first token to its last. A window that is not in the mask is
+    no reason while a whole text fits into it: what it would hide is then hidden by the ancestor mask.
     """
     config, kind = model.config.get_text_config(), type(model).__name__
     layers = set(getattr(config, "attention_layers", None) or getattr(config, "attn_layers", None) or ())
@@ -28,7 +40,7 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     others = set(getattr(config, "layer_types", None) or ()) - MASKED
     if others:
         return f"{kind} has layers of another kind than masked attention ({', '.join(sorted(others))})"
-    for name in WINDOWS:
+    for name in OTHERS:
         window = getattr(config, name, None)
         if isinstance(window, int) and 0 < window < longest:
             return f"{kind} sees {window} tokens back ({name}), some texts are longer, and the mask would replace that"
@@ -36,6 +48,14 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     if change is not None and longest > change:
         return f"{kind} has other positions in texts of more than {change} tokens (longrope)"
     return None
+
+
+def why_no_single_mask(model: Any, longest: int, reach: int) -> str | None:
+    """The same where one mask serves all layers, so that no window may hide anything."""
+    window = sliding_window(model)
+    if window is not None and window < longest:
+        return f"{type(model).__name__} sees {window} tokens back ({SLIDING}), and some texts are longer"
+    return why_no_prefix_tree(model, longest, reach)
 
 
 def _has_alibi(config: Any) -> bool:

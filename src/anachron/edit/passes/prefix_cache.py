@@ -19,7 +19,7 @@ from anachron.edit.passes.forward import Texts
 from anachron.lm.scoring import answer_logits, is_out_of_memory
 from anachron.lm.selfcheck import REFUSALS
 from anachron.lm.temporary import unchanged
-from anachron.lm.windows import why_no_prefix_tree
+from anachron.lm.windows import why_no_single_mask
 
 log = logging.getLogger("anachron")
 T = TypeVar("T")
@@ -104,7 +104,7 @@ def with_prefix_cache(
     if max(starts) == 0:
         return whole
     suffix = max(length - start for length, start in zip(lengths, starts, strict=True))
-    reason = why_no_prefix_tree(model, max(lengths), max(starts) + suffix)
+    reason = why_no_single_mask(model, max(lengths), max(starts) + suffix)
     if reason is not None:
         log.info("%s; whole texts are computed in each pass", reason)
         return whole
