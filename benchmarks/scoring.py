@@ -3,12 +3,13 @@
     python benchmarks/scoring.py [--vocabulary 32000 128000] [--threads 2] [--rounds 3] [--tokenizer FOLDER]
     python benchmarks/scoring.py --model FOLDER_OR_NAME     # a real model in place of random weights
 
-Three sets of texts: 12 facts in 85 years each, the same behind an explanatory prefix of 60 tokens, and 1,000 statements
-drawn from all of ``mini``. Three ways, each in a process of its own: batches of 32 in the order of the data, padded,
-with a full-vocabulary log softmax, which is what the published code does; lm-evaluation-harness (where it is there);
-and ours. Prints JSON: statements/s, ratios, the ratio that floating-point operations alone would give, tokens computed
-beside the number of distinct prefixes, the largest memory of each process (which holds torch and the weights too), and
-the largest difference of scores. ``--tokenizer`` is the demo model's unless given.
+Four sets of texts: 12 facts in 85 years each, the same behind an explanatory prefix of 60 tokens, 1,000 statements
+drawn from all of ``mini``, and 12 facts in 9 years each behind 600 tokens, for a model that sees 512 tokens back in
+five of six layers (Gemma's shape). Three ways, each in a process of its own: batches of 32 in the order of the data,
+padded, with a full-vocabulary log softmax, which is what the published code does; lm-evaluation-harness (where it is
+there); and ours. Prints JSON: statements/s, ratios, the ratio that floating-point operations alone would give, tokens
+computed beside the number of distinct prefixes, the largest memory of each process (which holds torch and the weights
+too), and the largest difference of scores. ``--tokenizer`` is the demo model's unless given.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig
 
 from anachron.data.loaders import load_dataset
 from anachron.lm.formats import PREFIXES
@@ -36,8 +37,9 @@ from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 
 HIDDEN, LAYERS, INNER, BATCH = 512, 6, 1408, 32
-PREFIX_TOKENS = 60
-CASES = ("dates", "dates behind a prefix", "mini")
+PREFIX_TOKENS = {"dates": 0, "dates behind a prefix": 60, "mini": 0, "dates beyond a window": 600}
+CASES = list(PREFIX_TOKENS)
+WINDOW = 512  # of the model of the last case
 Pair = tuple[str, str]
 
 
@@ -46,33 +48,37 @@ def pairs_of(case: str) -> list[Pair]:
     table = load_dataset("mini").table
     if case == "mini":
         return list(table.sample(1000, seed=0, shuffle=False).select("prompt", "answer").iter_rows())
-    years = table.filter((table["granularity"] == "year") & (table["status"] != "none"))
-    asked = years.unique("fact_id", maintain_order=True).sample(12, seed=0).select("prompt", "answer")
+    dated = table.filter((table["granularity"] == "year") & (table["status"] != "none"))
+    asked = dated.unique("fact_id", maintain_order=True).sample(12, seed=0).select("prompt", "answer")
     bodies = [(prompt.split(", ", 1)[1], answer) for prompt, answer in asked.iter_rows()]
-    return [(f"In {year}, {question}", answer) for question, answer in bodies for year in range(1936, 2021)]
+    years = range(1936, 2021, 10 if case == "dates beyond a window" else 1)
+    return [(f"In {year}, {question}", answer) for question, answer in bodies for year in years]
 
 
 def texts_of(case: str, lm: LanguageModel) -> list[Encoded]:
     encoded = lm.encode([(prompt, answer, None) for prompt, answer in pairs_of(case)])
-    if case != "dates behind a prefix":
+    length = PREFIX_TOKENS[case]
+    if not length:
         return encoded
-    prefix = lm.tokenizer(PREFIXES["few-shot"] * 2, add_special_tokens=False)["input_ids"][:PREFIX_TOKENS]
+    prefix = lm.tokenizer(PREFIXES["few-shot"] * 20, add_special_tokens=False)["input_ids"][:length]
+    assert len(prefix) == length
     start = 1 if lm.tokenizer("a")["input_ids"][0] == lm.tokenizer.bos_token_id else 0
-    return [
-        Encoded((*e.ids[:start], *prefix, *e.ids[start:]), tuple(t + PREFIX_TOKENS for t in e.targets)) for e in encoded
-    ]
+    return [Encoded((*e.ids[:start], *prefix, *e.ids[start:]), tuple(t + length for t in e.targets)) for e in encoded]
 
 
-def language_model(model: str | None, vocabulary: int, tokenizer: str) -> LanguageModel:
-    """The named model, or random weights with so large a vocabulary."""
+def language_model(case: str, model: str | None, vocabulary: int, tokenizer: str) -> LanguageModel:
+    """The named model, or random weights with so large a vocabulary, for the last case with windows."""
     if model:
         return load_model(model, device="cpu", dtype="float32")
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
-        num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=1024, tie_word_embeddings=False,
-    )  # fmt: skip
-    return LanguageModel(LlamaForCausalLM(config).eval(), load_tokenizer(tokenizer), "random")
+    shape = {
+        "vocab_size": vocabulary, "hidden_size": HIDDEN, "intermediate_size": INNER, "num_hidden_layers": LAYERS,
+        "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 1024,
+        "tie_word_embeddings": False,
+    }  # fmt: skip
+    windows = case == "dates beyond a window"
+    config = Gemma3TextConfig(**shape, head_dim=64, sliding_window=WINDOW) if windows else LlamaConfig(**shape)
+    return LanguageModel(AutoModelForCausalLM.from_config(config).eval(), load_tokenizer(tokenizer), "random")
 
 
 def published(lm: LanguageModel, pairs: list[Pair], encoded: list[Encoded]) -> np.ndarray:
@@ -111,7 +117,7 @@ WAYS = {"published": published, "lm-eval": harness, "anachron": ours}
 
 def measure(way: str, case: str, model: str | None, vocabulary: int, tokenizer: str) -> dict[str, Any]:
     """Time one way in this process, after a warm-up on some of the texts."""
-    lm = language_model(model, vocabulary, tokenizer)
+    lm = language_model(case, model, vocabulary, tokenizer)
     pairs, encoded = pairs_of(case), texts_of(case, lm)
     WAYS[way](lm, pairs[:64], encoded[:64])
     lm.plan(encoded)  # one self-check a model, not one a thousand statements
@@ -137,7 +143,7 @@ def operations(lm: LanguageModel, tokens: int, rows: int, seen: float) -> float:
 
 def counted(case: str, model: str | None, vocabulary: int, tokenizer: str) -> dict[str, Any]:
     """Tokens of both ways, and the ratio that their operations alone would give."""
-    lm = language_model(model, vocabulary, tokenizer)
+    lm = language_model(case, model, vocabulary, tokenizer)
     encoded = texts_of(case, lm)
     batches = [encoded[first : first + BATCH] for first in range(0, len(encoded), BATCH)]
     padded = sum(len(batch) * max(len(text.ids) for text in batch) for batch in batches)
@@ -196,7 +202,7 @@ def main() -> None:
     shape = "Llama shape, hidden 512, 6 layers, float32, random weights"
     results = []
     for case in [options.case] if options.case else CASES:
-        installed = importlib.util.find_spec("lm_eval") is not None and case != "dates behind a prefix"
+        installed = importlib.util.find_spec("lm_eval") is not None and not PREFIX_TOKENS[case]
         ways = ["published", *(["lm-eval"] if installed else []), "anachron"]
         for vocabulary in [0] if options.model else options.vocabulary:
             results.append(
