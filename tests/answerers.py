@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -80,6 +80,7 @@ class World:
         always = 2 * abs(self.answerer.bias)
         return (1 - always) * chance + always * (self.answerer.bias > 0)
 
+    @cached_property
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
         """W and the bias of position of each fact, (facts,), over all its matches."""
         place, correct, incorrect, starts = _pairs(self.facts)
@@ -99,6 +100,7 @@ class World:
         return [None if no else bool(yes) for no, yes in zip(refused, right, strict=True)]
 
 
+@cache
 def make_world(number: int, seed: int) -> World:
     random, known = np.random.default_rng(seed), facts(number)
     answerer = draw_answerer(random)

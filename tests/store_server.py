@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from anachron import store_requests
 from anachron.stores import StorePath, place
 
 SERVE = """
@@ -112,6 +113,9 @@ class Server:
         return {
             "AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+            # after a 503 Polars asks less often, for seconds, which tests do not wait for
+            "POLARS_CLOUD_READ_INIT_RATE": "2000", "POLARS_CLOUD_READ_FLOOR_RATE": "1000",
+            "POLARS_CLOUD_RETRY_INIT_BACKOFF_MS": "10",
         }  # fmt: skip
 
     def make_bucket(self, name: str) -> None:
@@ -121,11 +125,13 @@ class Server:
 
     @contextmanager
     def folder(self, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePath]:
-        """A folder in the bucket, which this process reaches with no others' keys; without faults before and after."""
+        """A folder in the bucket, which this process reaches with no others' keys; without faults before and after, and
+        with short pauses before what failed is repeated."""
         for variable in [variable for variable in os.environ if variable.startswith("AWS_")]:
             monkeypatch.delenv(variable)
         for variable, value in self.environment().items():
             monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(store_requests, "PAUSE", 0.02)
         self.faults.each, self.faults.within, self.faults.late = 0, "", 0.0
         there = place(f"s3://bucket/{name}".replace("[", "-").replace("]", ""))
         assert isinstance(there, StorePath)

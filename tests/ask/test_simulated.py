@@ -16,7 +16,7 @@ def measure(world: World, size: int, width: float, seed: int) -> dict[str, float
     random = np.random.default_rng(seed)
     chosen = sorted(random.choice(len(world.facts), size, replace=False).tolist())
     matches = [world.facts[place].matches for place in chosen]
-    won, bias = world.truth()
+    won, bias = world.truth
     said: dict[Call, bool | None] = {}
 
     def ask(calls: list[Call]) -> list[bool | None]:

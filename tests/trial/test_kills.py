@@ -5,6 +5,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from anachron import io
-from anachron.data.cases import load_cases
+from anachron.data.cases import CaseSet, load_cases
 from anachron.data.columns import to_published
 from anachron.data.loaders import Dataset, load_dataset
 from anachron.edit.covariance.collect import collect
@@ -42,7 +43,12 @@ def evaluate(lm: LanguageModel, folder: Path, data: str) -> None:
     joint_edits.SAVE_EVERY = 1
     settings = EvaluateSettings("sequential", measures=Measures(fluency_tokens=0))
     methods = plan(lm, ["FT"], changes={"FT": {"steps": 1}})
-    run_evaluation(lm, load_cases("mini-updates", limit=2), methods, folder, settings)
+    run_evaluation(lm, two_updates(), methods, folder, settings)
+
+
+@cache
+def two_updates() -> CaseSet:
+    return load_cases("mini-updates", limit=2)
 
 
 def covariance(lm: LanguageModel, folder: Path, data: str) -> None:
@@ -103,6 +109,7 @@ def serve(orders: Connection) -> None:
     torch.set_num_threads(1)  # a copy has none of the threads
     lm = load_model("demo")
     tiny_lm("gpt2")
+    two_updates()
     while order := orders.recv():
         kind, folder, data, number, moment = order
         copy = os.fork()
