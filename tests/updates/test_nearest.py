@@ -14,11 +14,10 @@ from scipy.sparse import csr_matrix
 
 from anachron.errors import BackendError, DataError
 from anachron.updates import nearest as module
+from anachron.updates.features import entity_numbers, features_of
 from anachron.updates.nearest import (
     columns_of,
     document_frequencies,
-    entity_numbers,
-    features_of,
     merge_nearest,
     nearest,
     vectors,

@@ -14,7 +14,7 @@ from anachron.core.dates import Date
 from anachron.io import Json, read_json, read_parquet, scan_parquet, write_json, write_table
 from anachron.stores import Place
 from anachron.updates.diff import align, changed_groups
-from anachron.updates.nearest import entity_numbers
+from anachron.updates.features import entity_numbers
 from anachron.updates.redirects import follow, occurring
 from anachron.updates.triples import GROUP, ITEM, VALUE, Side, clean_triples, days_of, first_days, with_functional
 from anachron.wikidata.reading.snapshot import Snapshot, bucket_of, readable

@@ -16,12 +16,11 @@ from anachron.cluster import Spread, cores, map_in_order, worker_count
 from anachron.io import read_parquet, scan_parquet, write_table
 from anachron.stores import Place
 from anachron.updates.compare import Comparison, day_of
+from anachron.updates.features import entity_numbers, features_of
 from anachron.updates.nearest import (
     Weights,
     columns_of,
     document_frequencies,
-    entity_numbers,
-    features_of,
     merge_nearest,
     nearest,
     vectors,
