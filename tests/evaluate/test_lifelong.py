@@ -199,6 +199,26 @@ def test_an_interrupted_run_ends_with_the_same_scores(
     assert not list((tmp_path / "cut" / "FT").glob("*.safetensors*"))
 
 
+@pytest.mark.parametrize("lost", ["damaged", "deleted"])
+def test_a_part_of_an_earlier_stage_is_measured_again_under_that_stages_edits(
+    lm: LanguageModel, tmp_path: Path, lost: str
+):
+    """The run was killed after four updates, whose edits the file of the sequence then holds."""
+    settings = replace(SETTINGS, mode="sequential", after=(2, 4), measures=Measures(fluency_tokens=0))
+    whole = run_lifelong(lm, UPDATES, planned(lm, "ROME"), tmp_path / "whole", settings)
+
+    def kill(done: int, total: int, note: str = "") -> None:
+        if note == "ROME/after-00004" and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_lifelong(lm, UPDATES, planned(lm, "ROME"), tmp_path / "cut", settings, callbacks=Callbacks(progress=kill))
+    part = tmp_path / "cut" / "ROME" / "after-00002" / "part-00000.parquet"
+    part.write_bytes(b"damaged") if lost == "damaged" else part.unlink()
+    run_lifelong(lm, UPDATES, planned(lm, "ROME"), tmp_path / "cut", settings)
+    assert content(tmp_path / "cut") == content(whole.folder)
+
+
 def test_a_finished_run_takes_a_further_method(lm: LanguageModel, tmp_path: Path):
     settings = replace(SETTINGS, after=(1, 2), measures=Measures(fluency_tokens=0))
     first = run_lifelong(lm, UPDATES, planned(lm, "FT"), tmp_path / "run", settings)

@@ -363,7 +363,7 @@ def test_groups_of_every_scenario_against_a_plain_loop(lm: LanguageModel, groups
                 (pl.col("method") == one.label) & (pl.col("case_id") == group.case_id)
             )
             if (one.label, group.scenario) == ("ROME", "Archive"):
-                assert mine.height == 0
+                assert mine.height and mine.drop_nulls("after").is_empty()
                 continue
             edit = make_edit(lm, one.method, requests_of(group, one.method), one.settings, one.resources, one.sites)
             prompts = (group.text, *group.generalization)
@@ -401,7 +401,8 @@ def test_batches_and_sequences_hold_removals_beside_insertions(
     assert result.tables["updates"].select("method", "case_id", "status").rows() == [
         ("FT", "2", "done"), ("FT", "5", "done"), ("ROME", "2", "failed"), ("ROME", "5", "done"),
     ]  # fmt: skip
-    assert result.tables["objects"].filter(pl.col("method") == "ROME")["case_id"].unique().to_list() == ["5"]
+    objects = result.tables["objects"].filter(pl.col("method") == "ROME").drop_nulls("after")
+    assert objects["case_id"].unique().to_list() == ["5"]
 
 
 def test_a_method_for_which_nothing_is_left_is_refused_before_anything_is_written(

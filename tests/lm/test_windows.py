@@ -16,7 +16,7 @@ from anachron.lm.prefix_tree import TreeBatch, extents, plan_tree_batches, walk
 from anachron.lm.scorer import score_texts
 from anachron.lm.spans import Encoded
 from anachron.lm.tree_scoring import score_tree_batches
-from anachron.lm.windows import changing_length, why_no_prefix_tree, why_no_single_mask
+from anachron.lm.windows import changing_length, sliding_window, why_no_prefix_tree, why_no_single_mask
 from architectures import lm_of, make_architecture, naive, statements
 from tiny import VOCABULARY
 
@@ -162,6 +162,16 @@ def test_sliding_windows_are_put_into_the_mask(name: str, monkeypatch: pytest.Mo
     wrong = score_tree_batches(lm.model, texts, plan_tree_batches(texts, VOCABULARY, Limits(512))) - naive(lm, pairs)
     assert np.abs(wrong).max() > 1e-3  # else the windows hide nothing here
     assert not LanguageModel(lm.model, lm.tokenizer, "tiny").plan(texts, 512).prefix_tree  # and the trial finds it
+
+
+@pytest.mark.parametrize("changes", [{"sliding_window": 16}, {"sliding_window": 16, "use_sliding_window": False}])
+def test_a_window_that_no_layer_is_known_to_use_is_in_no_mask(changes: dict[str, Any]):
+    """transformers keeps any key of a configuration's file; a llama has no window."""
+    lm = hidden("llama", **changes)
+    assert sliding_window(lm.model) is None
+    assert "sees 16 tokens back" in (why_no_prefix_tree(lm.model, 17, 17) or "")
+    assert why_no_prefix_tree(lm.model, 16, 16) is None
+    assert gaps(lm, LARGE, batch_tokens=512).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_neo", "mistral", "gemma2", "falcon", "qwen3_moe"])

@@ -285,11 +285,14 @@ def test_a_plan_of_other_texts_is_refused(folder: Path, lm: LanguageModel, data:
 
 def test_the_sample_has_a_text_of_every_part():
     parts = [Plan([[n], [n + 1, n + 2]], False, 0) for n in range(0, 3000, 3)]
-    chosen = sampled(parts, 3000, seed=4)
+    short = [20] * 3000
+    chosen = sampled(parts, short, seed=4)
     assert sorted({text // 3 for text in chosen}) == list(range(1000)) and len(chosen) == 1000
-    assert chosen == sampled(parts, 3000, seed=4) != sampled(parts, 3000, seed=5)
-    assert len(set(sampled(parts[:7], 3000, seed=0))) == 100
-    assert sorted(sampled(parts[:7], 21, seed=0)) == list(range(21))
+    assert chosen == sampled(parts, short, seed=4) != sampled(parts, short, seed=5)
+    assert len(set(sampled(parts[:7], short, seed=0))) == 100
+    assert sorted(sampled(parts[:7], short[:21], seed=0)) == list(range(21))
+    assert len(set(sampled(parts[:7], [1_000] * 3000, seed=0))) == 20  # whose tokens are as many as may be
+    assert len(set(sampled(parts[:30], [1_000] * 3000, seed=0))) == 30
     assert sorted(batches_of(50).texts) == list(range(50))
     assert [len(batch) for batch in batches_of(30).batches] == [1, 3, 7, 13, 1, 3, 2]
 

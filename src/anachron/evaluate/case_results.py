@@ -121,14 +121,19 @@ def tables_of(
 def _compared(after: pl.DataFrame, clean: pl.DataFrame, name: str, stage: Sequence[str]) -> pl.DataFrame:
     """A row an entry of a column of lists, with the clean model's values of the same key beside it.
 
-    Values are called ``NAME_after`` and ``NAME_before``, ``p`` just ``after`` and ``before``.
+    A failed update has the clean model's entries, with nothing after. Values are called ``NAME_after`` and
+    ``NAME_before``, ``p`` just ``after`` and ``before``.
     """
     key = [column for column in ENTRY_KEYS if column in ENTRIES[name]]
     values = [column for column in ENTRY_VALUES if column in ENTRIES[name]]
     when = {side: {v: side if v == "p" else f"{v}_{side}" for v in values} for side in ("after", "before")}
     before = _exploded(clean, name, []).select("case_id", *key, *values).rename(when["before"])
-    rows = _exploded(after, name, stage).rename(when["after"])
-    return rows.join(before, on=["case_id", *key], how="left", maintain_order="left")
+    numbered = after.with_row_index("row")
+    rows = _exploded(numbered, name, ["row", *stage]).rename(when["after"])
+    rows = rows.join(before, on=["case_id", *key], how="left", maintain_order="left")
+    failed = numbered.filter(status="failed").select("row", *stage, "case_id")
+    unmade = failed.join(before, on="case_id", maintain_order="left_right")
+    return pl.concat([rows, unmade], how="diagonal").sort("row", maintain_order=True).drop("row")
 
 
 def _exploded(parts: pl.DataFrame, name: str, stage: Sequence[str]) -> pl.DataFrame:

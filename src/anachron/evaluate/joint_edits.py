@@ -69,11 +69,16 @@ def make_sequence(
 ) -> JointEdit:  # fmt: skip
     """All these updates in their order, on top of those that the file holds; it holds all of them afterwards.
 
+    A file that holds other updates too, as after a later stage of a run, is made anew.
+
     size: updates made together, on top of all before; one that cannot be asked for is left out of its batch. progress:
     told how many are done. each: told the place, from 1, of an update that was made by itself and the edit that it is,
     before the sequence with it is saved. Raises `DataError` for a file of another model.
     """
     earlier = load(lm, file)
+    if {*earlier.seconds, *earlier.failed} - {case.case_id for case in cases}:
+        file.remove()
+        earlier = load(lm, file)
     total, seconds, failed = earlier.edit, dict(earlier.seconds), dict(earlier.failed)
     for first in range(0, len(cases), size):
         batch = cases[first : first + size]

@@ -4,7 +4,7 @@ Three of every run, and more of one that has updates other than replacements, le
 (`anachron.evaluate.generations`) or asks dated questions (`anachron.evaluate.dated`).
 
 Probabilities are geometric means over the target's tokens, 0 to 1, never logarithms. ``before`` is the clean model, the
-same for all methods, and ``after`` the edited one. A failed update has no score, only a reason.
+same for all methods, and ``after`` the edited one. A failed update has no score after, only a reason.
 """
 
 from collections.abc import Sequence

@@ -14,9 +14,18 @@ LOCAL = {"local", "lsh"}  # layers whose windows are counted by index in the seq
 
 
 def sliding_window(model: Any) -> int | None:
-    """How many tokens its layers of sliding attention see, the token itself included; None where there are none."""
-    window = getattr(model.config.get_text_config(), SLIDING, None)
-    return window if isinstance(window, int) and window > 0 else None
+    """How many tokens its layers of sliding attention see, the token itself included; None where none is known to.
+
+    A number in a configuration does not say that layers use it: files may have any key. Layers have kinds that tell,
+    or else the class of the configuration must know the number, and no other key switch it off.
+    """
+    config = model.config.get_text_config()
+    window = getattr(config, SLIDING, None)
+    if not isinstance(window, int) or window <= 0:
+        return None
+    if has_kinds_of_layers(model):
+        return window if "sliding_attention" in config.layer_types else None
+    return window if hasattr(type(config), SLIDING) and getattr(config, "use_sliding_window", True) else None
 
 
 def has_kinds_of_layers(model: Any) -> bool:
@@ -40,7 +49,8 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     others = set(getattr(config, "layer_types", None) or ()) - MASKED
     if others:
         return f"{kind} has layers of another kind than masked attention ({', '.join(sorted(others))})"
-    for name in OTHERS:
+    unknown = not has_kinds_of_layers(model) and sliding_window(model) is None
+    for name in (SLIDING, *OTHERS) if unknown else OTHERS:
         window = getattr(config, name, None)
         if isinstance(window, int) and 0 < window < longest:
             return f"{kind} sees {window} tokens back ({name}), some texts are longer, and the mask would replace that"
@@ -51,7 +61,7 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
 
 
 def why_no_single_mask(model: Any, longest: int, reach: int) -> str | None:
-    """The same where one mask serves all layers, so that no window may hide anything."""
+    """The same where one mask without any window serves all layers."""
     window = sliding_window(model)
     if window is not None and window < longest:
         return f"{type(model).__name__} sees {window} tokens back ({SLIDING}), and some texts are longer"

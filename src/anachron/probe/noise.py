@@ -5,27 +5,35 @@ the same model in the same way, and no table of them is trusted.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from anachron.errors import BackendError
 from anachron.io import Json
+from anachron.lm.batches import fed_length
 from anachron.lm.numerics import COARSE_BOUND, FINE_BOUND
 from anachron.lm.plans import Plan
-from anachron.lm.scorer import Scorer
+from anachron.lm.scorer import Scorer, check_log_probs
+from anachron.lm.spans import Encoded
 
-SAMPLE = 100
+SAMPLE, SAMPLE_TOKENS = 100, 20_000  # at most, where the parts are not more
 SIZES = (1, 3, 7, 13)  # texts a batch, in turn
 FINE = ("float32", "float64")
 
 
-def sampled(parts: Sequence[Plan], texts: int, seed: int) -> list[int]:
-    """Which texts to score again: one of every part, and others up to `SAMPLE`, in no order."""
+def sampled(parts: Sequence[Plan], tokens: Sequence[int], seed: int) -> list[int]:
+    """Which texts to score again: one of every part, and others up to `SAMPLE` and `SAMPLE_TOKENS`, in no order.
+
+    tokens: of each text. Nothing is shared among texts that are scored again, so long ones would take far longer than
+    the run itself.
+    """
     chooser = random.Random(seed)
     chosen = [chooser.choice(sorted(part.texts)) for part in parts]
-    others = sorted(set(range(texts)) - set(chosen))
-    chosen += chooser.sample(others, min(max(SAMPLE - len(chosen), 0), len(others)))
+    others = sorted(set(range(len(tokens))) - set(chosen))
+    others = chooser.sample(others, min(max(SAMPLE - len(chosen), 0), len(others)))
+    total = np.cumsum([*(tokens[i] for i in chosen), *(tokens[i] for i in others)])
+    chosen += others[: max(0, int((total <= SAMPLE_TOKENS).sum()) - len(chosen))]
     chooser.shuffle(chosen)
     return chosen
 
@@ -53,12 +61,6 @@ def bounds(lm: Scorer, tokens: np.ndarray) -> np.ndarray:
     return COARSE_BOUND * tokens
 
 
-def noise_of(before: np.ndarray, again: np.ndarray) -> Json:
-    """What a run records: the number of texts, and the largest and mean difference of their scores in nats."""
-    gap = np.abs(again - before)
-    return {"sample": len(gap), "largest": float(gap.max()), "mean": float(gap.mean())}
-
-
 def check_noise(gap: np.ndarray, allowed: np.ndarray, where: Sequence[str], dtype: str) -> None:
     """Raise `BackendError` where two scores of one text are further apart than rounding puts them.
 
@@ -75,3 +77,31 @@ def check_noise(gap: np.ndarray, allowed: np.ndarray, where: Sequence[str], dtyp
             "more than rounding: parts were computed under other settings, a server changed its model, or a device is "
             "at fault. The run is not done: repeat it with a new --out, and if it fails again, on another device"
         )
+
+
+def measure_noise(
+    lm: Scorer, texts: Sequence[Encoded], before: np.ndarray, parts: Mapping[str, Plan], *, seed: int,
+    native_softmax: bool, progress: Callable[[int, int], None] = lambda done, texts: None,
+) -> Json:  # fmt: skip
+    """Score a sample again in other batches; what a run records: the number of texts, and the largest and mean
+    difference of their scores in nats.
+
+    before: the scores so far, (texts,). parts: plans by their files. progress: told how many are done, of how many.
+    Raises `BackendError` as `check_noise` does.
+    """
+    sample = sampled(list(parts.values()), [fed_length(text) for text in texts], seed)
+    again, done = [texts[i] for i in sample], 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done, len(sample))
+
+    plans = {0: batches_of(len(sample))}
+    ((_, scores, _),) = lm.score_parts(again, plans, native_softmax=native_softmax, progress=advance)
+    check_log_probs(scores, lm, sample)
+    part_of = {text: name for name, plan in parts.items() for text in plan.texts}
+    gap = np.abs(scores - before[sample])
+    allowed = bounds(lm, np.array([len(text.targets) for text in again]))
+    check_noise(gap, allowed, [part_of[i] for i in sample], lm.dtype)
+    return {"sample": len(gap), "largest": float(gap.max()), "mean": float(gap.mean())}

@@ -24,7 +24,7 @@ from anachron.lm.scorer import Scorer, check_log_probs
 from anachron.lm.scoring import Counters
 from anachron.probe.asked import date_style, questions_of_run
 from anachron.probe.audit import audited, tell
-from anachron.probe.noise import batches_of, bounds, check_noise, noise_of, sampled
+from anachron.probe.noise import measure_noise
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
 from anachron.probe.runs import ASKED_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
 from anachron.run_folder import RUN_FILE, RunFolder, open_run
@@ -345,18 +345,14 @@ class _Run:
         return whole.with_columns(pl.lit(self.record["settings"]["label"]).alias("model"))  # it may have been renamed
 
     def _noise(self, scores: pl.DataFrame) -> Json:
-        """Score a sample again in other batches; what differs is the backend's noise, if it is small enough."""
+        """Of texts that are scored again in other batches."""
         first = {int(t): i for i, t in reversed(list(enumerate(self.text_of_row)))}
-        part_of = {text: part_name(number) for number, plan in enumerate(self.plan) for text in plan.texts}
-        sample = sampled(self.plan, len(self.texts), self.settings.seed)
-        texts = [self.texts[i] for i in sample]
-        plan = batches_of(len(texts))
-        ((_, again, _),) = self.lm.score_parts(texts, {0: plan}, native_softmax=self.settings.native_softmax)
-        check_log_probs(again, self.lm, sample)
-        before = scores["logp"].to_numpy()[[first[i] for i in sample]]
-        allowed = bounds(self.lm, np.array([len(text.targets) for text in texts]))
-        check_noise(np.abs(again - before), allowed, [part_of[i] for i in sample], self.lm.dtype)
-        return noise_of(before, again)
+        before = scores["logp"].to_numpy()[[first[i] for i in range(len(self.texts))]]  # (texts,)
+        return measure_noise(
+            self.lm, self.texts, before, {part_name(number): plan for number, plan in enumerate(self.plan)},
+            seed=self.settings.seed, native_softmax=self.settings.native_softmax,
+            progress=lambda done, texts: self.callbacks.progress(done, texts, "scored again"),
+        )  # fmt: skip
 
     def _count_session(self) -> None:
         self.session["halvings"] = self.counters.halvings
