@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
@@ -66,6 +67,19 @@ def planned(lm: LanguageModel, *methods: str) -> list[Planned]:
 
 
 SETTINGS = EvaluateSettings(measures=Measures(fluency_tokens=16, token_accuracy=True))
+
+
+def test_the_unedited_model_is_judged_by_all_updates_whatever_a_method_cannot_make(lm: LanguageModel, tmp_path: Path):
+    four = cases(replace(case(4, "Germany"), subject="Nowhere"))  # whose prompts name no such subject, which ROME needs
+    unedited = []
+    for method in ("ROME", "FT"):
+        result = run_evaluation(lm, four, planned(lm, method), tmp_path / method, SETTINGS)
+        assert result.tables["updates"].filter(status="failed").height == (1 if method == "ROME" else 0)
+        tables = (result.tables[name] for name in ("targets", "neighbours", "updates"))
+        rows = update_metrics(*tables).filter(method="unedited").sort("case_id")
+        assert rows.height == rows["efficacy_difference"].count() == rows["neighbourhood_success"].count() == 4
+        unedited.append(rows)
+    assert_frame_equal(*unedited)
 
 
 def test_independent_edits_against_a_plain_loop(lm: LanguageModel, tmp_path: Path):

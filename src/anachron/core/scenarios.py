@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 DECISIONS = ("new", "obsolete", "static")  # of one object: it became true, it ceased to be, it stayed
-SCENARIOS = ("ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
+REPLACEMENT = "ReplaceObject"
+SCENARIOS = (REPLACEMENT, "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
 
 
 def scenario_of(decisions: Iterable[str], subject_is_new: bool) -> str:
@@ -17,7 +18,7 @@ def scenario_of(decisions: Iterable[str], subject_is_new: bool) -> str:
     if subject_is_new:
         return "AddEntity"
     if (new, obsolete, static) == (1, 1, 0):
-        return "ReplaceObject"
+        return REPLACEMENT
     if obsolete and not new and not static:
         return "Archive"
     if new and not obsolete:

@@ -14,7 +14,6 @@ import polars as pl
 
 MINI_CHANGES = "mini-changes"
 FILE = "mini/changes.parquet"
-KINDS_OF_MACHINES = ("software", "device")
 
 
 @cache

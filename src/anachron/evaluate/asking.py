@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from anachron.core.labels import PLAIN, Variant
+from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import EditCase
 from anachron.edit.methods import method_named, why_unsupported
 from anachron.edit.requests import EditRequest
@@ -10,7 +11,6 @@ from anachron.errors import DataError
 from anachron.evaluate.case_results import CaseResult, failed
 from anachron.evaluate.dated import with_date
 from anachron.evaluate.meto import meto_requests
-from anachron.evaluate.results import REPLACEMENT
 
 
 def requests_of(case: EditCase, method: str, variant: Variant = PLAIN) -> list[EditRequest]:

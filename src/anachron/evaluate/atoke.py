@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from anachron.core.dates import Date, as_date
+from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import SLOT, EditCase
 from anachron.io import Json
 from anachron.text.dates import span_in_words
@@ -38,7 +39,6 @@ CURRENT = ("ces", "ces_p", "crs")
 HISTORICAL = ("hes", "hes_p", "hrs")
 EXTENTS = ("extent_new", "extent_old")
 ATOKE_KINDS = (*CURRENT, *HISTORICAL, *EXTENTS)
-REPLACEMENT = "ReplaceObject"
 _VERB = re.compile(r"\b(is|are)\b(?!.*\b(?:is|are)\b)")  # the last one
 _PAST = {"is": "was", "are": "were"}
 

@@ -6,9 +6,10 @@ Everything starts from the tables ``atoke`` and ``updates`` of `anachron.evaluat
 
 import polars as pl
 
+from anachron.core.scenarios import REPLACEMENT
 from anachron.evaluate.atoke import CURRENT, EXTENTS, HISTORICAL
 from anachron.evaluate.metrics import ACCURACY, OF_CLEAN, clean_scores, in_order
-from anachron.evaluate.results import KEYS, REPLACEMENT, check_atoke, check_updates
+from anachron.evaluate.results import KEYS, check_atoke, check_updates
 
 SCORES = (*CURRENT, *HISTORICAL, "extent")
 SUCCESS = "_success"

@@ -36,6 +36,7 @@ from dataclasses import asdict, dataclass, replace
 
 from anachron.core.dates import DAYS_A_YEAR, Date, Granularity, as_date, astronomical, days_in_month, historical
 from anachron.core.draws import draw
+from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import EditCase, NeighbourFact
 from anachron.data.cases import CaseSet
 from anachron.errors import ConfigError, DataError
@@ -110,7 +111,7 @@ def settled(dating: Dating, case_set: CaseSet) -> Dating:
 
 def _changed(case: EditCase) -> Date | None:
     """T of an update that dated questions can be asked about."""
-    if case.scenario != "ReplaceObject" or not (case.start and case.new and case.old):
+    if case.scenario != REPLACEMENT or not (case.start and case.new and case.old):
         return None
     return as_date(case.start)
 
@@ -274,7 +275,7 @@ def not_asked(cases: Sequence[EditCase], dating: Dating) -> dict[str, int]:
     """How many updates have no dated questions, or none on one side or in one way, by reason; only those that occur."""
     reasons: Counter[str] = Counter()
     for case in cases:
-        if case.scenario != "ReplaceObject":
+        if case.scenario != REPLACEMENT:
             reasons["no dated questions: not a replacement"] += 1
         elif not case.start:
             reasons["no dated questions: the date of change is not known"] += 1

@@ -10,6 +10,7 @@ import polars as pl
 
 from anachron.core.dates import GRANULARITIES, as_date
 from anachron.core.periods import Period
+from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import EditCase
 from anachron.evaluate.dated import WAYS
 from anachron.evaluate.metrics import OF_CLEAN, clean_scores, in_order
@@ -17,7 +18,6 @@ from anachron.evaluate.results import (
     DATE,
     KEYS,
     METHOD,
-    REPLACEMENT,
     UNEDITED,
     check_dated,
     check_dated_neighbours,

@@ -6,10 +6,11 @@ order: what a method that makes one on top of the other does last is the new fac
 order, and the words of our prompts, are ours.
 """
 
+from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import EditCase
 from anachron.edit.requests import EditRequest
 from anachron.errors import DataError
-from anachron.evaluate.atoke import REPLACEMENT, timed_questions
+from anachron.evaluate.atoke import timed_questions
 
 
 def meto_requests(case: EditCase) -> list[EditRequest]:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from anachron.core.labels import PLAIN
-from anachron.core.scenarios import SCENARIOS
+from anachron.core.scenarios import REPLACEMENT, SCENARIOS
 from anachron.errors import ConfigError, DataError
 from anachron.evaluate.audit import ANSWERS, AUDIT_METRICS, audit_metrics
 from anachron.evaluate.generations import GENERATION_METRICS, generation_metrics
@@ -20,7 +20,6 @@ from anachron.evaluate.results import (
     KEYS,
     METHOD,
     NAMES,
-    REPLACEMENT,
     STATUSES,
     UNEDITED,
     Results,

@@ -136,9 +136,10 @@ def portability_summary(tests: pl.DataFrame) -> pl.DataFrame:
 
     Several tests of a kind of one update count as their mean, so every mean is over updates. ``updates`` have a test
     that counts; ``tests`` counts those that do and ``not_counted`` those whose conditions the unedited model does not
-    know. Each of `MEASURES` has its mean, a 95 % interval and ``_n``: Wilson's where every update is 0 or 1, else the
-    normal one. ``right_if_edited`` is ``right`` over the updates alone of which this model generates the new object
-    itself (a test of the kinds `EDITS`), as RippleEdits reports it; of several edits in one update, all of them.
+    know. Each of `MEASURES` has its mean, ``_n`` and a 95 % interval, Wilson's for the effective number of updates
+    (`anachron.statistics.wilson_mean`). ``right_if_edited`` is ``right`` over the updates alone of which this model
+    generates the new object itself (a test of the kinds `EDITS`), as RippleEdits reports it; of several edits in one
+    update, all of them.
     """
     edited = (
         tests.filter(pl.col("kind").is_in(EDITS)).group_by(KEYS, maintain_order=True).agg(pl.col("right").min() == 1)

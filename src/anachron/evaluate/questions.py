@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from anachron.core.scenarios import REPLACEMENT
 from anachron.data.case_records import EditCase, NeighbourFact
 
 
@@ -32,6 +33,6 @@ def wrong_object(case: EditCase, fact: NeighbourFact) -> str | None:
 
     None where it is a true object of that fact too (whatever the capital letters), or the update is no replacement.
     """
-    if case.scenario != "ReplaceObject" or not case.new:
+    if case.scenario != REPLACEMENT or not case.new:
         return None
     return None if case.new.casefold() in {label.casefold() for label in fact.objects} else case.new

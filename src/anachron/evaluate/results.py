@@ -14,7 +14,7 @@ from polars.datatypes import DataType
 
 from anachron.core.dates import GRANULARITIES
 from anachron.core.labels import PLAIN, VARIANTS
-from anachron.core.scenarios import DECISIONS, SCENARIOS
+from anachron.core.scenarios import DECISIONS, REPLACEMENT, SCENARIOS
 from anachron.errors import DataError
 from anachron.evaluate.atoke import ATOKE_KINDS
 from anachron.evaluate.dated import SIDES, WAYS
@@ -24,7 +24,6 @@ UNEDITED = "unedited"  # the clean model, as a method beside the others
 TARGET_KINDS = ("update", "generalization")
 NEIGHBOUR_KINDS = ("nearest", "random")
 STATUSES = ("done", "failed")
-REPLACEMENT = "ReplaceObject"
 OTHER = "other"  # an object that is none of the group's, but plausible: a neighbour fact has it
 ROLES = (*DECISIONS, OTHER)
 

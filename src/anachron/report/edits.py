@@ -16,9 +16,10 @@ import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
+from anachron.core.scenarios import REPLACEMENT
 from anachron.errors import DataError
 from anachron.evaluate.metrics import BOUNDED
-from anachron.evaluate.results import METHOD, REPLACEMENT, UNEDITED, method_label
+from anachron.evaluate.results import METHOD, UNEDITED, method_label
 from anachron.plots.words import counted
 from anachron.report.outputs import latex_table, write_data, write_printed
 from anachron.text.markdown import markdown_table

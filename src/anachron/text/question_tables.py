@@ -23,7 +23,6 @@ QUESTION_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "questions": pl.List(pl.String),
     "source": pl.String,
 }
-SAMPLE_COLUMNS = ("fact_id", "question", "answer", "good")
 _YES = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
 
 
@@ -91,7 +90,8 @@ def count_reasons(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 
 def draw_sample(questions: pl.DataFrame, size: int, seed: int = 0) -> pl.DataFrame:
-    """A seeded sample of facts' questions to be judged: `SAMPLE_COLUMNS`, with ``good`` left empty.
+    """A seeded sample of facts' questions to be judged: ``fact_id, question, answer, good``, the last left
+    empty.
 
     Which facts are drawn depends on the seed and their ids alone, not on their order.
     """
