@@ -166,6 +166,28 @@ def test_successions_reach_into_the_present(facts: Path, tmp_path: Path, capsys)
     assert case["periods"]["target_new"] == ["1990-10-03", None]
 
 
+def test_successions_of_presidents_who_came_back(tmp_path: Path):
+    path = tmp_path / "facts.csv"
+    path.write_text("""subject,relation,object,start,end
+Russia,president,Vladimir Putin,2000-05-07,2008-05-07
+Russia,president,Dmitry Medvedev,2008-05-07,2012-05-07
+Russia,president,Vladimir Putin,2012-05-07,
+Brazil,president,Lula,2003-01-01,2010-12-31
+Brazil,president,Dilma Rousseff,2011-01-01,2016-08-31
+Brazil,president,Jair Bolsonaro,2019-01-01,2022-12-31
+Brazil,president,Lula,2023-01-01,present
+""")
+    assert run("export", "counterfact", path, "--out", tmp_path / "cases.json", "--as-of", "2026-11-01") == 0
+    changes = {
+        (case["requested_rewrite"]["target_new"]["str"], case["date_of_change"])
+        for case in read_json(tmp_path / "cases.json")
+    }
+    assert changes == {
+        ("Dmitry Medvedev", "2008-05-07"), ("Vladimir Putin", "2012-05-07"), ("Dilma Rousseff", "2011-01-01"),
+        ("Lula", "2023-01-01"),
+    }  # fmt: skip
+
+
 @pytest.mark.full
 def test_a_probe_from_the_file_to_the_tables(facts: Path, tmp_path: Path, capsys):
     out = tmp_path / "run"
