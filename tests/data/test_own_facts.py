@@ -139,6 +139,28 @@ def test_questions_of_templates_and_ones_own_go_into_the_file(facts: Path, tmp_p
     assert worded.table.equals(load_dataset(str(facts), as_of="2024-06-30").table)
 
 
+def test_roles_get_the_question_in_the_file_that_a_probe_asks(tmp_path: Path):
+    path, out = tmp_path / "facts.csv", tmp_path / "questions.jsonl"
+    path.write_text("""subject,relation,relation_id,object,start,end
+Germany,chancellor,,Angela Merkel,2005-11-22,2021-12-08
+Russia,president,,Vladimir Putin,2000-05-07,2008-05-07
+Russia,president,,Vladimir Putin,2012-05-07,
+Oz,mayor,P999999,Ann,2001,2005
+Initech,owner,,Initech,2001,2009
+Peru,capital,,Lima,1821,
+Peru,spirit animal,,the llama,2001,2004
+""")
+    counts = verbalise(path, out)
+    assert counts["failed"] == {"answer in question": 1, "relation without templates": 1}
+    asked = {row["subject"]: row["question"] for row in map(json.loads, out.read_text("utf-8").splitlines())}
+    assert asked["Germany"] == "who was the chancellor of Germany?"
+    assert asked["Russia"] == "who was the president of Russia?" and asked["Oz"] == "who was the mayor of Oz?"
+    probed = load_dataset(str(path), as_of="2024-06-30")
+    assert dict(probed.about.select("subject", "question").iter_rows()) == asked
+    french = verbalise(path, tmp_path / "french.jsonl", language="fr")
+    assert french["failed"] == {"relation without templates": 5}  # the rule is for English
+
+
 @pytest.mark.full
 def test_commands_take_the_file_and_say_what_they_leave_out(facts: Path, tmp_path: Path, capsys):
     until = ("--as-of", "2024-06-30")
@@ -164,6 +186,28 @@ def test_successions_reach_into_the_present(facts: Path, tmp_path: Path, capsys)
     (case,) = read_json(tmp_path / "cases.json")
     assert case["requested_rewrite"]["target_new"]["str"] == "Berlin"
     assert case["periods"]["target_new"] == ["1990-10-03", None]
+
+
+def test_successions_of_presidents_who_came_back(tmp_path: Path):
+    path = tmp_path / "facts.csv"
+    path.write_text("""subject,relation,object,start,end
+Russia,president,Vladimir Putin,2000-05-07,2008-05-07
+Russia,president,Dmitry Medvedev,2008-05-07,2012-05-07
+Russia,president,Vladimir Putin,2012-05-07,
+Brazil,president,Lula,2003-01-01,2010-12-31
+Brazil,president,Dilma Rousseff,2011-01-01,2016-08-31
+Brazil,president,Jair Bolsonaro,2019-01-01,2022-12-31
+Brazil,president,Lula,2023-01-01,present
+""")
+    assert run("export", "counterfact", path, "--out", tmp_path / "cases.json", "--as-of", "2026-11-01") == 0
+    changes = {
+        (case["requested_rewrite"]["target_new"]["str"], case["date_of_change"])
+        for case in read_json(tmp_path / "cases.json")
+    }
+    assert changes == {
+        ("Dmitry Medvedev", "2008-05-07"), ("Vladimir Putin", "2012-05-07"), ("Dilma Rousseff", "2011-01-01"),
+        ("Lula", "2023-01-01"),
+    }  # fmt: skip
 
 
 @pytest.mark.full

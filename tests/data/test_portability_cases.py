@@ -3,12 +3,14 @@
 import json
 from copy import deepcopy
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anachron.data.cases import load_cases
 from anachron.errors import DataError
+from anachron.evaluate import portability
 from portability_rows import MACRON, hop, mquake, query, ripple, test_of
 
 RELATIONS = {  # sentences that name their subject in each of the ways that RippleEdits does
@@ -116,6 +118,91 @@ def test_easyedit_tests(tmp_path):
     hopped = zsre | {"portability": {"New Question": "On which river?", "New Answer": "Rhône"}}
     (test,) = load(tmp_path, hopped).cases[0].tests
     assert (test.kind, test.questions[0].prompt) == ("one hop", "On which river?")
+
+
+KNOWEDIT = {  # Wiki counterfact, as EasyEdit's examples/KnowEdit.md shows it
+    "subject": "Frederic Piesch",
+    "prompt": "The name of the position held by Frederic Piesch is",
+    "target_new": "Archbishop of León, Mexico",
+    "ground_truth": "mayor of Vienna",
+    "locality": {
+        "Relation_Specificity": [{"prompt": "The gender of Frederic Piesch is", "ground_truth": "male"}],
+        "Forgetfulness": [{"prompt": "The position that is not Archbishop is", "ground_truth": "mayor of Vienna"}],
+    },
+}
+
+
+def neighbours(case):
+    return [(fact.prompt, fact.objects) for fact in case.nearest]
+
+
+def test_locality_of_knowedit_is_facts_to_leave_alone(tmp_path):
+    (case,) = load(tmp_path, KNOWEDIT).cases
+    both = [("The gender of Frederic Piesch is", ("male",)), ("The position that is not Archbishop is", (case.old,))]
+    assert neighbours(case) == both and case.tests == ()
+    known = KNOWEDIT | {"locality_prompt": "Vienna lies in", "locality_ground_truth": "Austria"}
+    assert neighbours(load(tmp_path, known).cases[0]) == [("Vienna lies in", ("Austria",)), *both]
+    assert load(tmp_path, KNOWEDIT | {"locality": None}).cases[0].nearest == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "objects"),
+    [("genus", ("genus",)), (["genus"], ("genus",)), (["A", "also A"], ("A",)), ([["A", "also A"], ["B"]], ("A", "B"))],
+)
+def test_answers_of_locality_are_read_as_those_of_portability(tmp_path, given, objects):
+    asked = {"Relation_Specificity": [{"prompt": "x is", "ground_truth": given}]}
+    (case,) = load(tmp_path, KNOWEDIT | {"locality": asked, "portability": asked}).cases
+    assert neighbours(case) == [("x is", objects)]
+    assert tuple(names[0] for names in case.tests[0].questions[0].answers) == objects
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"prompt": ["x is", "nq question: who"], "ground_truth": ["A", ["B", "also B"]]},
+        [{"prompt": "x is", "ground_truth": "A"}, {"prompt": "nq question: who", "ground_truth": ["B"]}],
+    ],
+)
+def test_locality_as_easyedits_editor_takes_it(tmp_path, asked):
+    (case,) = load(tmp_path, KNOWEDIT | {"locality": {"neighborhood": asked}}).cases
+    assert neighbours(case) == [("x is", ("A",)), ("nq question: who?", ("B",))]
+    one = {"neighborhood": {"prompt": "x is", "ground_truth": "A"}}
+    assert neighbours(load(tmp_path, KNOWEDIT | {"locality": one}).cases[0]) == [("x is", ("A",))]
+
+
+@pytest.mark.parametrize("nothing", ["", [], [[]], None])
+def test_locality_without_an_answer_is_counted(tmp_path, nothing):
+    asked = {
+        "Relation_Specificity": [{"prompt": "x is", "ground_truth": nothing}, {"prompt": "y", "ground_truth": "A"}]
+    }
+    cases = load(tmp_path, KNOWEDIT | {"locality": asked}).cases
+    assert neighbours(cases[0]) == [("y", ("A",))]
+    assert portability.tests_not_asked(cases) == {"relation specificity: it has no answer": 1}
+
+
+def test_a_parquet_file_has_every_kind_in_every_row(tmp_path):
+    less = KNOWEDIT | {"locality": {"Forgetfulness": KNOWEDIT["locality"]["Forgetfulness"]}}
+    pl.DataFrame([KNOWEDIT, less]).write_parquet(tmp_path / "updates.parquet")
+    read = load_cases(str(tmp_path / "updates.parquet")).cases
+    assert read == load(tmp_path, KNOWEDIT, less).cases
+
+
+@pytest.mark.parametrize(
+    ("locality", "words"),
+    [
+        ("x", ["locality is 'x'", "named fields"]),
+        ({"neighborhood": "x"}, ["locality.neighborhood is 'x'", "list"]),
+        ({"neighborhood": ["x"]}, ["locality.neighborhood[0] is 'x'", "named fields"]),
+        ({"neighborhood": [{"question": "x", "ground_truth": "A"}]}, ["locality.neighborhood[0].prompt", "not empty"]),
+        ({"neighborhood": {"prompt": ["x", "y"], "ground_truth": ["A"]}}, ["ground_truth", "one answer for each", "2"]),
+        ({"neighborhood": {"prompt": ["x"], "ground_truth": "A"}}, ["locality.neighborhood.ground_truth", "list"]),
+        ({"neighborhood": [{"prompt": "x", "ground_truth": {"str": "A"}}]}, ["[0].ground_truth", "text"]),
+    ],
+)
+def test_locality_of_another_shape_is_refused(tmp_path, locality, words):
+    with pytest.raises(DataError, match="record 2") as error:
+        load(tmp_path, KNOWEDIT, KNOWEDIT | {"locality": locality})
+    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_fingerprints_see_tests_and_rewrites(tmp_path):

@@ -20,9 +20,10 @@ from anachron.text.kinds import subject_kind
 from anachron.text.questions import fill_question, relation_templates
 
 
-def fact(subject, object, start, end, relation="r", question=None, ids=(None, None, None)):
+def fact(subject, object, start, end, relation="r", question=None, ids=(None, None, None), also=()):
     quintuple = Fact(subject, relation, object, Period(start, end), *ids)
-    return AskedFact(quintuple, question or f"who led {subject}?")
+    also_held = tuple(Period(*dates) for dates in also)
+    return AskedFact(quintuple, question or f"who led {subject}?", also_held=also_held)
 
 
 def cases_of(*asked):
@@ -106,6 +107,38 @@ def test_the_same_object_again_is_no_change():
         fact("S", "Alias of A", "2005-01-01", "2009-01-01", ids=("Q1", "P1", "Q2")),
     )
     assert left_out(cases_of(*asked)[1]) == {"same_object": 1}
+
+
+def changes_of(cases):
+    """(earlier, later, date of change), and that no case stands for another."""
+    assert [case["case_id"] for case in cases] == list(range(len(cases)))
+    asked = [(case["requested_rewrite"], case["date_of_change"]) for case in cases]
+    return [(rewrite["target_true"]["str"], rewrite["target_new"]["str"], day) for rewrite, day in asked]
+
+
+def test_every_period_of_an_object_takes_over_and_is_taken_over():
+    asked = (
+        fact("S", "A", "2000-05-07", "2004-05-07", also=[("2008-05-07", "2010-05-07"), ("2016-01-01", "2018-01-01")]),
+        fact("S", "B", "2004-05-07", "2008-05-07", also=[("2010-05-07", "2012-05-07")]),
+    )
+    cases, counts = cases_of(*asked)
+    assert changes_of(cases) == [("A", "B", "2004-05-07"), ("B", "A", "2008-05-07"), ("A", "B", "2010-05-07")]
+    assert cases[1]["periods"] == {
+        "target_true": ["2004-05-07", "2008-05-07"], "target_new": ["2008-05-07", "2010-05-07"],
+    }  # fmt: skip
+    assert (counts["facts"], counts["successions"]) == (2, 3)
+    assert left_out(counts) == {"gap": 1}
+
+
+def test_what_is_refused_of_one_period_is_not_refused_of_the_others():
+    held = fact("S", "A", "2000-01-01", "2004-01-01", also=[("2008-01-01", "2012-01-01")])
+    cases, counts = cases_of(
+        held, fact("S", "B", "2004-01-01", "2008-01-01"), fact("S", "C", "2009-01-01", "2011-01-01")
+    )
+    assert changes_of(cases) == [("A", "B", "2004-01-01")]
+    assert left_out(counts) == {"concurrent": 2}
+    alone = fact("S", "A", "2000-01-01", "2004-01-01", also=[("2004-01-02", "2012-01-01")])
+    assert left_out(cases_of(alone)[1]) == {"same_object": 1}
 
 
 def test_questions_that_do_not_hold_the_subject_once():

@@ -14,8 +14,13 @@ locality_ground_truth``, each a text or a list of texts.
 
 Both may bring ``portability``: ``{New Question, New Answer}`` (one hop) in EasyEdit's zsRE, ``{KIND: [{prompt,
 ground_truth}]}`` in KnowEdit's flat records, where ``ground_truth`` is a text, a list of the names of one answer, or a
-list of such lists, one an answer.
+list of such lists, one an answer. Flat records may bring ``locality`` in the latter form, too (KINDs are
+``Relation_Specificity`` and ``Forgetfulness``), or as ``{KIND: {prompt, ground_truth}}`` with two texts or two lists of
+one length, as EasyEdit's editor takes it (``neighborhood``): neighbours of which each has the first name of each
+answer.
 """
+
+from dataclasses import replace
 
 from anachron.data.case_records import (
     SLOT,
@@ -68,9 +73,11 @@ def zsre_case(record: Part, case_id: str) -> EditCase:
 
 def flat_case(record: Part, case_id: str) -> EditCase:
     located = ("locality_prompt", "locality_ground_truth")
-    return _case(
+    case = _case(
         record, case_id, prompt="prompt", new="target_new", old="ground_truth", other="rephrase_prompt", located=located
     )
+    nearest, without_answer = _locality(record.get("locality"))
+    return replace(case, nearest=(*case.nearest, *nearest), tests=(*case.tests, *without_answer))
 
 
 def _case(
@@ -106,6 +113,37 @@ def _test(kind: str, prompt: Part, truth: Part) -> PortabilityTest:
     answers = tuple(one.labels() for one in (truth.items() if several else [truth]))
     unusable = None if answers and all(answers) else "it has no answer"
     return PortabilityTest(kind, (PortabilityQuestion(prompt.prompt(), answers),), unusable=unusable)
+
+
+def _locality(locality: Part) -> tuple[tuple[NeighbourFact, ...], tuple[PortabilityTest, ...]]:
+    """The neighbours of each kind, and the questions without an answer: EasyEdit passes over these, here they count as
+    tests that cannot be asked, so that an evaluation says how many there are.
+    """
+    if locality.value is None:
+        return (), ()
+    read = [
+        _test(str(kind).replace("_", " ").lower(), prompt, truth)
+        for kind in locality.record()
+        for prompt, truth in _asked(locality.get(kind))
+    ]
+    facts = tuple(
+        NeighbourFact(_as_question(question.prompt), tuple(names[0] for names in question.answers), None, None, None)
+        for test in read if test.unusable is None for question in test.questions
+    )  # fmt: skip
+    return facts, tuple(test for test in read if test.unusable is not None)
+
+
+def _asked(kind: Part) -> list[tuple[Part, Part]]:
+    """The prompts of a kind with their answers."""
+    if not isinstance(kind.value, dict):
+        return [(one.get("prompt"), one.get("ground_truth")) for one in kind.items()]
+    prompt, truth = kind.get("prompt"), kind.get("ground_truth")
+    if not isinstance(prompt.value, list):
+        return [(prompt, truth)]
+    prompts, truths = prompt.items(), truth.items()
+    if len(prompts) != len(truths):
+        raise truth.wrong(f"it must hold one answer for each of {prompt.path}, of which there are {len(prompts)}")
+    return list(zip(prompts, truths, strict=True))
 
 
 def _located(prompts: Part, answers: Part) -> tuple[NeighbourFact, ...]:

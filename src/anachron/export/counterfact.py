@@ -9,7 +9,7 @@ empty or null (generation prompts always, for it holds questions only), and what
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from anachron.core.dates import Date
+from anachron.core.several_periods import parse_periods
 from anachron.data.loaders import Dataset
 from anachron.errors import ConfigError, DataError
 from anachron.export.folder import short_name
@@ -47,7 +48,7 @@ EMPTY = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A fact of the data set with its question, where it has one without a date."""
+    """A fact of the data set in one of its periods, with its question, where it has one without a date."""
 
     fact_id: str
     subject: str
@@ -82,23 +83,28 @@ class Asked:
 
 
 def asked_facts(table: pl.DataFrame) -> list[Asked]:
-    """The facts of a statement table, in its order."""
+    """The facts of a statement table, in its order, once for each period in which they are asked about."""
+    also = pl.col("also_held") if "also_held" in table.columns else pl.lit(None, pl.String).alias("also_held")
     facts = table.group_by("fact_id", maintain_order=True).agg(
         *(pl.col(f"{side}_label").first().alias(side) for side in ("subject", "relation", "object")),
         pl.col("subject_id", "relation_id", "object_id", "start", "end").first(),
+        also.first(),
         pl.col("prompt").filter(pl.col("status") == "none").first().alias("question"),
     )
-    return [
-        Asked(**(row | {"start": Date.parse(row["start"]), "end": row["end"] and Date.parse(row["end"])}))
-        for row in facts.iter_rows(named=True)
-    ]
+    asked = []
+    for row in facts.iter_rows(named=True):
+        later = parse_periods(row.pop("also_held"))
+        first = Asked(**(row | {"start": Date.parse(row["start"]), "end": row["end"] and Date.parse(row["end"])}))
+        asked += [first, *(replace(first, start=period.start, end=period.end) for period in later if period.start)]
+    return asked
 
 
 def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict[str, int]]:
     """Pairs of facts of which the second takes over from the first, and how many neighbours in time do not, and why.
 
-    Per subject and relation facts are taken in order of their start. Coarse boundaries are read generously: a fact that
-    ends in 2005 is followed by one that starts in 2005, or on 2006-01-01. See `SKIPPED` for what is refused.
+    Per subject and relation facts are taken in order of their start, one with several periods in each of them. Coarse
+    boundaries are read generously: a fact that ends in 2005 is followed by one that starts in 2005, or on 2006-01-01.
+    See `SKIPPED` for what is refused.
     """
     groups: dict[tuple[str, str], list[Asked]] = defaultdict(list)
     for fact in facts:
@@ -107,7 +113,8 @@ def successions(facts: Sequence[Asked]) -> tuple[list[tuple[Asked, Asked]], dict
     skipped = dict.fromkeys(("concurrent", "order_unclear", "gap", "same_object"), 0)
     for group in groups.values():
         ordered = sorted(group, key=lambda f: (f.possible, f.certain, f.fact_id))
-        concurrent = {f.fact_id for f in ordered for g in ordered if f is not g and _overlap(f, g)}
+        # a whole entry, not its fact's id: another object beside one period says nothing about the fact's other periods
+        concurrent = {f for f in ordered for g in ordered if f.fact_id != g.fact_id and _overlap(f, g)}
         for earlier, later in pairwise(ordered):
             if reason := _refusal(earlier, later, concurrent):
                 skipped[reason] += 1
@@ -121,8 +128,8 @@ def _overlap(a: Asked, b: Asked) -> bool:
     return max(a.certain[0], b.certain[0]) < min(a.certain[1], b.certain[1])
 
 
-def _refusal(earlier: Asked, later: Asked, concurrent: set[str]) -> str | None:
-    if earlier.fact_id in concurrent or later.fact_id in concurrent:
+def _refusal(earlier: Asked, later: Asked, concurrent: set[Asked]) -> str | None:
+    if earlier in concurrent or later in concurrent:
         return "concurrent"
     in_order = earlier.possible[0] < later.possible[0] and earlier.possible[1] < later.possible[1]
     if not in_order:
@@ -205,7 +212,7 @@ def edit_cases(table: pl.DataFrame) -> tuple[list[Json], Json]:
             skipped[made] += 1
         else:
             cases.append(made)
-    counts: Json = {"facts": len(facts), "successions": len(pairs), "cases": len(cases)}
+    counts: Json = {"facts": len({fact.fact_id for fact in facts}), "successions": len(pairs), "cases": len(cases)}
     for name in ("paraphrase_prompts", "neighborhood_prompts", "attribute_prompts", "generation_prompts"):
         counts[f"cases_with_{name}"] = sum(bool(case[name]) for case in cases)
     counts["left_out"] = {reason: {"pairs": skipped[reason], "why": why} for reason, why in SKIPPED.items()}

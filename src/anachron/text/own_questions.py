@@ -12,7 +12,7 @@ from anachron.text.languages import Language, language_of
 from anachron.text.offices import role_questions
 from anachron.text.question_tables import QUESTION_COLUMNS
 from anachron.text.questions import fill_question, is_question, question_fault
-from anachron.text.verbalize import FactToWord, Verbalised, by_templates
+from anachron.text.verbalize import NO_TEMPLATES, FactToWord, Failed, Outcome, Verbalised, by_templates
 
 RELATED = {  # what people write, and relations that it may mean; which one only they know
     "team": ["member of sports team"], "club": ["member of sports team"], "university": ["educated at"],
@@ -39,18 +39,26 @@ def question_of(item: GivenFact, seed: int = 0, language: Language | None = None
         return Asked(item.question)
     fact = item.fact
     relation = language.relation_id(fact.relation_id, fact.relation)
-    if relation is None and language.code == "en" and (role := role_questions(fact.relation)) is not None:
-        question = fill_question(role[0], fact.subject)
-        fault = question_fault(question, fact.subject, fact.object)
-        return Asked(question) if fault is None else Asked(reason=f"no question: {fault[1]}; give a column question")
-    if relation is None:
+    known = relation or fact.relation_id or fact.relation
+    worded = by_templates_or_role(FactToWord(fact.id, fact.subject, known, fact.object, fact.relation), seed, language)
+    if isinstance(worded, Verbalised):
+        return Asked(worded.questions[worded.drawn])
+    if worded.reason == NO_TEMPLATES:
         spoken = "" if language.code == "en" else f" in {language.name}"
         none = f"no templates for the relation {fact.relation!r}{spoken}{_near(fact.relation, language)}"
         return Asked(reason=f"no question: {none}; give a column question")
-    worded = by_templates(FactToWord(fact.id, fact.subject, relation, fact.object, fact.relation), seed, language)
-    if isinstance(worded, Verbalised):
-        return Asked(worded.questions[worded.drawn])
     return Asked(reason=f"no question: {worded.reason} ({worded.detail}); give a column question")
+
+
+def by_templates_or_role(fact: FactToWord, seed: int = 0, language: Language | None = None) -> Outcome:
+    """As `by_templates`; where the relation has none and is a role, in English, the one question by its own name."""
+    language = language or language_of("en")
+    role = role_questions(fact.relation) if language.code == "en" else None
+    if role is None or fact.relation_id in language.relations:
+        return by_templates(fact, seed, language)
+    question = fill_question(role[0], fact.subject)
+    fault = question_fault(question, fact.subject, fact.object)
+    return Verbalised(fact.fact_id, (question,), 0) if fault is None else Failed(fact.fact_id, *fault)
 
 
 def _near(label: str, language: Language) -> str:

@@ -17,7 +17,7 @@ from anachron.text.dates import Wording, wording_of
 from anachron.text.languages import chosen, recorded
 from anachron.text.llm import ask_all, readable
 from anachron.text.llm_settings import LlmSettings, NoAnswer
-from anachron.text.own_questions import facts_to_ask, in_words, question_faults, with_questions
+from anachron.text.own_questions import by_templates_or_role, facts_to_ask, in_words, question_faults, with_questions
 from anachron.text.question_tables import (
     Judged,
     count_reasons,
@@ -75,7 +75,8 @@ def verbalise(
         which is written again, one row a period, with the questions; those that it brings are kept.
     out: .parquet or .jsonl; ``<out>.failed.jsonl`` lists the facts without a good set, and why. Facts and out may lie
         on a store.
-    llm: the model that writes the questions; without, they come from the templates of each relation.
+    llm: the model that writes the questions; without, they come from the templates of each relation, and of one's own
+        facts also from the name of a role (`anachron.text.own_questions.by_templates_or_role`).
     language: of the questions, see `anachron.text.languages.language_of`; by default that of the style, else English.
     style: how dates are worded, see `anachron.text.dates`; by default as the language does.
     seed: which of four questions each fact is asked with. limit: only the first so many facts.
@@ -101,7 +102,8 @@ def verbalise(
     usage: Json = {}
     if llm is None:
         source = TEMPLATES
-        outcomes: list[Outcome] = [brought.get(fact.fact_id) or by_templates(fact, seed, tongue) for fact in asked]
+        worded_by = by_templates if own is None else by_templates_or_role  # one's own facts are asked as a probe does
+        outcomes: list[Outcome] = [brought.get(fact.fact_id) or worded_by(fact, seed, tongue) for fact in asked]
     else:
         source = llm.model
         # examples of the whole table, so that the first facts are asked in the same words when the rest follows

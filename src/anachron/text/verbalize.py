@@ -29,6 +29,7 @@ from anachron.text.questions import (
 NEEDED = ("fact_id", "subject_label", "relation_id", "object_label")
 NEEDED_BY_MODELS = ("relation_label", "start", "end")
 TEMPLATES = "templates"
+NO_TEMPLATES = "relation without templates"  # a reason to fail
 
 QUESTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -233,7 +234,7 @@ def by_templates(fact: FactToWord, seed: int = 0, language: Language | None = No
         return failed
     if fact.relation_id not in language.relations:
         named = f" ({fact.relation})" if fact.relation else ""
-        return Failed(fact.fact_id, "relation without templates", f"{fact.relation_id}{named}")
+        return Failed(fact.fact_id, NO_TEMPLATES, f"{fact.relation_id}{named}")
     templates = language.relations[fact.relation_id].questions
     kind = subject_kind(fact.relation_id, fact.subject_kind)
     worded = [(language.question(template, fact.subject, kind), fact.object) for template in templates]
