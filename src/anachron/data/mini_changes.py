@@ -14,6 +14,7 @@ import polars as pl
 
 MINI_CHANGES = "mini-changes"
 FILE = "mini/changes.parquet"
+KINDS_OF_MACHINES = ("software", "device")
 
 
 @cache
