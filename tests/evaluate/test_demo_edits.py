@@ -57,9 +57,7 @@ def check_pattern(rows: dict[str, dict[str, float]], slack: float) -> None:
 @pytest.mark.slow
 def test_pattern_on_a_sample(lm: LanguageModel, tmp_path: Path):
     before = lm.fingerprint()
-    result = evaluated(
-        lm, tmp_path / "run", ("FT", "ROME", "MEMIT", "PROMPT"), every(load_cases("mini-updates"), 25), 0
-    )
+    result = evaluated(lm, tmp_path / "run", ("FT", "ROME", "MEMIT", "PROMPT"), every(load_cases("mini-updates"), 4), 0)
     check_pattern(rows_of(result), slack=0.1)
     assert lm.fingerprint() == before
 
