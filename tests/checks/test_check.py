@@ -245,6 +245,21 @@ def test_a_limit_takes_a_fixed_sample_with_its_rivals(facts: Path) -> None:
     assert question in whole.questions and len(question.objects) == 2
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_limit_leaves_out_what_cannot_be_asked_everywhere(facts: Path, tmp_path: Path, limit: int, capsys) -> None:
+    """Of the five facts, Merz has no whole year yet and Atlantis no question."""
+    out = tmp_path / "run"
+    assert command(facts, out, "--limit", limit, model="demo-untrained") == 0
+    printed = capsys.readouterr()
+    verdicts, left_out = pl.read_csv(out / "verdicts.csv"), pl.read_csv(out / "left_out.csv")
+    assert verdicts.height == limit and set(verdicts["name"]) <= {"kz-1", "kz-2", "de-1"}
+    assert verdicts["verdict"].null_count() == 0 == left_out.height
+    summary = json.loads((out / "check.json").read_text())
+    assert summary["facts"] == limit == summary["asked"]
+    assert f"{limit} facts are asked about" in printed.err and "neither looked for nor listed" in printed.err
+    assert "cannot be:" not in printed.err and "not asked with dates" not in printed.out
+
+
 def test_a_check_tells_its_progress(facts: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     check_facts(

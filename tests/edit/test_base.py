@@ -240,7 +240,10 @@ def test_an_edit_for_another_model_is_refused_and_one_that_says_nothing_is_not()
     lm, other = make_edit_lm("llama"), make_edit_lm("llama", seed=1)
     request = EditRequest("{} is", "France", "Berlin")
     edit = make_edit(other, "PROMPT", [request])
-    with pytest.raises(ModelError, match=f"{edit.model[:12]}.*load the model it was made on"), edited(lm, edit):
+    with (
+        pytest.raises(ModelError, match=f"^load the model it was made on: .*{edit.model[:12]}.*weights differ"),
+        edited(lm, edit),
+    ):
         raise AssertionError("never in force")
     with edited(other, edit, check=False), edited(lm, edit, check=False):
         pass
@@ -248,6 +251,22 @@ def test_an_edit_for_another_model_is_refused_and_one_that_says_nothing_is_not()
     mine = make_edit(lm, "PROMPT", [request])
     with edited(lm, unsaid), edited(lm, mine):  # an edit made before is still this model's
         assert make_edit(lm, "PROMPT", [request]).model == mine.model
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (1, r"\(config.z0: nothing -> 0\)"),
+        (3, r"\(config.z0: nothing -> 0; config.z1: nothing -> 1; config.z2: nothing -> 2\)"),
+        (5, r"\(config.z0: nothing -> 0; config.z1: nothing -> 1; config.z2: nothing -> 2; and 2 more\)"),
+    ],
+)
+def test_a_refusal_names_a_few_fields_and_counts_the_others(fields: int, said: str):
+    lm = make_edit_lm("llama")
+    edit = make_edit(lm, "PROMPT", [EditRequest("{} is", "France", "Berlin")])
+    lm.model.config.update({f"z{number}": number for number in range(fields)})
+    with pytest.raises(ModelError, match=f"^load the model it was made on: .* {said}$"), edited(lm, edit):
+        raise AssertionError("never in force")
 
 
 def test_modules_that_cannot_take_it_are_refused_and_nothing_is_changed():

@@ -327,6 +327,17 @@ def check_summary(row, name, values):
     assert (row[f"{name}_low"], row[f"{name}_high"]) == (pytest.approx(low, abs=1e-9), pytest.approx(high, abs=1e-9))
 
 
+def test_a_refusal_of_bins_counts_a_neighbour_once_for_all_methods_and_modes():
+    facts = [
+        neighbour(number=number, method=method, mode=mode, dist=None)
+        for number in (0, 1) for method in ("ft", "rome") for mode in ("independent", "batch")
+    ]  # fmt: skip
+    with pytest.raises(
+        DataError, match=r"none of 2 neighbours has scores, dist and popularity \(dist of none is known"
+    ):
+        bleedover_bins(tables(neighbours=facts)[1])
+
+
 @given(runs(), st.integers(1, 4), st.integers(1, 4))
 def test_bins_against_loops(run, similar, popular):
     facts = [n for n in run[1] if None not in (n["before"], n["after"], n["dist"], n["popularity"])]

@@ -178,6 +178,19 @@ def test_a_file_of_neither_kind_is_told_the_columns_of_facts(tmp_path: Path, nam
         load_dataset(str(tmp_path / f"gone-{name}"))
 
 
+@pytest.mark.parametrize("content", [csv_of("Brazil,capital,Bras\xedlia,1960,").encode("latin-1"), b"", b"GGUF\0\0"])
+@pytest.mark.parametrize("options", [{}, {"as_of": "2026"}, {"sampling": "near"}, {"language": "fr"}])
+def test_what_cannot_be_read_is_said_whatever_is_chosen(tmp_path: Path, content: bytes, options: dict[str, str]):
+    path = written(tmp_path, content)
+    with pytest.raises(DataError, match=r"no such file"):
+        load_dataset(str(tmp_path / "gone.csv"), **options)
+    with pytest.raises(DataError) as reader:
+        read_given_facts(path)
+    with pytest.raises(DataError) as loader:
+        load_dataset(str(path), **options)
+    assert str(loader.value) == str(reader.value)
+
+
 def test_several_faults_are_said_at_once(tmp_path: Path):
     rows = ["Germany,capital,Bonn,01/02/1949,1990", GOOD, ",capital,Paris,1944,"]
     with pytest.raises(DataError, match=r"row 1, start: .* \| row 3, subject: "):
@@ -237,6 +250,19 @@ def test_the_same_rows_are_the_same_facts_in_every_format(rows, marked: bool):
         assert facts.notes == found[0].notes
     others = [sum(row[0] == other[0] for other in rows) - 1 for row in rows]
     assert [item.other_objects for item in found[0].facts] == others
+
+
+@pytest.mark.parametrize("first", ["sep={}\n", "SEP={}\r\n", '"sep={}"\n', "\ufeffsep={}\n", "sep={}\n\n"])
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|", "^"])
+def test_a_first_line_may_name_the_delimiter_as_for_excel(tmp_path: Path, first: str, mark: str):
+    """It counts, although another character cuts the header into more cells."""
+    other = ";" if mark == "," else ","
+    rows = [[*HEADER.split(","), other * 9], [*GOOD.split(","), "x"]]
+    text = "".join(mark.join(row) + "\n" for row in rows)
+    path = written(tmp_path, first.format(mark) + text)
+    (item,) = read_given_facts(path).facts
+    assert is_fact_file(path) and item.rows == (1,) and item.values[other * 9] == "x"
+    assert item.fact == Fact("Germany", "capital", "Berlin", Period("1990-10-03", None))
 
 
 def test_rows_of_one_object_are_one_fact_and_overlaps_are_said():

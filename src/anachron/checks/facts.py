@@ -37,9 +37,9 @@ def read_facts(
 ) -> CheckedFacts:
     """The facts of a file as `anachron.load_dataset` takes it, and their questions in both tenses.
 
-    as_of: by default today. limit: a fixed sample of so many of the facts that can be asked. language: of questions and
-    dates, as `anachron.load_dataset` takes it. sampling: how dates are chosen, as there; by default ``near``, a
-    quarter to a half of the dates of the papers' ``timestress``.
+    as_of: by default today. limit: a fixed sample of so many of the facts that can be asked; all others are left out,
+    those that cannot be asked too. language: of questions and dates, as `anachron.load_dataset` takes it. sampling: how
+    dates are chosen, as there; by default ``near``, a quarter to a half of the dates of the papers' ``timestress``.
 
     Raises `DataError` naming row, column, value, rule and fix, and where no fact can be asked with dates.
     """

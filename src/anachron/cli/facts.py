@@ -18,6 +18,8 @@ def tell_facts(data: "Dataset") -> None:
     tell_notes(data.notes)
     if data.left_out is not None and data.as_of is not None:
         tell_left_out(data.left_out, data.facts, data.as_of)
+        if data.limit is not None:
+            say("  with --limit, facts that cannot be asked are neither looked for nor listed")
 
 
 def tell_notes(notes: tuple[str, ...]) -> None:

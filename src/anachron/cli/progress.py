@@ -18,25 +18,30 @@ from rich.progress import (
 
 from anachron.lm.temporary import Temporary
 
-FIRST = 5.0  # seconds until the first estimate
+FIRST = 5.0  # seconds from the first step to the first estimate
 LONG = 600.0  # seconds from which on a job is warned of
 BETWEEN = 60.0  # seconds between two lines in a log
 
 
 @dataclass
 class Pace:
-    """How long a job still takes, from how fast it went since it was first told of; what a resumed run found done, and
-    what was done before the count began anew, is no part of that."""
+    """How long a job still takes, from how fast it went since its first step was done: that step often holds work that
+    is done once. What a resumed run found done, and what was done before the count began anew, is no part of that."""
 
-    started: float = 0.0
-    first: int | None = None
+    found: int | None = None
+    started: float | None = None  # when the first step was done
+    first: int = 0  # what was done then
     last: int = 0
 
     def left(self, done: int, total: int, now: float) -> float | None:
-        """Seconds left; None until something is done and `FIRST` seconds have passed."""
-        if self.first is None or done < self.last:
-            self.started, self.first = now, done
+        """Seconds left; None until a second step is done and `FIRST` seconds have passed since the first."""
+        if self.found is None or done < self.last:
+            self.found, self.started = done, None
         self.last = done
+        if self.started is None:
+            if done > self.found:
+                self.started, self.first = now, done
+            return None
         elapsed = now - self.started
         if elapsed < FIRST or done <= self.first:
             return None
@@ -59,7 +64,7 @@ def progress_bar(
     """A function to be told (done, total) and perhaps words, which stand behind the title.
 
     On a terminal it draws a bar with the time left, which vanishes. Elsewhere it prints a line a minute. On both, one
-    line warns of a job that will take more than ten minutes, after its first seconds. unit: items or bytes.
+    line warns of a job that will take more than ten minutes, once two steps or more tell. unit: items or bytes.
     """
     pace, warned, printed = Pace(), False, [clock()]
 

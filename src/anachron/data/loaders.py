@@ -15,7 +15,7 @@ from anachron.data.mini_changes import MINI_CHANGES, mini_changes
 from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
-from anachron.facts.files import ENDINGS
+from anachron.facts.files import ENDINGS, column_names, read_rows
 from anachron.facts.own import is_fact_file
 from anachron.facts.rows import GivenFacts
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
@@ -28,8 +28,8 @@ class Dataset:
 
     Of a file of facts also, as `anachron.data.own_facts.OwnFacts` has them: ``as_of``, the date up to which they are
     known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked, and
-    why; ``notes``. ``limit``: how many facts were taken of more.
-    ``language``: of the questions, where it is not English.
+    why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were taken
+    of more. ``language``: of the questions, where it is not English.
     """
 
     name: str
@@ -64,12 +64,17 @@ class Dataset:
         return self.table["fact_id"].n_unique()
 
     def sample(self, facts: int) -> "Dataset":
-        """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order."""
+        """The ``facts`` facts with the smallest ids (hashes, so a fixed random sample), in their own order.
+
+        Facts that cannot be asked are in no sample: some of them would be known, and others not looked at.
+        """
         ids = sorted(self.table["fact_id"].unique())[:facts]
         table, about = (
             None if one is None else one.filter(pl.col("fact_id").is_in(ids)) for one in (self.table, self.about)
         )
-        return replace(self, name=f"{self.name}, {len(ids)} facts", table=table, about=about, limit=facts)  # type: ignore[arg-type]
+        left_out = None if self.left_out is None else self.left_out.clear()
+        named = f"{self.name}, {len(ids)} facts"
+        return replace(self, name=named, table=table, about=about, left_out=left_out, limit=facts)  # type: ignore[arg-type]
 
 
 # What comes with the package; `anachron.data.listings` counts it. The statements are of all facts, or at least of those
@@ -105,7 +110,7 @@ def load_dataset(
     language: of a file of facts, that of its questions and dates: en, fr, de, es, or a file of openings, see
         `anachron.text.languages.language_of`.
     sampling: of a file of facts, how its dates are chosen: a name of `anachron.core.contexts.SAMPLINGS`.
-    limit: take so many facts only, see `Dataset.sample`.
+    limit: take so many facts only, see `Dataset.sample`, of those that can be asked.
 
     Raises `DataError` naming the row, value, rule and fix of what is wrong.
     """
@@ -156,6 +161,10 @@ def _loaded(
         return dataset_of_facts(
             name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling
         )
+    if path.suffix in READERS and not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if name not in BUNDLED and path.is_file() and not column_names(path):
+        read_rows(path)  # says what is wrong with a file of which not even the columns can be read
     if as_of is not None:
         raise ConfigError(
             f"as of {as_of}: {name} is not a file of facts, so its dates are chosen already; leave it out"

@@ -83,9 +83,9 @@ def own_facts(
     as_of: when the facts were as the file says; one without an end is true up to then, and no later date is asked
     about. until: the last year asked about; by default, and at most, the last that is over at ``as_of``. sample: so
     many facts only, those with the smallest ids. limit: so many of those that can be asked; of the others no statements
-    are made, so it is not said which of them have no date. given: what was read of the file already. language: of the
-    questions and dates, see `anachron.text.languages.language_of`; by default that of ``style``, else English. The
-    other options are those of `build_statements`.
+    are made, so ``left_out`` lacks some that cannot be asked. given: what was read of the file already.
+    language: of the questions and dates, see `anachron.text.languages.language_of`; by default that of ``style``, else
+    English. The other options are those of `build_statements`.
 
     Raises `ConfigError` for an option that cannot be, `DataError` for broken rows, and where no fact can be asked.
     """

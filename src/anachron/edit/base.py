@@ -26,6 +26,7 @@ from anachron.lm.sites import as_stored, features, is_plain, weight_of
 from anachron.lm.temporary import Temporary
 
 MADE_ON = "made_on"  # in an edit's ``about``
+NAMED = 3  # of the fields in which another model differs, often thirty
 
 
 @dataclass(frozen=True)
@@ -219,15 +220,17 @@ def identified(lm: LanguageModel, weights: str | None = None) -> Temporary[str]:
 def require_own(lm: LanguageModel, model: str, made_on: Json | None, what: str, fix: str) -> None:
     """Raise `ModelError` unless something belongs to this model: ``model``, the fingerprint of the one it was made for.
 
-    made_on: what `LanguageModel.described` said of that one, so that the error can say what differs.
+    made_on: what `LanguageModel.described` said of that one, so that the error can say what differs. fix: what to do.
     """
     if model == (here := fingerprint(lm)):
         return
     reason = ""
     if isinstance(made_on, dict):
-        reason = f" ({'; '.join(differences(made_on, lm.described())) or 'the weights differ'})"
+        apart = differences(made_on, lm.described())
+        more = [f"and {len(apart) - NAMED} more"] if len(apart) > NAMED else []
+        reason = f" ({'; '.join(apart[:NAMED] + more) or 'the weights differ'})"
     raise ModelError(
-        f"{what} was made for the model with fingerprint {model[:12]}, and {lm.name} has {here[:12]}{reason}; {fix}"
+        f"{fix}: {what} was made for the model with fingerprint {model[:12]}, and {lm.name} has {here[:12]}{reason}"
     )
 
 

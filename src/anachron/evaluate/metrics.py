@@ -312,7 +312,7 @@ def bleedover_bins(neighbours: pl.DataFrame, *, similarity_bins: int = 5, popula
             raise DataError("the data set has no neighbours; bins of bleedover need some, with dist and popularity")
         lacking = " and ".join(name for name in ("dist", "popularity") if not facts[name].count())
         raise DataError(
-            f"none of {facts.height} neighbours has scores, dist and popularity"
+            f"none of {facts.n_unique(['case_id', 'kind', 'number'])} neighbours has scores, dist and popularity"
             f"{f' ({lacking} of none is known)' if lacking else ''}; bins of bleedover need all "
             "three, so take a data set that states dist and popularity"
         )

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -18,6 +19,7 @@ DELIMITERS = (",", ";", "\t", "|")
 DELIMITED = (".csv", ".tsv")
 JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (*DELIMITED, *JSON_LINES, ".json", ".parquet")
+_NAMED = re.compile(r"""("?)sep=([^\w" \r\n])\1[ ,;\t|]*(?:\r\n?|\n)""", re.IGNORECASE)  # Excel's first line
 
 
 @dataclass(frozen=True)
@@ -94,18 +96,24 @@ def decode(content: bytes, *, partial: bool = False) -> str:
         ) from None
 
 
-def _header(text: str) -> tuple[list[str], str]:
-    """The first line that is not blank, cut at the delimiter that gives the most cells, and that delimiter."""
+def _header(text: str) -> tuple[list[str], str, str]:
+    """The first line that is not blank as cells, the delimiter, and the text from that line on.
+
+    The delimiter is what a line ``sep=;`` above names, as Excel has it; else that which gives the most cells.
+    """
     lines = text.lstrip("\r\n \ufeff")
-    cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in DELIMITERS}
-    delimiter = max(DELIMITERS, key=lambda mark: len(cut[mark]))
-    return [cell.strip() for cell in cut[delimiter]], delimiter
+    marks: tuple[str, ...] = DELIMITERS
+    if named := _NAMED.match(lines):
+        marks, lines = (named[2],), lines[named.end() :].lstrip("\r\n ")
+    cut = {mark: next(csv.reader(StringIO(lines, newline=""), delimiter=mark), []) for mark in marks}
+    delimiter = max(marks, key=lambda mark: len(cut[mark]))
+    return [cell.strip() for cell in cut[delimiter]], delimiter, lines
 
 
 def _delimited(text: str) -> Rows:
     try:
-        header, delimiter = _header(text)
-        cells = csv.reader(StringIO(text.lstrip("\r\n \ufeff"), newline=""), delimiter=delimiter, strict=True)
+        header, delimiter, table = _header(text)
+        cells = csv.reader(StringIO(table, newline=""), delimiter=delimiter, strict=True)
         lines = [line for line in cells if any(cell.strip() for cell in line)][1:]
     except csv.Error as error:
         raise DataError(
