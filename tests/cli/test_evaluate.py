@@ -167,7 +167,7 @@ def test_evaluate_end_to_end(updates: Path, tmp_path: Path, capsys: pytest.Captu
     assert "Edited models, mode independent, 3 updates" in printed and "mean ± half the 95 % interval" in printed
     assert re.search(r"│ FT +│", printed) and re.search(r"│ PROMPT +│", printed)
     assert "FT: settings: ours, chosen for the demo model, changed: steps" in said
-    assert "no figure of bleedover: none of 24 neighbours" in said and "(popularity of none is known)" in said
+    assert "no figure of bleedover: none of 12 neighbours" in said and "(popularity of none is known)" in said
     assert f"run folder: {out}; tables: {out / 'report'}" in said
     assert {p.name for p in (out / "report").iterdir()} == {
         "edits.csv", "edits.parquet", "paired_tests.csv", "paired_tests.parquet", "markdown", "latex",
