@@ -1,5 +1,7 @@
 """Changes from tables and from facts."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -138,3 +140,23 @@ def test_a_file_of_facts_or_of_changes_is_read(tmp_path) -> None:
     changes.write_text("subject,relation,old,new,date\nX,mayor,A,B,2008-05-02\n")
     (one,), (other,) = read_horizon_changes(facts), read_horizon_changes(changes)
     assert (one.subject, one.old, one.new, one.date) == (other.subject, other.old, other.new, other.date)
+
+
+@pytest.mark.parametrize(
+    ("first", "delimiter", "encoding"), [("", ";", "utf-8"), ("sep=|\n", "|", "utf-8-sig"), ("", "\t", "utf-16")]
+)
+def test_a_file_of_facts_is_read_as_all_commands_read_it(
+    tmp_path: Path, first: str, delimiter: str, encoding: str
+) -> None:
+    rows = (("subject", "relation", "object", "start", "end"), ("X", "mayor", "Ä", "2001-01-01", "2008-05-01"))
+    lines = [*rows, ("X", "mayor", "B, C", "2008-05-02", "")]
+    text = "\n".join(delimiter.join(f'"{cell}"' for cell in line) for line in lines)
+    (tmp_path / "facts.csv").write_bytes((first + text).encode(encoding))
+    (change,) = read_horizon_changes(tmp_path / "facts.csv")
+    assert (change.old, change.new, str(change.date)) == ("Ä", "B, C", "2008-05-02")
+
+
+def test_a_file_that_cannot_be_read_is_refused_in_the_words_of_all_commands(tmp_path: Path) -> None:
+    (tmp_path / "facts.csv").write_bytes("subject,relation,object\nX,mayor,Ä\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"facts.csv: line 2: the byte 0xc4 is not UTF-8 .* save the file as UTF-8"):
+        read_horizon_changes(tmp_path / "facts.csv")
