@@ -15,7 +15,7 @@ from anachron.data.mini_changes import MINI_CHANGES, mini_changes
 from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
-from anachron.facts.files import ENDINGS, column_names, read_rows
+from anachron.facts.files import ENDINGS, refuse_unreadable
 from anachron.facts.own import is_fact_file
 from anachron.facts.rows import GivenFacts
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
@@ -161,10 +161,8 @@ def _loaded(
         return dataset_of_facts(
             name, boundaries=boundaries, as_of=as_of, limit=limit, language=language, sampling=sampling
         )
-    if path.suffix in READERS and not path.is_file():
-        raise DataError(f"{path}: no such file")
-    if name not in BUNDLED and path.is_file() and not column_names(path):
-        read_rows(path)  # says what is wrong with a file of which not even the columns can be read
+    if name not in BUNDLED and (path.is_file() or path.suffix in READERS):
+        refuse_unreadable(path)
     if as_of is not None:
         raise ConfigError(
             f"as of {as_of}: {name} is not a file of facts, so its dates are chosen already; leave it out"

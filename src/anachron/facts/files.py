@@ -75,6 +75,14 @@ def column_names(path: Place | str) -> tuple[str, ...]:
         return ()
 
 
+def refuse_unreadable(path: Place | str) -> None:
+    """Raise `DataError` for a file that is not there, and as `read_rows` does where not even columns can be read."""
+    if not place(path).is_file():
+        raise DataError(f"{path}: no such file")
+    if not column_names(path):
+        read_rows(path)
+
+
 def decode(content: bytes, *, partial: bool = False) -> str:
     """The text of a file, without its byte order mark. partial: its last character may be cut.
 

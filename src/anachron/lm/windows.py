@@ -8,7 +8,7 @@ from typing import Any
 
 # how many tokens see one another, by the names of transformers' configurations
 SLIDING = "sliding_window"
-OTHERS = ("sliding_window_size", "attention_chunk_size")
+WINDOWS = (SLIDING, "sliding_window_size", "attention_chunk_size")
 MASKED = {"full_attention", "sliding_attention", "chunked_attention"}  # layers in which a mask and positions say it all
 LOCAL = {"local", "lsh"}  # layers whose windows are counted by index in the sequence
 
@@ -49,9 +49,9 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
     others = set(getattr(config, "layer_types", None) or ()) - MASKED
     if others:
         return f"{kind} has layers of another kind than masked attention ({', '.join(sorted(others))})"
-    unknown = not has_kinds_of_layers(model) and sliding_window(model) is None
-    for name in (SLIDING, *OTHERS) if unknown else OTHERS:
-        window = getattr(config, name, None)
+    in_mask = {SLIDING} if has_kinds_of_layers(model) or sliding_window(model) is not None else set()
+    for name in WINDOWS:
+        window = None if name in in_mask else getattr(config, name, None)
         if isinstance(window, int) and 0 < window < longest:
             return f"{kind} sees {window} tokens back ({name}), some texts are longer, and the mask would replace that"
     change = changing_length(model)

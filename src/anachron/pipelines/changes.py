@@ -12,7 +12,7 @@ from anachron.data.mini import mini_facts
 from anachron.data.mini_changes import MINI_CHANGES, mini_changes
 from anachron.data.mini_updates import known_facts, mini_replacements
 from anachron.errors import DataError
-from anachron.facts.files import column_names, read_rows
+from anachron.facts.files import column_names, refuse_unreadable
 from anachron.facts.own import is_fact_file, read_given_facts
 from anachron.horizon.changes import NEEDED, Change, changes_of_facts, changes_of_table
 from anachron.io import read_table
@@ -50,8 +50,7 @@ def read_changes(name: Path | str = MINI_CHANGES, *, callbacks: Callbacks | None
             return _of_updates(load_cases(str(name)).cases, callbacks or Callbacks())
         if is_fact_file(name) and "old" not in columns:
             return _of_changes(changes_of_facts(read_given_facts(name).facts))
-        if Path(name).is_file() and not columns:
-            read_rows(name)  # says what is wrong with a file of which not even the columns can be read
+        refuse_unreadable(name)
         found = read_table(Path(name))
         changes_of_table(found)
     except DataError as error:

@@ -32,8 +32,8 @@ def sampled(parts: Sequence[Plan], tokens: Sequence[int], seed: int) -> list[int
     chosen = [chooser.choice(sorted(part.texts)) for part in parts]
     others = sorted(set(range(len(tokens))) - set(chosen))
     others = chooser.sample(others, min(max(SAMPLE - len(chosen), 0), len(others)))
-    total = np.cumsum([*(tokens[i] for i in chosen), *(tokens[i] for i in others)])
-    chosen += others[: max(0, int((total <= SAMPLE_TOKENS).sum()) - len(chosen))]
+    left = SAMPLE_TOKENS - sum(tokens[i] for i in chosen)
+    chosen += others[: int((np.cumsum([tokens[i] for i in others]) <= left).sum())]
     chooser.shuffle(chosen)
     return chosen
 
@@ -81,7 +81,7 @@ def check_noise(gap: np.ndarray, allowed: np.ndarray, where: Sequence[str], dtyp
 
 def measure_noise(
     lm: Scorer, texts: Sequence[Encoded], before: np.ndarray, parts: Mapping[str, Plan], *, seed: int,
-    native_softmax: bool, progress: Callable[[int, int], None] = lambda done, texts: None,
+    native_softmax: bool, progress: Callable[[int, int], None],
 ) -> Json:  # fmt: skip
     """Score a sample again in other batches; what a run records: the number of texts, and the largest and mean
     difference of their scores in nats.

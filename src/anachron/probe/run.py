@@ -345,7 +345,7 @@ class _Run:
         return whole.with_columns(pl.lit(self.record["settings"]["label"]).alias("model"))  # it may have been renamed
 
     def _noise(self, scores: pl.DataFrame) -> Json:
-        """Of texts that are scored again in other batches."""
+        """How far scores of texts move that are scored again in other batches."""
         first = {int(t): i for i, t in reversed(list(enumerate(self.text_of_row)))}
         before = scores["logp"].to_numpy()[[first[i] for i in range(len(self.texts))]]  # (texts,)
         return measure_noise(

@@ -90,8 +90,7 @@ def count_reasons(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 
 def draw_sample(questions: pl.DataFrame, size: int, seed: int = 0) -> pl.DataFrame:
-    """A seeded sample of facts' questions to be judged: ``fact_id, question, answer, good``, the last left
-    empty.
+    """A seeded sample of facts' questions to be judged: ``fact_id, question, answer, good``, the last empty.
 
     Which facts are drawn depends on the seed and their ids alone, not on their order.
     """
