@@ -1,0 +1,33 @@
+"""When two spellings are one name: the one rule by which names of subjects, relations and objects are compared."""
+
+import unicodedata
+
+
+def name_key(text: str) -> str:
+    """What two spellings of one name share: compare, group, count and search names by this, and show them as written.
+
+    Composed and decomposed letters are one (NFC), so are capital and small ones; invisible characters (a zero-width
+    space, a direction mark, a soft hyphen) count for nothing, and any run of white space is one space. A letter is
+    folded into one letter at most, which is Unicode's simple case folding: the full one would make *Weiß* and *Weiss*,
+    or *İ* and *i* with a dot above, one name.
+    """
+    visible = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+    folded = "".join(map(_folded, unicodedata.normalize("NFC", visible)))
+    return " ".join(unicodedata.normalize("NFC", folded).split())
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two spellings are one name, by `name_key`."""
+    return one == other or name_key(one) == name_key(other)
+
+
+def code_points(text: str) -> str:
+    """A text with what the eye misses written out: ``Pelé (U+0050 U+0065 U+006C U+0065 U+0301)``."""
+    return f"{text} ({' '.join(f'U+{ord(sign):04X}' for sign in text)})"
+
+
+def _folded(letter: str) -> str:
+    for small in (letter.casefold(), letter.lower()):
+        if len(small) == 1:
+            return small
+    return letter
