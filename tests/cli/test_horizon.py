@@ -51,7 +51,8 @@ def test_a_run_is_read_again_and_nothing_is_asked_anew(few: Path, tmp_path: Path
         (["--claim", "2023-12", "--released", "2023-12"], 2, "no change lies between the two"),
         (["--released", "2023-12"], 2, "give --claim too"),
         (["--label", "a", "demo-untrained"], 2, "--label names one model"),
-        (["--changes", "nowhere.csv"], 1, "nowhere.csv"),
+        (["--min-judged", "0.5"], 2, "give --claim too"),
+        (["--changes", "nowhere.csv"], 2, "nowhere.csv"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_asked(
@@ -64,7 +65,7 @@ def test_what_cannot_be_is_said_before_anything_is_asked(
 def test_changes_without_wordings_are_refused(tmp_path: Path, capsys) -> None:
     path = tmp_path / "changes.csv"
     path.write_text("subject,relation,old,new,date\nX,sound,moo,baa,2020-01\n")
-    assert execute(["horizon", "demo", "--changes", str(path), "--out", str(tmp_path / "run")]) == 1
+    assert execute(["horizon", "demo", "--changes", str(path), "--out", str(tmp_path / "run")]) == 2
     assert "no wordings" in capsys.readouterr().err
 
 
@@ -119,6 +120,21 @@ def test_an_honest_claim_ends_with_0_and_nothing_is_held_against_it(tmp_path: Pa
     printed = capsys.readouterr().out
     assert "claimed cut-off 2020-01: no leak beyond chance" in printed
     assert "Late 3" not in printed
+
+
+def test_a_claim_that_nothing_can_be_held_against_ends_with_2(tmp_path: Path, capsys) -> None:
+    honest = folder_of(tmp_path / "honest", {f"Late {i}": i == 3 for i in range(16)})
+    assert execute(["horizon", str(honest), "--claim", "2990-01", "--no-figure", "--json"]) == 2
+    leak = json.loads(capsys.readouterr().out)["models"][0]["leak"]
+    assert "only 0 of 0 changes after it can be tested" in leak["error"] and not leak["told"] and leak["judged"] == 0
+    assert execute(["horizon", str(honest), "--claim", "2020-01", "--released", "2024-01", "--no-figure"]) == 2
+    assert "NO VERDICT; only 0 changes after its publication" in capsys.readouterr().out
+    leaky = folder_of(tmp_path / "leaky", {f"Late {i}": i % 2 == 0 for i in range(16)})
+    few = folder_of(tmp_path / "few", {f"Late {i}": False for i in range(9)})
+    line = ["horizon", str(leaky), str(few), "--out", str(tmp_path / "both"), "--claim", "2020-01", "--no-figure"]
+    assert execute(line) == 2  # of one there is no verdict
+    printed = capsys.readouterr().out
+    assert "LEAK" in printed and "only 9 of 9 changes after it can be tested" in printed
 
 
 @pytest.mark.parametrize(
@@ -180,6 +196,18 @@ def test_a_chat_is_asked_once_a_subject_and_what_it_says_is_counted(
     said = pl.read_ndjson(tmp_path / "run" / "asked" / "answers.jsonl")
     assert {*said["prompt"]} == {*map(prompt_of, server.requests)}
     assert "I do not know" in {*said["text"]}
+
+
+@needs_openai
+def test_a_chat_that_says_too_little_keeps_no_claim(few: Path, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(until_2015) as server:
+        claim = ["--claim", "2015-12"]
+        assert by_chat(server, few, tmp_path / "run", *claim, "--budget", "20 calls") == 2
+        assert "an answer was read, and --min-judged 1 asks for more" in " ".join(capsys.readouterr().out.split())
+        assert by_chat(server, few, tmp_path / "run", *claim, "--budget", "20 calls", "--min-judged", "0.5") == 0
+    with serving(lambda request, number: chat("I do not know")) as server:
+        assert by_chat(server, few, tmp_path / "silent", *claim, "--min-judged", "0") == 2
 
 
 @needs_openai

@@ -199,7 +199,9 @@ def world(size: int, seed: int) -> list[Change]:
 def test_the_date_of_a_known_answerer_lies_in_its_interval_and_nothing_is_asked_twice(tmp_path: Path) -> None:
     changes = world(300, 1)
     somebody = Simulated(changes, 2018 * 12 + 5, 2)
-    found = find_horizon_by_answers(somebody, changes, tmp_path / "run", claim=2018 * 12 + 5)
+    limits = {"min_judged": 0.5}  # for some of its answers are empty
+    found = find_horizon_by_answers(somebody, changes, tmp_path / "run", claim=2018 * 12 + 5, **limits)
+    assert found.summary["leak"]["told"]
     half = found.summary["halving"]
     assert half["low"] <= month_text(somebody.until) <= half["high"]
     assert int(half["high"][:4]) - int(half["low"][:4]) <= 2
@@ -208,7 +210,7 @@ def test_the_date_of_a_known_answerer_lies_in_its_interval_and_nothing_is_asked_
     assert counts["known_subjects"] == sum(counts["named"].get(name, 0) for name in (NEW, OLD, LATER, EARLIER))
     assert not found.summary["leak"]["leaked"]
     assert len(somebody.asked) == len({one.subject for one in changes}) == len(set(somebody.asked))
-    again = find_horizon_by_answers(somebody, changes, tmp_path / "run", claim=2015 * 12)
+    again = find_horizon_by_answers(somebody, changes, tmp_path / "run", claim=2015 * 12, **limits)
     assert again.summary["leak"]["leaked"]
     assert len(somebody.asked) == len(set(somebody.asked))
     assert again.preferences.equals(found.preferences)
@@ -255,7 +257,9 @@ def test_intervals_hold_the_truth_of_many_answerers() -> None:
         middle, low, high = found.halving()
         held += low <= until <= high
         errors.append(abs(middle - until))
-        false_leaks += leak_after(table, until).leaked
+        leak = leak_after(table, until, min_judged=0)
+        assert leak.told
+        false_leaks += leak.leaked
     print(f"held {held} of 40, mean error {np.mean(errors):.2f} months, false leaks {false_leaks}")
     assert held >= 36
     assert np.mean(errors) < 3

@@ -6,8 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anachron.ask.matching import EMPTY, REFUSED, UNANSWERED, UNREADABLE
 from anachron.core.dates import Date
 from anachron.errors import DataError
+from anachron.horizon.asking import OLD, TWICE, UNASKED
 from anachron.horizon.changes import Change
 from anachron.horizon.compare import compare
 from anachron.horizon.leak import leak_after
@@ -82,6 +84,25 @@ def test_too_few_changes_after_the_claim_say_nothing(table: pl.DataFrame) -> Non
     found = leak_after(table, 2019 * 12)
     assert not found.told
     assert not found.leaked
+
+
+@pytest.mark.parametrize("unread", [UNASKED, UNANSWERED, EMPTY, UNREADABLE])
+@pytest.mark.parametrize("judged", [0, 9, 30, 39, 40])
+def test_a_claim_is_judged_by_at_least_the_share(unread: str, judged: int) -> None:
+    """Of forty changes after it; who says that he does not know has answered, and who was asked nothing by rule is left
+    out."""
+    table = made(42, wins=0, decoys=0)
+    named = [OLD] * judged + [unread] * (40 - judged) + [REFUSED, TWICE]
+    said = pl.Series([name == OLD for name in named])
+    table = table.with_columns(
+        named=pl.Series(named), known=said, wins=pl.when(said).then(pl.col("wins")),
+        decoy_wins=pl.when(said).then(pl.col("decoy_wins")),
+    )  # fmt: skip
+    for share in (0.0, 0.5, 0.75, 1.0):
+        found = leak_after(table, 2019 * 12, min_judged=share)
+        assert (found.asked, found.judged, found.changes) == (41, judged + 1, judged)
+        assert found.told is (judged >= 10 and (judged + 1) / 41 >= share)
+        assert bool(found.error) is not found.told
 
 
 def test_what_is_guessed_after_publication_is_taken_off() -> None:
@@ -186,10 +207,12 @@ def test_lines_of_a_leak_name_what_gave_it_away() -> None:
     row = {"date": "2020-01", "subject": "S", "relation": "mayor", "old": "o", "new": "n", "margin": 1.0}
     leak = {
         "claim": "2019-01", "told": True, "leaked": True, "changes": 12, "new_preferred": 0.5, "decoys_preferred": 0.0,
-        "ahead_without_knowing": 0.0, "p": 0.0156, "confidence": 0.95, "gave_away": [row],
+        "ahead_without_knowing": 0.0, "p": 0.0156, "confidence": 0.95, "gave_away": [row], "asked": 20, "judged": 19,
+        "error": None,
     }  # fmt: skip
     lines = list(leak_lines(leak))
     assert "LEAK" in lines[0]
+    assert "12 changes after it that could be tested (of 20; 19 judged)" in lines[0]
     assert "S, mayor: o -> n" in lines[1]
 
 
@@ -197,7 +220,7 @@ def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> 
     random = np.random.default_rng(0)
     months = random.integers(2010 * 12, 2026 * 12, 300)
     table = timed(months, (months < 2018 * 12) * 1.0).with_columns(decoy_wins=pl.lit(0.0))
-    first = _written(tmp_path, "m", table, None, None)
+    first = _written(tmp_path, "m", table, None, None, 1.0)
     again = read_horizon(tmp_path, claim=2016 * 12)
     assert again.preferences.equals(table)
     assert again.leak is not None
@@ -206,6 +229,9 @@ def test_a_horizon_that_is_there_is_judged_again_without_its_model(tmp_path) -> 
     honest = read_horizon(tmp_path, claim=2018 * 12)
     assert honest.leak is not None
     assert not honest.leak.leaked
+    late = read_horizon(tmp_path, claim=2990 * 12)
+    assert late.leak is not None
+    assert "only 0 of 0 changes after it" in str(late.summary["leak"]["error"])
     with pytest.raises(DataError, match="no horizon here"):
         read_horizon(tmp_path / "nowhere")
     (tmp_path / "changes.csv").write_text("subject\nX\n")

@@ -20,7 +20,7 @@ TOLD = {
 }  # fmt: skip
 LEAK = {
     "claim": "2020-12", "told": True, "leaked": True, "changes": 40, "new_preferred": 0.4, "decoys_preferred": 0.0,
-    "ahead_without_knowing": 0.0, "p": 0.001,
+    "ahead_without_knowing": 0.0, "p": 0.001, "asked": 44, "judged": 44, "error": None,
     "gave_away": [{"subject": "<b>X</b>", "relation": "mayor", "old": "A & B", "new": "C", "date": "2021-05"}],
 }  # fmt: skip
 KINDS = pl.DataFrame(

@@ -30,7 +30,7 @@ class CheckedFacts:
 def read_facts(
     path: Path | str,
     *,
-    as_of: str | None = None,
+    as_of: str | Date | None = None,
     limit: int | None = None,
     language: str | Path | None = None,
     sampling: str = SAMPLING,
@@ -47,7 +47,7 @@ def read_facts(
     if limit is not None and limit < 1:
         raise ConfigError(f"limit {limit}: take 1 or more facts")
     read = read_given_facts(path)
-    data = dataset_of_facts(path, as_of=str(today), limit=limit, language=language, sampling=sampling, given=read)
+    data = dataset_of_facts(path, as_of=today, limit=limit, language=language, sampling=sampling, given=read)
     given = read.facts
     questions = present_questions(given, today, language_of(language or "en"))
     if limit is not None:  # of the others only what rivals the facts that were drawn

@@ -1,4 +1,4 @@
-"""A check as a JUnit file, as continuous integration shows it: demands pass or fail, facts tell their verdict."""
+"""A check as a JUnit file, as continuous integration shows it: demands pass, fail or lack a verdict; facts tell theirs."""
 
 from collections.abc import Iterable, Mapping
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -15,7 +15,8 @@ def junit(
 ) -> bytes:
     """The file. facts: ``name, relation, verdict``; left_out: ``name, relation, reason``, shown as skipped.
 
-    A fact never fails by itself: whether a build does is what the demands say.
+    A fact never fails by itself: whether a build does is what the demands say. A demand that too few facts speak to is
+    an error, not a failure.
     """
     suite = Element("testsuite", name=_text(f"anachron check {model}"))
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
@@ -26,7 +27,10 @@ def junit(
 
     for outcome in outcomes:
         made = case("demands", outcome.demand)
-        if not outcome.passed:
+        if outcome.error is not None:
+            counts["errors"] += 1
+            SubElement(made, "error", message=_text(outcome.error))
+        elif not outcome.passed:
             counts["failures"] += 1
             SubElement(made, "failure", message=_text(outcome.words))
         SubElement(made, "system-out").text = _text(outcome.words)

@@ -56,6 +56,11 @@ def present_pairs(questions: Sequence[PresentQuestion]) -> list[tuple[str, str]]
     return list(dict.fromkeys((q.question, name) for q in asked for one in q.objects for name in one.names))
 
 
+def holding(questions: Sequence[PresentQuestion]) -> int:
+    """How many facts that hold can be told to be current or stale: those with a rival that does not."""
+    return sum(one.holds for q in questions if q.asked for one in q.objects)
+
+
 def present_answers(questions: Sequence[PresentQuestion], scores: Mapping[tuple[str, str], float]) -> pl.DataFrame:
     """One row (`PRESENT_SCHEMA`) for each object that holds.
 

@@ -67,7 +67,10 @@ class AnswerOptions:
         from anachron.ask.asking import AskSettings
         from anachron.ask.budget import parse_budget
         from anachron.errors import ConfigError
+        from anachron.pipelines.scorers import BACKENDS
 
+        if backend not in (*BACKENDS, *ANSWERING):
+            raise ConfigError(f"backend {backend!r}: choose one of {', '.join((*BACKENDS, *ANSWERING))}")
         if backend not in ANSWERING:
             refuse_unused(f"--backend {backend}", self)
             return None
@@ -172,9 +175,10 @@ def check_asked(
     scorer: "ScorerOptions", loading: "ModelOptions", gate: "Gate", **named: Any,
 ) -> "AskedCheck | None":  # fmt: skip
     """Say what asking will cost, and check by answers; None where only the cost was asked for."""
-    from anachron.pipelines.asking import check_by_answers, estimate_check
+    from anachron.pipelines.asking import check_by_answers, check_ways, estimate_check
 
     label = named.pop("label")
+    check_ways(settings, gate, named["baseline"])  # before the cost is said
     say_cost(facts.data.facts, estimate_check(facts, settings, named["language"]), settings, asking, scorer)
     if asking.dry_run:
         return None
@@ -208,9 +212,9 @@ def probe_asked(
 
 def horizon_asked(
     model: str, changes: "Sequence[Change]", out: Path, settings: "AskSettings", asking: AnswerOptions,
-    scorer: "ScorerOptions", loading: "ModelOptions", label: str | None, **limits: int | None,
+    scorer: "ScorerOptions", loading: "ModelOptions", label: str | None, **limits: Any,
 ) -> "FoundHorizon":  # fmt: skip
-    """Ask about changes. limits: ``claim`` and ``released``."""
+    """Ask about changes. limits: ``claim``, ``released`` and ``min_judged``."""
     from anachron.pipelines.horizon import ASKED, find_horizon_by_answers
 
     answerer = asking.answerer(model, out / ASKED, scorer, loading, label)

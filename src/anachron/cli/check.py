@@ -16,12 +16,12 @@ from anachron.cli.probe import ReplicaOptions, ScorerOptions, TextOptions
 if TYPE_CHECKING:
     from anachron.pipelines.check import Check
 
-NOT_MET, REPORT = 1, "report"
+NOT_MET, NOT_JUDGED, REPORT = 1, 2, "report"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions:
-    """What is demanded of a model; a demand that is not met ends the command with code 1."""
+    """What is demanded of a model; a demand that is not met ends the command with code 1, one not judged with 2."""
 
     min_win_rate: Annotated[
         float | None,
@@ -35,6 +35,12 @@ class GateOptions:
     confidence: Annotated[
         float, typer.Option(help="Confidence needed to say that W fell below the baseline, 0.5 to below 1.")
     ] = 0.95
+    min_judged: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Share (0 to 1) of the facts that can be asked which each demand must have judged."
+        ),
+    ] = 1.0
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, for continuous integration.")] = None
 
 
@@ -78,25 +84,30 @@ def check(
     """Check whether a model knows your facts, and since when it is out of date: a verdict for each, a gate for your CI.
 
     Exit codes: 0 if every demand is met (or none was made); 1 if one is not; 2 if there is no verdict, because of bad
-    input or a model that cannot be run.
+    input, a model that cannot be run, or answers about too few facts.
 
     Example: anachron check gpt2 --facts facts.csv --out runs/check --max-stale 2
     """
     from anachron.checks.facts import read_facts
     from anachron.checks.gate import Gate
     from anachron.errors import ConfigError
-    from anachron.lm.loading import check_dtype
-    from anachron.pipelines.check import check_facts
-    from anachron.probe.run import ProbeSettings, recorded_as_of
+    from anachron.probe.runs import recorded_as_of
 
-    demands = Gate(min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence)
+    demands = Gate(
+        min_win_rate=gate.min_win_rate, max_stale=gate.max_stale, confidence=gate.confidence, min_judged=gate.min_judged
+    )
     if gate.baseline is not None and gate.baseline.resolve() == out.resolve():
         raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
     answers = asking.needed(scorer.backend, texts, replicas)
-    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
-    texts.style()
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
+
+    from anachron.lm.loading import check_dtype  # these load torch, which takes longer than reading facts
+    from anachron.pipelines.check import check_facts
+    from anachron.probe.run import ProbeSettings
+
+    check_dtype(loading.dtype)  # what is wrong in the command is said before a model is loaded
+    texts.style()
     found: Check | None
     if answers is not None:
         found = check_asked(
@@ -112,7 +123,7 @@ def check(
 
 
 def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> None:
-    """Write what is asked for, and print what was found; a demand that is not met ends the command."""
+    """Write what is asked for, and print what was found; a demand that is not met or not judged ends the command."""
     from anachron.pipelines.check import write_junit
     from anachron.pipelines.studies import write_report
 
@@ -125,6 +136,8 @@ def _tell(found: "Check", junit: Path | None, *, page: bool, as_json: bool) -> N
         _print(found)
         if report is not None:
             say(f"page: {report}")
+    if not found.judged:
+        raise typer.Exit(NOT_JUDGED)
     if not found.passed:
         raise typer.Exit(NOT_MET)
 
@@ -141,5 +154,6 @@ def _print(found: "Check") -> None:
         screen.print(LEGEND, style="dim", markup=False)
     for line in (*summary_lines(found.summary), *(asked_lines(asked) if asked is not None else ())):
         screen.print(line, markup=False)
-    for outcome in found.outcomes:
-        screen.print(f"{'passed' if outcome.passed else 'FAILED'}: {outcome.demand}; {outcome.words}", markup=False)
+    for one in found.outcomes:
+        verdict = "NO VERDICT" if one.error is not None else "passed" if one.passed else "FAILED"
+        screen.print(f"{verdict}: {one.demand}; {one.error or one.words}", markup=False)

@@ -108,13 +108,14 @@ def audit(
 
     Example: anachron audit mini --tokenizer demo
     """
-    from anachron.lm.formats import Format
+    data = selected.load(dataset)
+
+    from anachron.lm.formats import Format  # these load torch, which takes longer than reading facts
     from anachron.lm.loading import load_tokenizer
     from anachron.probe.audit import audit as look
     from anachron.probe.run import prefix_text
     from anachron.report.tables import audit_table
 
-    data = selected.load(dataset)
     style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
     loaded = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
     audited = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)

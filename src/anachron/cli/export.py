@@ -68,9 +68,11 @@ def inspect(
 
     Example: anachron export inspect mini --limit 100 --out mini-task
     """
-    from anachron.pipelines.asking import export_questions
+    data = selected.load(dataset, language=language)
 
-    manifest = export_questions(selected.load(dataset, language=language), out, name=name, language=language)
+    from anachron.pipelines.asking import export_questions  # it loads torch, which takes longer than reading facts
+
+    manifest = export_questions(data, out, name=name, language=language)
     package, task, counts = manifest["parameters"]["package"], manifest["parameters"]["task"], manifest["counts"]
     if json_:
         print_json({"out": str(out), "package": package, "task": task, **counts})

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anachron.jobs import Callbacks
     from anachron.pipelines.horizon import FoundHorizon
 
-LEAKED = 1
+LEAKED, NOT_JUDGED = 1, 2
 
 
 def register(app: typer.Typer) -> None:
@@ -46,24 +46,37 @@ class ChangeOptions:
         typer.Option(help="When the model was published: changes after that month show how often it guesses right."),
     ] = None
 
+    min_judged: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1,
+            help="Share (0 to 1) of the changes after the claim of which an answer must have been read. Default: 1.",
+        ),
+    ] = None  # fmt: skip
+
     def name(self, models: list[str]) -> str:
         """The changes to ask these models about."""
+        if self.changes:
+            return self.changes
         from anachron.lm.loading import DEMO
 
-        return self.changes or ("mini" if set(models) == {DEMO} else "mini-changes")
+        return "mini" if set(models) == {DEMO} else "mini-changes"
 
     def read(self, models: list[str], callbacks: "Callbacks") -> "list[Change]":
         from anachron.pipelines.horizon import read_horizon_changes
 
         return read_horizon_changes(self.name(models), limit=self.limit, callbacks=callbacks)
 
-    def limits(self) -> dict[str, int | None]:
-        """``claim`` and ``released`` as months. Raises `ConfigError` where they are none, or do not fit."""
+    def limits(self) -> dict[str, Any]:
+        """``claim`` and ``released`` as months, and ``min_judged``. Raises `ConfigError` where they do not fit."""
+        from anachron.errors import ConfigError
         from anachron.horizon.leak import check_claim
 
         found = {"claim": _month("--claim", self.claim), "released": _month("--released", self.released)}
         check_claim(**found)
-        return found
+        if self.min_judged is not None and self.claim is None:
+            raise ConfigError("--min-judged serves the test of a claim; give --claim too")
+        return {**found, "min_judged": 1.0 if self.min_judged is None else self.min_judged}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,24 +122,26 @@ def horizon(
     With --backend chat or generate the model is asked questions, and log-probabilities are not needed. An existing run
     folder is resumed, or read again if it is finished; another --claim asks nothing again. Exit codes: 0 for no leak
     (or no --claim); 1 if the model knows changes after the claimed cut-off beyond chance, or if the work failed; 2 for
-    wrong usage.
+    wrong usage, bad input, or too few changes or answers after the claim for a verdict.
 
     Example: anachron horizon demo --out runs/horizon
     """
     from anachron.errors import ConfigError
     from anachron.jobs import Callbacks
-    from anachron.lm.loading import check_dtype
     from anachron.pipelines.horizon import estimate_horizon, find_horizon, is_horizon, read_horizon
-    from anachron.probe.run import ProbeSettings
 
     if label is not None and len(model) > 1:
         raise ConfigError("--label names one model; leave it out with several")
     answers = asking.needed(scorer.backend, texts, replicas)
     backend = scorer.place(**asdict(replicas)) if answers is None else None
-    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
-    texts.style()
     limits = asked.limits()
     told = None if all(map(is_horizon, model)) else asked.read(model, Callbacks(warn=warn))
+
+    from anachron.lm.loading import check_dtype  # these load torch, which takes longer than reading changes
+    from anachron.probe.run import ProbeSettings
+
+    check_dtype(loading.dtype)  # what is wrong in the command is said before a model is loaded
+    texts.style()
     if answers is not None and told is not None:
         say_cost(len(told), estimate_horizon(told), answers, asking, scorer, "change")
         if asking.dry_run:
@@ -148,7 +163,9 @@ def horizon(
 
 
 def _end(found: "list[FoundHorizon]") -> None:
-    """A leak ends the command with its own code."""
+    """A leak ends the command with its own code, and so does a claim that could not be tested."""
+    if any(one.leak is not None and one.leak.error is not None for one in found):
+        raise typer.Exit(NOT_JUDGED)
     if any(one.leak is not None and one.leak.leaked for one in found):
         raise typer.Exit(LEAKED)
 

@@ -1,8 +1,8 @@
 """The commands of ``anachron``, and how errors become one line and an exit code.
 
-0 done, 1 the work failed, 2 wrong use, 130 interrupted; of ``check`` 1 says that a demand is not met, 2 that there is
-no verdict. Results go to stdout or ``--out``, words for people
-to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
+0 done, 1 the work failed (a server, memory, a disk), 2 wrong use: options, files and models that cannot be used;
+130 interrupted. Where something is demanded of a model 1 says that it is not met, 2 that there is no verdict; of
+``check`` 1 says nothing else. Results go to stdout or ``--out``, words for people to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
 """
 
 import os
@@ -38,7 +38,7 @@ from anachron.cli import (
     wikidata_fetch,
 )
 from anachron.cli.output import visible
-from anachron.errors import AnachronError, ConfigError
+from anachron.errors import AnachronError, BackendError, ConfigError
 
 INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__base__  # click's UsageError, wherever this version of typer keeps it
@@ -156,7 +156,7 @@ def _code(argv: list[str], debug: bool, pressed: Callable[[], bool] = lambda: Fa
         if debug:
             raise
         _say(f"error: {' '.join(str(error).split())}")
-        return 2 if isinstance(error, ConfigError) or argv[:1] == ["check"] else 1
+        return 1 if isinstance(error, BackendError) and argv[:1] != ["check"] else 2
     except BrokenPipeError:
         _drop_stdout()
         return 1

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anachron.cluster import Spread
+    from anachron.core.dates import Date
 
 
 def known_format(name: str) -> str:
@@ -46,7 +47,8 @@ DatasetRevision = Annotated[str | None, typer.Option(help="Revision of a hub dat
 AsOf = Annotated[
     str | None,
     typer.Option(
-        help="Date at which a file of facts was up to date: a fact without an end holds until then. Default: today."
+        help="Date, at most today, at which a file of facts was up to date: a fact without an end holds until then. "
+        "Default: today."
     ),
 ]
 Language = Annotated[
@@ -135,8 +137,8 @@ class DatasetOptions:
     as_of: AsOf = None
     limit: FactLimit = None
 
-    def load(self, name: str, *, as_of: str | None = None, language: str | None = None) -> Any:
-        """The data set; what cannot be asked of it is said. as_of: where the option is not given."""
+    def load(self, name: str, *, as_of: "Date | None" = None, language: str | None = None) -> Any:
+        """The data set; what cannot be asked of it is said. as_of: of an older run, where the option is not given."""
         from anachron.cli.facts import tell_facts
         from anachron.data.loaders import load_dataset
 

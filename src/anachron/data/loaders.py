@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from anachron.core.contexts import sampling_named
+from anachron.core.dates import Date
 from anachron.core.periods import Boundaries
 from anachron.data.columns import from_published, to_published
 from anachron.data.mini import mini_statements
@@ -16,8 +17,8 @@ from anachron.data.mini_updates import mini_updates
 from anachron.data.own_facts import own_facts
 from anachron.errors import ConfigError, DataError, first_line
 from anachron.facts.files import ENDINGS, refuse_unreadable
-from anachron.facts.own import is_fact_file
-from anachron.facts.rows import GivenFacts
+from anachron.facts.own import is_fact_file, read_given_facts
+from anachron.facts.rows import GivenFact, GivenFacts
 from anachron.io import READERS, read_table, rows_fingerprint, write_manifest, write_table
 from anachron.text.languages import language_of
 
@@ -29,7 +30,8 @@ class Dataset:
     Of a file of facts also, as `anachron.data.own_facts.OwnFacts` has them: ``as_of``, the date up to which they are
     known; ``about``, what the file says of each fact that is asked; ``left_out``, the facts that cannot be asked, and
     why (none of a sample, which looks at no more facts than it takes); ``notes``. ``limit``: how many facts were taken
-    of more. ``language``: of the questions, where it is not English.
+    of more. ``language``: of the questions, where it is not English. ``given``: the facts as they were read, all of the
+    file.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Dataset:
     limit: int | None = None
     language: str | None = None
     sampling: str | None = None
+    given: tuple[GivenFact, ...] = ()
 
     def fingerprint(self) -> str:
         """SHA-256 of the statements themselves: the same for the same content in any file format."""
@@ -92,7 +95,7 @@ def load_dataset(
     boundaries: Boundaries | None = None,
     split: str | None = None,
     revision: str | None = None,
-    as_of: str | None = None,
+    as_of: str | Date | None = None,
     limit: int | None = None,
     language: str | Path | None = None,
     sampling: str | None = None,
@@ -105,7 +108,7 @@ def load_dataset(
         ``anachron[hub]``.
     boundaries: the convention its statuses follow, where the data set does not record it (default ``released``).
     split, revision: of a hub data set.
-    as_of: of a file of facts, the date up to which they are known (default: today); facts without an end hold until
+    as_of: of a file of facts, the date up to which they are known (at most today, the default); facts without an end hold until
         then, and no later date is asked about.
     language: of a file of facts, that of its questions and dates: en, fr, de, es, or a file of openings, see
         `anachron.text.languages.language_of`.
@@ -124,14 +127,14 @@ def dataset_of_facts(
     path: Path | str,
     *,
     boundaries: Boundaries | None = None,
-    as_of: str | None = None,
+    as_of: str | Date | None = None,
     limit: int | None = None,
     language: str | Path | None = None,
     sampling: str | None = None,
     given: GivenFacts | None = None,
 ) -> Dataset:
     """The data set of a file of facts, as `load_dataset` has it. given: what was read of the file already."""
-    tongue = language_of(language or "en")
+    tongue, given = language_of(language or "en"), given or read_given_facts(path)
     own = own_facts(
         path, as_of=as_of, boundaries=boundaries or "released", language=tongue, limit=limit, given=given,
         sampling=sampling_named(sampling or "timestress"),
@@ -139,7 +142,7 @@ def dataset_of_facts(
     spoken = None if tongue.code == "en" else tongue.recorded
     data = Dataset(
         str(path), own.table, boundaries or "released", str(own.as_of), own.about, own.left_out, own.notes,
-        language=spoken, sampling=sampling,
+        language=spoken, sampling=sampling, given=given.facts,
     )  # fmt: skip
     return data if limit is None else data.sample(limit)
 
@@ -149,7 +152,7 @@ def _loaded(
     boundaries: Boundaries | None,
     split: str | None,
     revision: str | None,
-    as_of: str | None,
+    as_of: str | Date | None,
     limit: int | None,
     language: str | Path | None,
     sampling: str | None,

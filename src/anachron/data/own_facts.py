@@ -53,15 +53,26 @@ class OwnFacts:
 
 
 def as_of_date(as_of: str | datetime.date | Date | None) -> Date:
-    """The date up to which facts are known; today by default. Raises `ConfigError` for what is no date."""
+    """The date up to which facts are known; today by default.
+
+    A `Date` is one that was checked before, such as that of an older run (`anachron.probe.runs.recorded_as_of`). Raises
+    `ConfigError` for what is no date, and for one that is not over yet: what will hold then is not known.
+    """
     if isinstance(as_of, Date):
         return as_of
+    today = datetime.date.today()
     if as_of is None:
-        as_of = datetime.date.today()
+        as_of = today
     try:
-        return Date.parse(as_of if isinstance(as_of, str) else as_of.isoformat())
+        given = Date.parse(as_of if isinstance(as_of, str) else as_of.isoformat())
     except DataError as error:
         raise ConfigError(f"as of {error}") from None
+    if given.last_day > Date.parse(today.isoformat()).last_day:
+        raise ConfigError(
+            f"as of {given}: it ends after today, {today}, and what will hold then is not known; give a date up to "
+            "today, or leave it out (a folder of an earlier run keeps its own)"
+        )
+    return given
 
 
 def own_facts(

@@ -5,6 +5,9 @@ name of its kind that the subject never had. Each change after the claim is its 
 could be told beforehand (of medium or high predictability) are left out. Where it is known when the model was
 published, changes after that day cannot be known, and what their new values are ahead of decoys is what names are
 likelier without knowledge: it is taken off.
+
+Silence is no honesty: where the answers to too many of these changes were not given or not read, or too few can be
+tested, there is no verdict (`Leak.error`).
 """
 
 from dataclasses import dataclass
@@ -13,7 +16,9 @@ from math import nan
 import numpy as np
 import polars as pl
 
+from anachron.ask.matching import EMPTY, UNANSWERED, UNREADABLE
 from anachron.errors import ConfigError
+from anachron.horizon.asking import TWICE, UNASKED
 from anachron.horizon.changes import FORESEEN
 from anachron.horizon.measure import comparable
 from anachron.statistics import sign_flips
@@ -21,6 +26,8 @@ from anachron.statistics import sign_flips
 CONFIDENCE = 0.95
 LEAST = 10  # changes after the claim, for a test
 PERMUTATIONS = 9999
+# Of answers: to say that it does not know is one, which the question offers.
+NO_ANSWER = (UNASKED, UNANSWERED, EMPTY, UNREADABLE)
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,9 @@ class Leak:
     changes: how many were tested, of subjects that the model knows. new, decoy: shares of them in which the new value,
     and the decoy, is preferred to the old one. ahead: what new values are ahead of decoys after the day of publication,
     in shares; 0 where that is not known. p: one-sided, of such an excess by chance; NaN of too few changes. rows: those
-    whose new value is preferred, the surest first: what gave it away, if anything did.
+    whose new value is preferred, the surest first: what gave it away, if anything did. asked: how many changes after
+    the claim were to be asked about; judged: of how many an answer was read, or a score computed. error: why there is
+    no verdict, if there is none.
     """
 
     claim: int
@@ -40,11 +49,14 @@ class Leak:
     ahead: float
     p: float
     rows: pl.DataFrame
+    asked: int
+    judged: int
+    error: str | None = None
 
     @property
     def told(self) -> bool:
-        """Whether there were changes enough to say anything."""
-        return self.p == self.p
+        """Whether there were changes and answers enough to say anything."""
+        return self.error is None
 
     @property
     def leaked(self) -> bool:
@@ -59,28 +71,50 @@ def check_claim(claim: int | None, released: int | None) -> None:
         raise ConfigError("the model was released by the month of the claim, so no change lies between the two")
 
 
-def leak_after(table: pl.DataFrame, claim: int, released: int | None = None, *, seed: int = 0) -> Leak:
+def leak_after(
+    table: pl.DataFrame, claim: int, released: int | None = None, *, seed: int = 0, min_judged: float = 1.0
+) -> Leak:
     """The test of a table of `anachron.horizon.measure.preferences`, against a claimed month (months since the year 0).
 
     Without ``released`` (likewise) the signs of what subjects sum up to are flipped (`anachron.statistics.sign_flips`);
     with it their subjects change sides between before and after that month. Subjects, never changes, are what is
-    exchanged, for answers about one depend on each other.
+    exchanged, for answers about one depend on each other. min_judged: share (0 to 1) of the changes after the claim of
+    which an answer must have been read; at least `LEAST` must be testable too.
     """
-    said = comparable(table).filter(pl.col("month") > claim, ~pl.col("predictable").is_in(FORESEEN))
+    after = (pl.col("month") > claim) & ~pl.col("predictable").is_in(FORESEEN)
+    of_claim = after if released is None else after & (pl.col("month") <= released)
+    named = table.filter(of_claim, pl.col("control") == "")["named"].fill_null("").to_list()
+    asked = len(named) - named.count(TWICE)
+    counts = asked, asked - sum(map(named.count, NO_ANSWER))
+    said = comparable(table).filter(after)
     unknowable = said.filter(pl.col("month") > released) if released is not None else said.clear()
     tested = said.filter(pl.col("month") <= released) if released is not None else said
     rows = tested.filter(pl.col("wins") == 1).sort("margin", descending=True)
     new, decoy = (_mean(tested[name]) for name in ("wins", "decoy_wins"))
-    if tested.height < LEAST or (released is not None and unknowable.height < LEAST):
-        return Leak(claim, tested.height, new, decoy, 0.0, nan, rows)
+    if error := _too_little(*counts, min_judged, tested.height, None if released is None else unknowable.height):
+        return Leak(claim, tested.height, new, decoy, 0.0, nan, rows, *counts, error)
     excess, before = _by_subject(tested), new - decoy
     if released is None:
         two_sided = sign_flips(np.zeros(len(excess)), excess[:, 0], seed=seed)
         p = two_sided / 2 if excess[:, 0].sum() > 0 else 1 - two_sided / 2
-        return Leak(claim, tested.height, new, decoy, 0.0, p, rows)
+        return Leak(claim, tested.height, new, decoy, 0.0, p, rows, *counts)
     later = _by_subject(unknowable)
     ahead = float(later[:, 0].sum() / later[:, 1].sum())
-    return Leak(claim, tested.height, new, decoy, ahead, _apart(excess, later, before - ahead, seed), rows)
+    return Leak(claim, tested.height, new, decoy, ahead, _apart(excess, later, before - ahead, seed), rows, *counts)
+
+
+def _too_little(asked: int, judged: int, min_judged: float, tested: int, unknowable: int | None) -> str | None:
+    """Why there is no verdict, if there is none."""
+    if asked and judged / asked < min_judged:
+        return (
+            f"of only {judged} of {asked} changes after it an answer was read, and --min-judged {min_judged:g} asks for "
+            "more; ask on with a larger --budget, or lower --min-judged"
+        )
+    if tested < LEAST:
+        return f"only {tested} of {asked} changes after it can be tested, of subjects that it knows; {LEAST} are needed"
+    if unknowable is not None and unknowable < LEAST:
+        return f"only {unknowable} changes after its publication can be compared with; {LEAST} are needed"
+    return None
 
 
 def _mean(values: pl.Series) -> float:

@@ -141,6 +141,7 @@ def leak_json(found: Leak) -> Json:
     """The test in numbers, and of a leak what gave it away."""
     return {
         "claim": month_text(found.claim), "told": found.told, "leaked": found.leaked, "changes": found.changes,
+        "asked": found.asked, "judged": found.judged, "error": found.error,
         "new_preferred": None if isnan(found.new) else found.new,
         "decoys_preferred": None if isnan(found.decoy) else found.decoy, "ahead_without_knowing": found.ahead,
         "p": found.p if found.told else None, "confidence": CONFIDENCE,

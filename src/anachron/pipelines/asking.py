@@ -11,20 +11,21 @@ from anachron.ask.questions import Questions, questions_about
 from anachron.ask.run import AskedRun, read_asked, run_asking
 from anachron.ask.verdicts import asked_verdicts
 from anachron.checks.facts import CheckedFacts
-from anachron.checks.gate import Gate, loss_against, outcomes
+from anachron.checks.gate import NOTHING_IN_COMMON, Gate, loss_against, outcomes
+from anachron.checks.present import holding
 from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.core.dates import Date
 from anachron.core.several_periods import periods_text
 from anachron.data.loaders import Dataset
 from anachron.data.own_facts import as_of_date
+from anachron.errors import ConfigError
 from anachron.export.inspect_package import export_inspect
-from anachron.facts.own import read_given_facts
 from anachron.facts.rows import GivenFact
 from anachron.io import Json, write_json, write_table
 from anachron.jobs import Callbacks
 from anachron.pipelines.check import SUMMARY_FILE, Check
 from anachron.probe.asked import questions_of_run
-from anachron.probe.run import recorded_as_of
+from anachron.probe.runs import recorded_as_of
 from anachron.text.languages import language_of
 
 
@@ -41,13 +42,18 @@ class AskedCheck(Check):
 
 
 def questions_of(
-    data: Dataset, given: tuple[GivenFact, ...] = (), language: str | Path | None = None, today: str | None = None
-) -> tuple[Questions, Date]:
-    """The questions about a data set's facts, and the last day that is known of: its ``as_of``, else ``today``."""
-    tongue, as_of = language_of(language or "en"), as_of_date(data.as_of or today)
+    data: Dataset, given: tuple[GivenFact, ...] | None = None, language: str | Path | None = None,
+    today: Date | None = None,
+) -> tuple[Questions, Date]:  # fmt: skip
+    """The questions about a data set's facts, and the last day that is known of: its ``as_of``, else ``today``.
+
+    given: by default the facts that it came from.
+    """
+    tongue, as_of = language_of(language or "en"), Date.parse(data.as_of) if data.as_of else as_of_date(today)
     asked = questions_of_run(data).select("fact_id", "question")
     return questions_about(
-        data.table, dict(asked.rows()), language=tongue.name, style=tongue.style, as_of=as_of, given=given
+        data.table, dict(asked.rows()), language=tongue.name, style=tongue.style, as_of=as_of,
+        given=data.given if given is None else given,
     ), as_of  # fmt: skip
 
 
@@ -84,19 +90,38 @@ def check_by_answers(
     Raises `ConfigError` for a folder of another run and for demands that cannot be, `DataError` for a baseline that is
     no such run, and what the answerer raises.
     """
-    gate, folder = gate or Gate(), Path(out)
+    gate, settings, folder = gate or Gate(), settings or AskSettings(), Path(out)
+    check_ways(settings, gate, baseline)
     earlier = None if baseline is None else read_asked(baseline)[1].select("fact_id", "win_rate")
     questions, as_of = questions_of(facts.data, facts.given, language)
+    dated = {fact.fact_id for fact in questions.facts}
+    if earlier is not None and dated.isdisjoint(earlier["fact_id"]):  # before anything is asked
+        raise ConfigError(NOTHING_IN_COMMON)
     run = run_asking(
         questions, facts.questions, answerer, folder, _identity(facts.data), as_of, settings, callbacks=callbacks
     )
     verdicts = _verdicts(facts, questions, run)
-    loss = None if earlier is None else loss_against(earlier, verdicts)
-    met = outcomes(gate, verdicts, run.present, loss)
+    asked = verdicts.filter(pl.col("fact_id").is_in(list(dated)))
+    loss = None if earlier is None else loss_against(earlier, asked)
+    met = outcomes(gate, verdicts, run.present, loss, dated=len(dated), holding=holding(facts.questions))
     found = AskedCheck(folder, run.label, verdicts, run.present, met, facts.as_of, run)
     write_table(folder / VERDICTS_FILE, verdicts)
     write_json(folder / SUMMARY_FILE, found.summary)
     return found
+
+
+def check_ways(settings: AskSettings, gate: Gate, baseline: Path | str | None = None) -> None:
+    """Raise `ConfigError` for a demand that the questions which are to be asked cannot answer."""
+    demands = (
+        ("--max-stale", gate.max_stale, "open"), ("--min-win-rate", gate.min_win_rate, "choice"),
+        ("--baseline", baseline, "choice"),
+    )  # fmt: skip
+    for option, demand, way in demands:
+        if demand is not None and way not in settings.ways:
+            raise ConfigError(
+                f"{option} {demand} is judged by the answers to {way} questions, and --ways {','.join(settings.ways)} "
+                f"asks none: add {way}, or leave {option} out"
+            )
 
 
 def estimate_check(facts: CheckedFacts, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:
@@ -112,13 +137,13 @@ def probe_by_answers(
 
     data: of `anachron.load_dataset`. Raises as `check_by_answers`.
     """
-    questions, as_of = questions_of(data, _given(data), language, recorded_as_of(out))
+    questions, as_of = questions_of(data, None, language, recorded_as_of(out))
     return run_asking(questions, (), answerer, out, _identity(data), as_of, settings, callbacks=callbacks)
 
 
 def estimate_probe(data: Dataset, settings: AskSettings, language: str | Path | None = None) -> tuple[Cost, Cost]:
     """What `probe_by_answers` costs at least and at most."""
-    return estimate(questions_of(data, _given(data), language)[0], (), settings)
+    return estimate(questions_of_data(data, language), (), settings)
 
 
 def export_questions(data: Dataset, out: Path, *, name: str | None = None, language: str | Path | None = None) -> Json:
@@ -126,18 +151,13 @@ def export_questions(data: Dataset, out: Path, *, name: str | None = None, langu
 
     Returns its manifest. Raises as `export_inspect`, and `DataError` where no fact can be asked.
     """
-    questions, as_of = questions_of(data, _given(data), language)
+    questions, as_of = questions_of(data, None, language)
     return export_inspect(data, questions, as_of, out, name=name)
 
 
 def questions_of_data(data: Dataset, language: str | Path | None = None) -> Questions:
     """The questions that `probe_by_answers` asks about a data set."""
-    return questions_of(data, _given(data), language)[0]
-
-
-def _given(data: Dataset) -> tuple[GivenFact, ...]:
-    """The facts of the file that a data set was made of, if it was made of one."""
-    return () if data.about is None else read_given_facts(data.name).facts
+    return questions_of(data, None, language)[0]
 
 
 def _identity(data: Dataset) -> Json:

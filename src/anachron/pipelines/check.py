@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from anachron.checks.facts import CheckedFacts, read_facts
-from anachron.checks.gate import Gate, Outcome, loss_against, outcomes
+from anachron.checks.gate import NOTHING_IN_COMMON, Gate, Outcome, loss_against, outcomes
 from anachron.checks.junit import junit
-from anachron.checks.present import PresentQuestion, present_answers, present_pairs
+from anachron.checks.present import PresentQuestion, holding, present_answers, present_pairs
 from anachron.checks.verdicts import VERDICTS, VERDICTS_FILE, fact_verdicts, mean_win_rates, verdict_in_words
 from anachron.core.dates import Date
 from anachron.core.facts import fact_id
@@ -22,8 +22,8 @@ from anachron.jobs import Callbacks
 from anachron.lm.loading import load_model
 from anachron.lm.scorer import Scorer
 from anachron.metrics import check_scores, fact_metrics
-from anachron.probe.run import ProbeSettings, recorded_as_of, run_probe
-from anachron.probe.runs import read_runs
+from anachron.probe.run import ProbeSettings, run_probe
+from anachron.probe.runs import read_runs, recorded_as_of
 from anachron.report.timeline import short_timeline
 
 PRESENT, SUMMARY_FILE = "present", "check.json"
@@ -53,6 +53,11 @@ class Check:
         return all(outcome.passed for outcome in self.outcomes)
 
     @property
+    def judged(self) -> bool:
+        """Whether enough facts speak to every demand."""
+        return all(outcome.error is None for outcome in self.outcomes)
+
+    @property
     def summary(self) -> Json:
         """Counts by verdict and by what is said today, mean W, and the demands."""
         asked = self.verdicts.filter(pl.col("verdict").is_not_null())
@@ -62,7 +67,7 @@ class Check:
             "win_rate": asked["win_rate"].mean(), "robustness": asked["robustness"].mean(),
             "verdicts": {name: int((asked["verdict"] == name).sum()) for name in VERDICTS},
             "present": {name: int((today == name).sum()) for name in today.unique(maintain_order=True)},
-            "passed": self.passed, "demands": [asdict(outcome) for outcome in self.outcomes],
+            "passed": self.passed, "judged": self.judged, "demands": [asdict(outcome) for outcome in self.outcomes],
         }  # fmt: skip
 
 
@@ -89,13 +94,16 @@ def check_facts(
     earlier = None if baseline is None else _scores(Path(baseline))
     if not isinstance(facts, CheckedFacts):
         facts = read_facts(facts, as_of=recorded_as_of(folder))
+    if earlier is not None:
+        _shared(earlier, facts.data.table)  # before anything is scored
     lm = load_model(model) if isinstance(model, str) else model
     scored = run_probe(lm, facts.data, folder, settings, callbacks=callbacks)
     present = _present(lm, facts.questions, folder / PRESENT, settings, callbacks)
     scores = check_scores(scored.scores)
     verdicts = _verdicts(facts, scores, present)
     loss = None if earlier is None else loss_against(*on_shared_dates(earlier, scores))
-    label, met = scored.record["settings"]["label"], outcomes(gate, verdicts, present, loss)
+    label = scored.record["settings"]["label"]
+    met = outcomes(gate, verdicts, present, loss, dated=facts.data.facts, holding=holding(facts.questions))
     found = Check(folder, label, verdicts, present, met, facts.as_of)
     write_table(folder / VERDICTS_FILE, verdicts)
     write_json(folder / SUMMARY_FILE, found.summary)
@@ -128,14 +136,16 @@ def on_shared_dates(baseline: pl.DataFrame, scores: pl.DataFrame) -> tuple[pl.Da
     Runs as of other days, or with other samplings, ask about other dates; a date that has become incorrect since is in
     neither. scores: as `anachron.metrics.check_scores` returns them.
     """
-    key = ["fact_id", "granularity", "time", "status"]
-    both = [one.join(other, on=key, how="semi") for one, other in ((baseline, scores), (scores, baseline))]
-    if not both[0].height:
-        raise ConfigError(
-            "the baseline has no fact and date in common with this run; check the same file, with the same --as-of and "
-            "--sampling"
-        )
-    return mean_win_rates(fact_metrics(both[0])), mean_win_rates(fact_metrics(both[1]))
+    before, now = _shared(baseline, scores), _shared(scores, baseline)
+    return mean_win_rates(fact_metrics(before)), mean_win_rates(fact_metrics(now))
+
+
+def _shared(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a table whose fact and date, in the same status, another has too. Raises `ConfigError` without any."""
+    found = one.join(other, on=["fact_id", "granularity", "time", "status"], how="semi")
+    if not found.height:
+        raise ConfigError(NOTHING_IN_COMMON)
+    return found
 
 
 def _present(

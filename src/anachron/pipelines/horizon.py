@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -23,11 +24,12 @@ from anachron.horizon.questions import AskedChange, asked_changes
 from anachron.horizon.summary import curve_table, horizon_json, horizon_of, kinds_table, leak_json
 from anachron.io import Json, read_json, read_table, write_bytes, write_json, write_table
 from anachron.jobs import Callbacks
-from anachron.lm.loading import load_model
-from anachron.lm.scorer import Scorer
 from anachron.pipelines.changes import read_changes
-from anachron.probe.run import ProbeSettings, run_probe
 from anachron.run_folder import open_run
+
+if TYPE_CHECKING:
+    from anachron.lm.scorer import Scorer
+    from anachron.probe.run import ProbeSettings
 
 ASKED, CHANGES_FILE, CURVE_FILE, KINDS_FILE, SUMMARY_FILE = (
     "asked", "changes.csv", "curve.csv", "kinds.csv", "horizon.json",
@@ -71,24 +73,29 @@ def read_horizon_changes(
 
 
 def find_horizon(
-    model: str | Scorer,
+    model: "str | Scorer",
     changes: Sequence[Change],
     out: Path | str,
     *,
-    settings: ProbeSettings | None = None,
+    settings: "ProbeSettings | None" = None,
     claim: int | None = None,
     released: int | None = None,
+    min_judged: float = 1.0,
     callbacks: Callbacks | None = None,
 ) -> FoundHorizon:
     """Ask a model about changes, and find out until when it learned.
 
     model: a loaded model, or a name for `load_model`. changes: as of `read_horizon_changes`. out: the run folder, in
     which a killed run goes on; one that is done is read again and nothing is asked. claim, released: months since the
-    year 0, for the test of a leak (`anachron.horizon.leak`).
+    year 0, for the test of a leak (`anachron.horizon.leak`); min_judged: share (0 to 1) of the changes after the claim
+    that must have been judged for a verdict.
 
     Writes ``changes.csv``, ``horizon.json`` and, of enough changes, ``curve.csv``, ``kinds.csv`` and the figure.
     Raises as `anachron.run_probe`, and `DataError` where no change can be asked.
     """
+    from anachron.lm.loading import load_model  # here, so that changes are read before torch is there
+    from anachron.probe.run import ProbeSettings, run_probe
+
     callbacks, settings, folder = callbacks or Callbacks(), settings or ProbeSettings(), Path(out)
     check_claim(claim, released)
     asked = _with_wordings(changes, callbacks)
@@ -96,7 +103,7 @@ def find_horizon(
     lm = load_model(model) if isinstance(model, str) else model
     scored = run_probe(lm, data, folder / ASKED, settings, callbacks=callbacks)
     table = preferences(asked, scores_by_pair(scored.scores, data))
-    return _written(folder, scored.record["settings"]["label"], table, claim, released)
+    return _written(folder, scored.record["settings"]["label"], table, claim, released, min_judged)
 
 
 def find_horizon_by_answers(
@@ -107,6 +114,7 @@ def find_horizon_by_answers(
     settings: AskSettings | None = None,
     claim: int | None = None,
     released: int | None = None,
+    min_judged: float = 1.0,
     callbacks: Callbacks | None = None,
 ) -> FoundHorizon:
     """`find_horizon` of a model that only answers: one question in the present tense for each subject and relation.
@@ -136,7 +144,7 @@ def find_horizon_by_answers(
             f"the budget ended after {len(readings)} of {len(questions)} questions; "
             "repeat the command with a larger one to go on"
         )
-    return _written(folder, answerer.name, answered(asked, readings), claim, released)
+    return _written(folder, answerer.name, answered(asked, readings), claim, released, min_judged)
 
 
 def estimate_horizon(changes: Sequence[Change]) -> tuple[Cost, Cost]:
@@ -158,10 +166,12 @@ def is_horizon(folder: Path | str) -> bool:
     return all((Path(folder) / name).is_file() for name in (SUMMARY_FILE, CHANGES_FILE))
 
 
-def read_horizon(folder: Path | str, *, claim: int | None = None, released: int | None = None) -> FoundHorizon:
+def read_horizon(
+    folder: Path | str, *, claim: int | None = None, released: int | None = None, min_judged: float = 1.0
+) -> FoundHorizon:
     """A horizon that was found, without its model: what was asked is read, and judged again.
 
-    claim, released: as of `find_horizon`; the tables of the folder are written anew. Raises `DataError` for a folder
+    claim, released, min_judged: as of `find_horizon`; the tables of the folder are written anew. Raises `DataError` for a folder
     that is none, or whose tables are not as they were written.
     """
     if not is_horizon(folder):
@@ -173,11 +183,14 @@ def read_horizon(folder: Path | str, *, claim: int | None = None, released: int 
         table = read_preferences(read_table(path / CHANGES_FILE))
     except DataError as error:
         raise DataError(f"{path / CHANGES_FILE}: {error}") from None
-    return _written(path, str(model), table, claim, released)
+    return _written(path, str(model), table, claim, released, min_judged)
 
 
-def _written(folder: Path, model: str, table: pl.DataFrame, claim: int | None, released: int | None) -> FoundHorizon:
-    leak, horizon = None if claim is None else leak_after(table, claim, released), horizon_of(table)
+def _written(
+    folder: Path, model: str, table: pl.DataFrame, claim: int | None, released: int | None, min_judged: float
+) -> FoundHorizon:
+    leak = None if claim is None else leak_after(table, claim, released, min_judged=min_judged)
+    horizon = horizon_of(table)
     kinds = None if horizon is None else kinds_table(table, horizon)
     found = FoundHorizon(folder, model, table, horizon, leak, kinds)
     write_table(folder / CHANGES_FILE, table)

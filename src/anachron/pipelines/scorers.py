@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anachron.errors import ConfigError
 from anachron.io import read_text
-from anachron.lm.loading import load_model, load_tokenizer
-from anachron.lm.numerics import deterministic
-from anachron.lm.scorer import Scorer
 from anachron.servers import check_address, key_for, open_to_all
+
+if TYPE_CHECKING:
+    from anachron.lm.scorer import Scorer
 
 BACKENDS = ("transformers", "openai", "llama.cpp")
 CONCURRENCY = 8
@@ -78,7 +78,7 @@ def open_scorer(
     warn: Callable[[str], None] = lambda message: None,
     notice: Callable[[str], None] = lambda message: None,
     **loading: Any,
-) -> Iterator[Scorer]:
+) -> Iterator["Scorer"]:
     """Open a model by name, with an edit in force if one is given; its resources are released with the block.
 
     chat_template: a file with a Jinja template in the tokenizer's place. edit: a file written by `anachron.save_edit`,
@@ -87,6 +87,9 @@ def open_scorer(
 
     Raises `ConfigError` for options that do not go together, and what loading or the server raises.
     """
+    from anachron.lm.loading import load_model  # here, so that options and files are looked at before torch is there
+    from anachron.lm.numerics import deterministic
+
     backend = backend or Backend()
     if backend.backend == "openai":
         _refuse({"--edit": edit}, "--backend openai")
@@ -123,8 +126,9 @@ def open_scorer(
 def _served(
     name: str, backend: Backend, template: Path | str | None, loading: Mapping[str, Any],
     warn: Callable[[str], None], notice: Callable[[str], None],
-) -> Scorer:  # fmt: skip
+) -> "Scorer":  # fmt: skip
     from anachron.lm.connection import Server
+    from anachron.lm.loading import load_tokenizer
     from anachron.lm.served import ServedModel
 
     of_models = {"--dtype": None if loading.get("dtype", "auto") == "auto" else loading["dtype"]}

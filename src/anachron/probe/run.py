@@ -26,8 +26,17 @@ from anachron.probe.asked import date_style, questions_of_run
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import measure_noise
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
-from anachron.probe.runs import ASKED_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
-from anachron.run_folder import RUN_FILE, RunFolder, open_run
+from anachron.probe.runs import (
+    ASKED_FILE,
+    LEFT_OUT_FILE,
+    PARTS,
+    PLAN_FILE,
+    SCORES_FILE,
+    part_name,
+    recorded_as_of,
+    rename,
+)
+from anachron.run_folder import RunFolder, open_run
 
 SCORE_COLUMNS = (
     "model", "format", "prefix", "fact_id", "granularity", "time", "status", "alpha", "logp", "n_tokens", "start",
@@ -142,14 +151,6 @@ def run_probe(
 
 def _named(dataset: str, folder: Path) -> Dataset:
     return load_dataset(dataset, as_of=recorded_as_of(folder) if is_fact_file(dataset) else None)
-
-
-def recorded_as_of(folder: Path | str) -> str | None:
-    """The date up to which the facts of a run are known, where it records one: a run goes on as of its first day."""
-    if not (Path(folder) / RUN_FILE).is_file():
-        return None
-    recorded = RunFolder.read(Path(folder)).record["settings"].get("as_of")
-    return recorded if isinstance(recorded, str) else None
 
 
 def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:

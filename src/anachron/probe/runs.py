@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anachron.core.dates import Date
 from anachron.errors import ConfigError, DataError
 from anachron.io import Json, file_fingerprint, read_table
 from anachron.jobs import locked
@@ -34,6 +35,14 @@ def find_runs(path: Path | str) -> list[Path]:
     if not folders:
         raise DataError(f"{path}: no run here (no {RUN_FILE}); give the folder that probe --out wrote")
     return folders
+
+
+def recorded_as_of(folder: Path | str) -> Date | None:
+    """The date up to which the facts of a run are known, where it records one: a run goes on as of its first day."""
+    if not (Path(folder) / RUN_FILE).is_file():
+        return None
+    recorded = RunFolder.read(Path(folder)).record["settings"].get("as_of")
+    return Date.parse(recorded) if isinstance(recorded, str) else None
 
 
 def rename(run: RunFolder, label: str) -> None:

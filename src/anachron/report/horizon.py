@@ -48,7 +48,7 @@ def _shares(counts: Json) -> Iterator[str]:
 
 def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
     if not leak["told"]:
-        yield f"claimed cut-off {leak['claim']}: cannot tell; only {leak['changes']} changes after it can be tested"
+        yield f"claimed cut-off {leak['claim']}: NO VERDICT; {leak['error']}"
         return
     ahead = f", where {100 * leak['ahead_without_knowing']:.0f} points are expected without knowing" * bool(
         leak["ahead_without_knowing"]
@@ -56,8 +56,8 @@ def leak_lines(leak: Mapping[str, Any]) -> Iterator[str]:
     new, decoys = (percent(leak[name], 0) for name in ("new_preferred", "decoys_preferred"))
     yield (
         f"claimed cut-off {leak['claim']}: {'LEAK' if leak['leaked'] else 'no leak beyond chance'}; of "
-        f"{leak['changes']} changes after it, new values are preferred in {new} %, decoys in {decoys} %{ahead} "
-        f"({_p(leak['p'])})"
+        f"{leak['changes']} changes after it that could be tested (of {leak['asked']}; {leak['judged']} judged), new "
+        f"values are preferred in {new} %, decoys in {decoys} %{ahead} ({_p(leak['p'])})"
     )
     for row in leak["gave_away"][:SHOWN]:
         yield f"  {row['date']}  {row['subject']}, {row['relation']}: {row['old']} -> {row['new']}"
