@@ -101,16 +101,16 @@ def test_boundaries_option_reaches_the_sampler(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("argv", "code", "words"),
     [
-        (["contexts", "--start", "2011-02-30", "--end", "2012"], 1, "day 30"),
-        (["contexts", "--start", "2012", "--end", "2011"], 1, "lies before"),
+        (["contexts", "--start", "2011-02-30", "--end", "2012"], 2, "day 30"),
+        (["contexts", "--start", "2012", "--end", "2011"], 2, "lies before"),
         (["contexts", "--start", "2011", "--end", "2012", "--boundaries", "both"], 2, "'released' or 'paper'"),
         (["contexts", "--start", "2011"], 2, "--end"),
-        (["probe", "demo", "--dataset", "no-such.csv", "--out", "x"], 1, "no such file"),
-        (["probe", "/no/such/model", "--dataset", "mini", "--out", "x"], 1, "/no/such/model"),
+        (["probe", "demo", "--dataset", "no-such.csv", "--out", "x"], 2, "no such file"),
+        (["probe", "/no/such/model", "--dataset", "mini", "--out", "x"], 2, "/no/such/model"),
         (["probe", "demo", "--dataset", "mini", "--out", "x", "--prefix", "nothing"], 2, "prefix 'nothing'"),
         (["probe", "demo", "--dataset", "mini", "--out", "x", "--dtype", "int4"], 2, "dtype 'int4'"),
         (["probe", "demo", "--dataset", "mini", "--out", "x", "--backend", "abacus"], 2, "abacus"),
-        (["metrics", "no-such-run", "--out", "x"], 1, "no run here"),
+        (["metrics", "no-such-run", "--out", "x"], 2, "no run here"),
         (["datasets", "mini"], 2, "--out"),
         (["nonsense"], 2, "nonsense"),
     ],
@@ -192,7 +192,7 @@ def test_score_keeps_input_order(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_bad_pairs_name_their_row(line: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "p.jsonl").write_text('{"prompt": "a", "answer": "b"}\n' + line + "\n")
     argv = ["score", "demo", "--input", str(tmp_path / "p.jsonl"), "--out", str(tmp_path / "s.parquet")]
-    assert _code(argv, debug=False) == 1
+    assert _code(argv, debug=False) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "s.parquet").exists()
 

@@ -51,7 +51,7 @@ def test_covariance_says_that_the_text_is_too_short(
 ):
     monkeypatch.setenv("ANACHRON_CACHE", str(tmp_path))
     command = ["covariance", "demo", "--corpus", corpus, "--modules", MODULES, "--tokens", 300]
-    assert run(*command) == 1
+    assert run(*command) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "rank at most 300, size 336; 300 tokens were read" in err
@@ -100,7 +100,7 @@ def test_covariance_refuses_wrong_use(
 def test_covariance_of_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "empty.txt").write_text(" \n")
     command = ["covariance", "demo", "--modules", MODULES, "--cache", tmp_path / "cache"]
-    assert run(*command, "--corpus", tmp_path / "empty.txt") == 1
+    assert run(*command, "--corpus", tmp_path / "empty.txt") == 2
     assert "it contains no text" in capsys.readouterr().err
     assert run(*command, "--corpus", tmp_path / "none.txt") == 2
     assert "no such file" in capsys.readouterr().err

@@ -135,13 +135,13 @@ def test_updates_that_cannot_be_asked_for(
     bad = rows[0] | {"subject": rows[0]["subject"] | {"label": "Atlantis"}, "case_id": 99}
     mixed = write(tmp_path / "mixed.json", [bad, *rows[1:]])
     command = ["edit", "demo", "--method", "ROME", "--out", tmp_path / "rome.safetensors", *ROME]
-    assert run(*command, "--updates", mixed) == 1
+    assert run(*command, "--updates", mixed) == 2
     said = capsys.readouterr().err
     assert "1 of 3 updates cannot be made" in said and "'Atlantis' is not in the prompt" in said and "--skip" in said
     assert run(*command, "--updates", mixed, "--skip") == 0
     said = capsys.readouterr().err
     assert "warning: 1 of 3 updates are left out" in said and "making 2 updates" in said
-    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip") == 1
+    assert run(*command, "--updates", write(tmp_path / "none.json", [bad]), "--skip") == 2
     assert "none of its 1 updates can be made" in capsys.readouterr().err
     out = tmp_path / "run"
     assert run("evaluate", "demo", "--updates", mixed, "--methods", "ROME", "--out", out, *ROME, *QUICK, "--json") == 0
@@ -527,7 +527,7 @@ def test_wrong_files(text: str, said: str, tmp_path: Path, capsys: pytest.Captur
         ["evaluate", "demo", "--methods", "FT", "--out", tmp_path / "run"],
         ["train-mend", "demo", "--out", tmp_path / "network"],
     ):
-        assert run(*command, "--updates", path) == 1
+        assert run(*command, "--updates", path) == 2
         assert said in said_by(capsys)
     assert [p.name for p in tmp_path.iterdir()] == ["updates.json"]
 

@@ -61,7 +61,7 @@ def test_a_missing_model_is_told_before_the_first_is_scored(
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{")
     command = ["probe", "demo", str(tmp_path / missing), "--dataset", str(small), "--out", str(tmp_path / "runs")]
-    assert _code(command, False) == 1
+    assert _code(command, False) == 2
     assert str(tmp_path / missing) in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
 
@@ -77,7 +77,7 @@ def test_every_kind_of_model_that_is_there_is_found(tmp_path: Path):
 def test_a_refused_command_leaves_no_run_behind(small: Path, tmp_path: Path, capsys):
     (tmp_path / "long.txt").write_text("word " * 500)
     command = ["probe", "demo", "--dataset", str(small), "--out", str(tmp_path / "run")]
-    assert _code([*command, "--prefix", str(tmp_path / "long.txt")], False) == 1
+    assert _code([*command, "--prefix", str(tmp_path / "long.txt")], False) == 2
     assert "shorten the prompt or the prefix" in capsys.readouterr().err
     assert _code(command, False) == 0
 
@@ -106,7 +106,7 @@ def test_score_looks_at_its_output_first(tmp_path: Path, capsys):
 def test_half_a_character_is_refused(tmp_path: Path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"prompt": "Who?", "answer": "Paris"}\n{"prompt": "Who \\ud83d?", "answer": "Paris"}\n')
-    assert _code(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv")], False) == 1
+    assert _code(["score", "demo", "--input", str(pairs), "--out", str(tmp_path / "s.csv")], False) == 2
     assert "row 2: prompt 'Who \\ud83d?' holds half a character" in capsys.readouterr().err
 
 

@@ -128,7 +128,7 @@ def test_a_terminal_without_unicode_gets_every_result(tmp_path: Path):
     found = run_in_shell(f"anachron audit {data} --tokenizer demo", **plain)
     assert found.returncode == 0 and found.stdout.isascii() and b"\\u5317" in found.stdout, found.stderr
     missing = run_in_shell("anachron metrics tüpfel --out x", **plain)
-    assert missing.returncode == 1 and missing.stderr.isascii() and b"no run here" in missing.stderr
+    assert missing.returncode == 2 and missing.stderr.isascii() and b"no run here" in missing.stderr
 
 
 def test_json_for_an_encoding_without_unicode_is_json(monkeypatch: pytest.MonkeyPatch):
@@ -154,7 +154,7 @@ def test_no_label_reaches_a_terminal_as_a_command(capsys: pytest.CaptureFixture[
     assert shown.count(visible(HOSTILE)) == 5 and "12:100:30" in shown  # of a Text rich itself drops \\r and the like
     assert shown.count("a\\x1b[31mb\\x1b]8;;http://x") == 7
     say(HOSTILE)
-    assert _code(["metrics", f"no{HOSTILE[:-1]}", "--out", "x"], debug=False) == 1  # the error names the folder
+    assert _code(["metrics", f"no{HOSTILE[:-1]}", "--out", "x"], debug=False) == 2  # the error names the folder
     assert _code(["metrics", "--no-such\x1b[31m"], debug=False) == 2
     print_json({"label": HOSTILE})
     out, err = capsys.readouterr()
@@ -170,7 +170,7 @@ def test_the_package_is_a_program() -> None:
     done = subprocess.run([*asked, "--version"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout == f"{metadata.version('anachron')}\n"
     wrong = subprocess.run([*asked, "metrics", "nowhere", "--out", "x"], capture_output=True, text=True, timeout=120)
-    assert wrong.returncode == 1 and "nowhere" in wrong.stderr and not wrong.stdout
+    assert wrong.returncode == 2 and "nowhere" in wrong.stderr and not wrong.stdout
 
 
 def test_the_version_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]):

@@ -235,7 +235,7 @@ def test_a_broken_edit_given_to_a_command(good: bytes, tmp_path: Path, capsys: p
         path = tmp_path / f"{kind}.safetensors"
         BYTES[kind](path, good)
         pairs, out = str(tmp_path / "pairs.jsonl"), tmp_path / "scores.parquet"
-        assert _code(["score", "demo", "--input", pairs, "--out", str(out), "--edit", str(path)], False) == 1
+        assert _code(["score", "demo", "--input", pairs, "--out", str(out), "--edit", str(path)], False) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert str(path) in line and "delete" not in line and not out.exists()
 

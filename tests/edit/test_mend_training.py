@@ -414,5 +414,5 @@ def test_command_says_what_is_wrong(
 
 def test_command_without_any_usable_update(lm: LanguageModel, updates: list, tmp_path: Path, capsys):
     del updates[:-1]
-    assert _code(["train-mend", "demo", "--updates", "some", "--out", str(tmp_path / "n")], debug=False) == 1
+    assert _code(["train-mend", "demo", "--updates", "some", "--out", str(tmp_path / "n")], debug=False) == 2
     assert "no update can be learned from" in capsys.readouterr().err

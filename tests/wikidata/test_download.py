@@ -168,7 +168,7 @@ def test_no_server_at_all(tmp_path):
 
 def test_a_wrong_checksum_is_refused_and_the_file_set_aside(server, tmp_path):
     file = server.put(PATH, DATA[:-1] + b"!")
-    with pytest.raises(DataError, match=r"its sha1 is .* set aside as .*run the same command again"):
+    with pytest.raises(BackendError, match=r"its sha1 is .* set aside as .*run the same command again"):
         fetch(server, tmp_path)
     assert leftovers(tmp_path) == [f"{NAME}.wrong"]
     file.data, file.etag = DATA, '"mended"'
@@ -300,7 +300,7 @@ def test_a_server_that_tells_no_size_is_held_to_the_one_that_is_known(server, tm
     fetch(server, tmp_path, **UNCHECKED)
     assert file.sent == len(DATA)
     assert_finished(tmp_path)
-    with pytest.raises(DataError, match="it has 1,000,003 bytes, and the server announced 1,000,000"):
+    with pytest.raises(BackendError, match="it has 1,000,003 bytes, and the server announced 1,000,000"):
         fetch(server, tmp_path / "short", size=1_000_000, **UNCHECKED)
 
 

@@ -81,8 +81,9 @@ def loss_against(baseline: pl.DataFrame, verdicts: pl.DataFrame, *, seed: int = 
     """How much lower W is than that of a baseline, paired by fact.
 
     baseline, verdicts: tables of the facts that were to be asked, with ``fact_id`` and ``win_rate``; facts without W on
-    either side count as common, and nothing is known of their loss. p is half of the two-sided one of `anachron.statistics.sign_flips`, whose distribution is symmetric, where W has fallen,
-    and 1 where it has not. Raises `ConfigError` where they have no fact in common.
+    either side count as common, and nothing is known of their loss. p is half of the two-sided one of
+    `anachron.statistics.sign_flips`, whose distribution is symmetric, where W has fallen, and 1 where it has not.
+    Raises `ConfigError` where they have no fact in common.
     """
     common = baseline.select("fact_id", before="win_rate").join(
         verdicts.select("fact_id", after="win_rate"), on="fact_id"

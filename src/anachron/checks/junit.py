@@ -1,4 +1,4 @@
-"""A check as a JUnit file, as continuous integration shows it: demands pass, fail or lack a verdict; facts tell theirs."""
+"""A check as a JUnit file, as continuous integration shows it: demands pass, fail or lack a verdict; facts tell it."""
 
 from collections.abc import Iterable, Mapping
 from xml.etree.ElementTree import Element, SubElement, indent, tostring

@@ -91,6 +91,7 @@ def check(
     from anachron.checks.facts import read_facts
     from anachron.checks.gate import Gate
     from anachron.errors import ConfigError
+    from anachron.lm.choices import check_dtype
     from anachron.probe.runs import recorded_as_of
 
     demands = Gate(
@@ -99,15 +100,14 @@ def check(
     if gate.baseline is not None and gate.baseline.resolve() == out.resolve():
         raise ConfigError(f"--baseline {gate.baseline} is the --out of this check; give that of an earlier one")
     answers = asking.needed(scorer.backend, texts, replicas)
+    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
+    texts.style()
     asked = read_facts(facts, as_of=as_of or recorded_as_of(out), limit=limit, language=language, sampling=sampling)
     tell_facts(asked.data)
 
-    from anachron.lm.loading import check_dtype  # these load torch, which takes longer than reading facts
-    from anachron.pipelines.check import check_facts
+    from anachron.pipelines.check import check_facts  # these load torch, which takes longer than reading facts
     from anachron.probe.run import ProbeSettings
 
-    check_dtype(loading.dtype)  # what is wrong in the command is said before a model is loaded
-    texts.style()
     found: Check | None
     if answers is not None:
         found = check_asked(

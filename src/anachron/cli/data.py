@@ -108,15 +108,16 @@ def audit(
 
     Example: anachron audit mini --tokenizer demo
     """
-    data = selected.load(dataset)
+    from anachron.lm.choices import prefix_text
+    from anachron.lm.formats import Format
 
-    from anachron.lm.formats import Format  # these load torch, which takes longer than reading facts
-    from anachron.lm.loading import load_tokenizer
+    data = selected.load(dataset)
+    style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
+
+    from anachron.lm.loading import load_tokenizer  # these load torch, which takes longer than reading facts
     from anachron.probe.audit import audit as look
-    from anachron.probe.run import prefix_text
     from anachron.report.tables import audit_table
 
-    style = Format(format, prefix_text(prefix)[1])  # type: ignore[arg-type]
     loaded = load_tokenizer(tokenizer, revision=revision, trust_remote_code=trust_remote_code)
     audited = look(data.table, loaded, style=style, boundaries=data.boundaries, context_length=context_length)
     if json_:

@@ -2,7 +2,8 @@
 
 0 done, 1 the work failed (a server, memory, a disk), 2 wrong use: options, files and models that cannot be used;
 130 interrupted. Where something is demanded of a model 1 says that it is not met, 2 that there is no verdict; of
-``check`` 1 says nothing else. Results go to stdout or ``--out``, words for people to stderr. ``--debug``, anywhere on the line, shows the traceback of an error.
+``check`` 1 says nothing else. Results go to stdout or ``--out``, words for people to stderr. ``--debug``, anywhere on
+the line, shows the traceback of an error.
 """
 
 import os

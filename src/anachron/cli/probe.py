@@ -62,8 +62,8 @@ class TextOptions:
 
     def style(self) -> "Format":
         """The format of the texts. Raises `ConfigError` for options that do not go together."""
+        from anachron.lm.choices import prefix_text
         from anachron.lm.formats import Format
-        from anachron.probe.run import prefix_text
 
         return Format(
             self.format,  # type: ignore[arg-type]
@@ -213,6 +213,7 @@ def probe(
     """
     from anachron.errors import ConfigError
     from anachron.facts.own import is_fact_file
+    from anachron.lm.choices import check_dtype
     from anachron.probe.runs import recorded_as_of
 
     answers = asking.needed(scorer.backend, texts, replicas)
@@ -222,16 +223,16 @@ def probe(
         raise ConfigError("--label names one model; leave it out when probing several")
     if scorer.edit is not None and len(model) > 1:
         raise ConfigError(f"--edit {scorer.edit}: an edit belongs to one model; probe the others without it")
+    check_dtype(loading.dtype)  # what is wrong in the command is said before anything is loaded
+    texts.style()
     folders = run_folders(out, model)
     as_of = recorded_as_of(folders[0]) if is_fact_file(dataset) else None
     data = selected.load(dataset, as_of=as_of, language=language)
 
-    from anachron.lm.loading import check_dtype, check_model  # these load torch, which takes longer than reading facts
+    from anachron.lm.loading import check_model  # these load torch, which takes longer than reading facts
     from anachron.pipelines.studies import write_metrics
     from anachron.probe.run import ProbeSettings, run_probe
 
-    check_dtype(loading.dtype)  # what is wrong in the command is said before a model is loaded
-    texts.style()
     if len(model) > 1 and scorer.backend in LOADED and replicas.ray is None:
         for name in model:  # before the first is scored, which may take hours
             check_model(name, revision=loading.revision, trust_remote_code=loading.trust_remote_code)

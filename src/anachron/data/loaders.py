@@ -108,8 +108,8 @@ def load_dataset(
         ``anachron[hub]``.
     boundaries: the convention its statuses follow, where the data set does not record it (default ``released``).
     split, revision: of a hub data set.
-    as_of: of a file of facts, the date up to which they are known (at most today, the default); facts without an end hold until
-        then, and no later date is asked about.
+    as_of: of a file of facts, the date up to which they are known (at most today, the default); facts without an end
+        hold until then, and no later date is asked about.
     language: of a file of facts, that of its questions and dates: en, fr, de, es, or a file of openings, see
         `anachron.text.languages.language_of`.
     sampling: of a file of facts, how its dates are chosen: a name of `anachron.core.contexts.SAMPLINGS`.

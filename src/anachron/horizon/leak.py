@@ -107,8 +107,8 @@ def _too_little(asked: int, judged: int, min_judged: float, tested: int, unknowa
     """Why there is no verdict, if there is none."""
     if asked and judged / asked < min_judged:
         return (
-            f"of only {judged} of {asked} changes after it an answer was read, and --min-judged {min_judged:g} asks for "
-            "more; ask on with a larger --budget, or lower --min-judged"
+            f"of only {judged} of {asked} changes after it an answer was read, and --min-judged {min_judged:g} asks "
+            "for more; ask on with a larger --budget, or lower --min-judged"
         )
     if tested < LEAST:
         return f"only {tested} of {asked} changes after it can be tested, of subjects that it knows; {LEAST} are needed"

@@ -21,6 +21,7 @@ from anachron.errors import AnachronError, ConfigError, ModelError, first_line
 from anachron.lm import gguf_files
 from anachron.lm.bars import no_bars_in_logs
 from anachron.lm.checkpoints import Filling, fault, harmless, some
+from anachron.lm.choices import check_dtype
 from anachron.lm.hub import out_of_reach, why_not_found
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import dtype_name
@@ -31,14 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("anachron")
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEMO, DEMO_UNTRAINED = "demo", "demo-untrained"
-
-
-def check_dtype(dtype: str) -> None:
-    """Raise `ConfigError` for a dtype that is not one of `DTYPES`."""
-    if dtype not in DTYPES:
-        raise ConfigError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
 
 
 def demo_folder() -> Path:

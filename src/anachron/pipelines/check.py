@@ -141,7 +141,7 @@ def on_shared_dates(baseline: pl.DataFrame, scores: pl.DataFrame) -> tuple[pl.Da
 
 
 def _shared(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a table whose fact and date, in the same status, another has too. Raises `ConfigError` without any."""
+    """The rows of a table whose fact and date, in the same status, another has too. Raises `ConfigError` without."""
     found = one.join(other, on=["fact_id", "granularity", "time", "status"], how="semi")
     if not found.height:
         raise ConfigError(NOTHING_IN_COMMON)

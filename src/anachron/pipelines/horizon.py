@@ -171,8 +171,8 @@ def read_horizon(
 ) -> FoundHorizon:
     """A horizon that was found, without its model: what was asked is read, and judged again.
 
-    claim, released, min_judged: as of `find_horizon`; the tables of the folder are written anew. Raises `DataError` for a folder
-    that is none, or whose tables are not as they were written.
+    claim, released, min_judged: as of `find_horizon`; the tables of the folder are written anew. Raises `DataError` for
+    a folder that is none, or whose tables are not as they were written.
     """
     if not is_horizon(folder):
         raise DataError(f"{folder}: no horizon here; give a folder that anachron horizon --out wrote")

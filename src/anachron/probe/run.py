@@ -11,11 +11,12 @@ import polars as pl
 from anachron.core.notebook import html_record
 from anachron.data.columns import MORE_SCHEMA
 from anachron.data.loaders import Dataset, load_dataset
-from anachron.errors import ConfigError, DataError
+from anachron.errors import DataError
 from anachron.facts.own import is_fact_file
 from anachron.io import Json, table_bytes, versions
 from anachron.jobs import Callbacks, now
-from anachron.lm.formats import PREFIXES, ChatTemplate, Format
+from anachron.lm.choices import prefix_text
+from anachron.lm.formats import ChatTemplate, Format
 from anachron.lm.loading import load_model
 from anachron.lm.numerics import deterministic
 from anachron.lm.plans import Plan, tokens_computed
@@ -96,20 +97,6 @@ class ProbeResult:
                 "noise": f"{self.noise:.1e} nats", "finished": self.record.get("finished"), "folder": self.folder,
             },
         )  # fmt: skip
-
-
-def prefix_text(prefix: str) -> tuple[str, str]:
-    """(name, text) of a prefix given by name or by file. Raises `ConfigError` when it is neither."""
-    if prefix in PREFIXES:
-        return prefix, PREFIXES[prefix]
-    path = Path(prefix)
-    if not path.is_file():
-        raise ConfigError(f"prefix {prefix!r} is neither a file nor one of {', '.join(PREFIXES)}")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"prefix file {prefix}: not UTF-8 text ({error})") from error
-    return (prefix if path.name in PREFIXES else path.name), text
 
 
 def run_probe(

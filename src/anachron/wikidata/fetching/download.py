@@ -274,7 +274,7 @@ def _digests(path: Path, source: Source, progress: Progress) -> dict[str, str]:
 
 
 def _check(source: Source, target: Path, progress: Progress) -> dict[str, str]:
-    """Digests of a whole part, on disk. Raises `DataError`, with the file set aside, when they are wrong."""
+    """Digests of a whole part, on disk. Raises `BackendError`, with the file set aside, when they are wrong."""
     part = _part(target)
     if not part.exists():  # a file of no bytes
         part.touch()
@@ -292,7 +292,7 @@ def _check(source: Source, target: Path, progress: Progress) -> dict[str, str]:
     aside = target.with_name(target.name + ".wrong")
     part.replace(aside)
     _state_file(target).unlink(missing_ok=True)
-    raise DataError(
+    raise BackendError(  # what the server sent, not what was asked of us
         f"{source.url}: {wrong}; the file is set aside as {aside}: run the same command again to refetch it, "
         "and delete that file once a fetch succeeds"
     )
