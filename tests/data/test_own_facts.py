@@ -1,5 +1,6 @@
 """A file of one's own facts as a data set: which dates are asked, what is left out, and every command that takes it."""
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from anachron.data.statements import AskedFact, build_statements
 from anachron.errors import ConfigError, DataError
 from anachron.facts.files import Rows, read_rows
 from anachron.io import read_json
+from anachron.probe.runs import recorded_as_of
+from anachron.run_folder import RunFolder
 from anachron.text.question_files import verbalise
 
 FACTS = """\
@@ -291,3 +294,25 @@ def test_lives_of_a_file_are_in_its_statements(tmp_path: Path):
     path.write_text(path.read_text("utf-8").replace("1961", "long ago"), "utf-8")
     with pytest.raises(DataError, match=r"lives.csv: row 2, Object birth: .*'long ago'"):
         load_dataset(str(path), as_of="2024-06-30")
+
+
+def test_a_day_to_come_is_no_as_of_and_an_older_run_keeps_its_own(tmp_path: Path, capsys) -> None:
+    """Against the clock of this machine; a month or a year that is not over yet is to come too."""
+    path = tmp_path / "facts.csv"
+    path.write_text("subject,relation,object,start,end\nKazakhstan,capital,Astana,1997,\n")
+    today = datetime.date.today()
+    late = [today + datetime.timedelta(days=1), f"{today.year + 1}", f"{today.year + 300}-01-01"]
+    late += [f"{today.year}"] if (today.month, today.day) != (12, 31) else []
+    for day in late:
+        with pytest.raises(ConfigError, match="it ends after today"):
+            own_facts(path, as_of=day)
+    for day in (today, str(today), today.isoformat()):
+        assert str(own_facts(path, as_of=day).as_of) == str(today)
+    settings = {"as_of": "2999-01-01"}
+    RunFolder(tmp_path, {"format": 2, "status": "running", "settings": settings, "sessions": [], "files": {}}).save()
+    kept = recorded_as_of(tmp_path)
+    assert str(kept) == "2999-01-01" and load_dataset(str(path), as_of=kept).as_of == "2999-01-01"
+    assert read_facts(path, as_of=kept).data.as_of == "2999-01-01"
+    for words in (["check", "demo", "--facts"], ["probe", "demo", "--dataset"], ["build", "statements"]):
+        assert _code([*words, str(path), "--out", str(tmp_path / "o.csv"), "--as-of", "2999-01-01"], debug=False) == 2
+        assert "it ends after today" in capsys.readouterr().err

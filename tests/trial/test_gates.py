@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from anachron.cli.main import execute
+from anachron.text.llm_requests import PLAIN
 from llm_server import Reply, chat, error, prompt_of, serving
 
 pytestmark = [pytest.mark.trial, pytest.mark.skipif(find_spec("openai") is None, reason="needs the extra llm")]
@@ -71,6 +72,7 @@ MODELS: dict[str, Callable[[str, int], Reply]] = {
     "thinks only": lambda text, number: chat(f"<think>{known(text)}</think>"),
     "thinks without end": lambda text, number: chat(f"<think>{known(text)}"),
     "answers 400": lambda text, number: error(400, "this question is not allowed"),
+    "answers 400 to questions": lambda text, number: chat("yes") if text == PLAIN else error(400, "not allowed"),
     "answers 422": lambda text, number: error(422, "unprocessable"),
     "answers 500": lambda text, number: error(500),
     "answers 401": lambda text, number: error(401, "no such key"),
