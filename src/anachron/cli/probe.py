@@ -108,12 +108,19 @@ class ScorerOptions:
             **replicated,
         )  # fmt: skip
 
-    def open(self, name: str, backend: "Backend", loading: ModelOptions) -> Any:
-        """The model as a scorer, in a block."""
+    def open(self, name: str, backend: "Backend", loading: ModelOptions, *, unopened: bool = True) -> Any:
+        """The model as a scorer, in a block. unopened: open it when something must be computed."""
         from anachron.pipelines.scorers import open_scorer
 
         return open_scorer(
-            name, backend, chat_template=self.chat_template, edit=self.edit, warn=warn, notice=say, **asdict(loading)
+            name,
+            backend,
+            chat_template=self.chat_template,
+            edit=self.edit,
+            warn=warn,
+            notice=say,
+            unopened=unopened,
+            **asdict(loading),
         )
 
 
@@ -175,7 +182,7 @@ def score(
     if out.resolve() == input.resolve():
         raise ConfigError(f"--out {out} is the input itself; choose another file for the scores")
     pairs, style = read_pairs(input), texts.style()
-    with scorer.open(model, backend, loading) as lm:
+    with scorer.open(model, backend, loading, unopened=False) as lm:
         table = score_pairs(
             lm, pairs, input, out, style, batch_tokens=texts.batch_tokens, prefix_tree=texts.prefix_tree,
             native_softmax=texts.native_softmax,

@@ -1,18 +1,23 @@
 """A model opened to score, wherever it computes: in this process, on replicas of a Ray cluster, or behind a server."""
 
+import os
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anachron.errors import ConfigError
-from anachron.io import read_text
+from anachron.io import file_fingerprint, parse_json, read_text, versions
 from anachron.servers import check_address, key_for, open_to_all
 
 if TYPE_CHECKING:
     from anachron.lm.scorer import Scorer
 
+ADAPTER, TEMPLATES = "adapter_config.json", "additional_chat_templates"
 BACKENDS = ("transformers", "openai", "llama.cpp")
 CONCURRENCY = 8
 
@@ -77,13 +82,15 @@ def open_scorer(
     edit: Path | str | None = None,
     warn: Callable[[str], None] = lambda message: None,
     notice: Callable[[str], None] = lambda message: None,
+    unopened: bool = False,
     **loading: Any,
 ) -> Iterator["Scorer"]:
     """Open a model by name, with an edit in force if one is given; its resources are released with the block.
 
     chat_template: a file with a Jinja template in the tokenizer's place. edit: a file written by `anachron.save_edit`,
     made for this model. loading: the other options of `anachron.load_model`. warn: told of a server that is open to
-    anybody. notice: told how a server scores.
+    anybody. notice: told how a server scores. unopened: open it only when something must be computed, where its files
+    can tell what it is (`anachron.probe.unopened`).
 
     Raises `ConfigError` for options that do not go together, and what loading or the server raises.
     """
@@ -91,7 +98,14 @@ def open_scorer(
     from anachron.lm.numerics import deterministic
 
     backend = backend or Backend()
-    if backend.backend == "openai":
+    source = model_source(name, backend, chat_template, edit, loading) if unopened else None
+    if source is not None:
+        from anachron.probe.unopened import Unopened
+
+        how = {"chat_template": chat_template, "edit": edit, "warn": warn, "notice": notice, **loading}
+        with Unopened(name, source, lambda: open_scorer(name, backend, **how)) as lm:
+            yield cast("Scorer", lm)
+    elif backend.backend == "openai":
         _refuse({"--edit": edit}, "--backend openai")
         yield _served(name, backend, chat_template, loading, warn, notice)
     elif backend.backend == "llama.cpp":
@@ -146,6 +160,70 @@ def _served(
         chat_template=text,
     )
     return ServedModel(name, tokenizer, Server(backend.base_url, key, backend.concurrency or CONCURRENCY), notice)
+
+
+def model_source(
+    name: str, backend: Backend, template: Path | str | None, edit: Path | str | None, loading: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """All that decides what `open_scorer` opens: options, versions, machine, and the SHA-256 of every file.
+
+    None where files do not tell: a server, replicas, an adapter, code that comes with a model.
+    """
+    if backend.backend == "openai" or backend.replicated or loading.get("trust_remote_code"):
+        return None
+    revision = loading.get("revision")
+    files = [model_files(one, revision) for one in (name, loading.get("tokenizer")) if one is not None]
+    given = [Path(one) for one in (template, edit) if one is not None]
+    if any(one is None for one in files) or not all(one.is_file() for one in given):
+        return None
+    try:
+        prints = [{path.name: file_fingerprint(path) for path in one or ()} for one in (*files, given)]
+    except OSError:
+        return None  # loading says what is wrong
+    return {
+        "name": name, "loading": dict(loading), "backend": asdict(backend), "versions": source_versions(),
+        "machine": platform.node(), "devices": os.environ.get("CUDA_VISIBLE_DEVICES"), "files": prints,
+    }  # fmt: skip
+
+
+def source_versions() -> dict[str, str]:
+    """Versions of what reads a model."""
+    more = {name: version(name) for name in ("xllamacpp", "safetensors", "accelerate") if find_spec(name) is not None}
+    return versions() | more
+
+
+def model_files(name: str, revision: str | None) -> list[Path] | None:
+    """The files that a model or tokenizer may be read from, in their order; None where it cannot be told.
+
+    transformers reads what lies in the folder itself, and templates in one below it.
+    """
+    from anachron.lm.loading import DEMO, DEMO_UNTRAINED, demo_folder
+
+    place = demo_folder() if name in (DEMO, DEMO_UNTRAINED) else Path(name)
+    if place.is_file():
+        return [place]
+    if not place.exists() and (place := hub_folder(name, revision)) is None:
+        return None
+    files = sorted(path for where in (place, place / TEMPLATES) for path in where.glob("*") if path.is_file())
+    indexes = [path.read_text("utf-8", errors="replace") for path in files if path.name.endswith(".index.json")]
+    shards = [str(file) for text in indexes for file in parse_json(text.encode(), place).get("weight_map", {}).values()]
+    if not files or any(path.name == ADAPTER for path in files) or any("/" in file for file in shards):
+        return None
+    return files
+
+
+def hub_folder(name: str, revision: str | None) -> Path | None:
+    """Where the newest commit of a hub model lies in the cache, by asking the hub; None where it has none."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    from anachron.lm.hub import out_of_reach
+
+    try:
+        config = hf_hub_download(name, "config.json", revision=revision, local_files_only=out_of_reach(name))
+    except (HfHubHTTPError, HFValidationError, OSError):
+        return None  # loading says what is wrong
+    return Path(config).parent
 
 
 def _refuse(options: Mapping[str, Any], beside: str) -> None:

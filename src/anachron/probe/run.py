@@ -37,6 +37,7 @@ from anachron.probe.runs import (
     recorded_as_of,
     rename,
 )
+from anachron.probe.unopened import keep_source, recorded_identity
 from anachron.run_folder import RunFolder, open_run
 
 SCORE_COLUMNS = (
@@ -123,15 +124,19 @@ def run_probe(
     lm = load_model(model) if isinstance(model, str) else model
     folder = Path(out)
     data = _named(dataset, folder) if isinstance(dataset, str) else dataset
-    identity, style = _identity(lm, data, settings)
+    recorded = recorded_identity(lm, folder)
+    of_model = recorded or {**lm.identity(), "edit_prefix": lm.prefix or None}
+    identity, style = _identity(lm.name, of_model, data, settings)
     with open_run(folder, identity) as run:
         run.remove_leftovers(PARTS)
         if settings.label is not None and settings.label != run.record["settings"]["label"]:
             rename(run, settings.label)
-        style = _freeze_date(lm, style, run.record, callbacks)
+        if recorded is None:
+            keep_source(lm, run, of_model)
         files = run.record["files"]
         if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
+        style = _freeze_date(lm, style, run.record, callbacks)
         with deterministic(settings.deterministic):
             return _Run(lm, data, settings, run, style, callbacks).finish()
 
@@ -140,18 +145,17 @@ def _named(dataset: str, folder: Path) -> Dataset:
     return load_dataset(dataset, as_of=recorded_as_of(folder) if is_fact_file(dataset) else None)
 
 
-def _identity(lm: Scorer, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
-    """What must match for a run to be resumed, and the format of its texts."""
+def _identity(name: str, of_model: Json, data: Dataset, settings: ProbeSettings) -> tuple[Json, Format]:
+    """What must match for a run to be resumed, and the format of its texts. of_model: the model's part of it."""
     prefix_name, prefix = prefix_text(settings.prefix)
     published = {"all_occurrences": settings.all_occurrences, "answer_in_user_turn": settings.answer_in_user_turn}
     style = Format(settings.format, prefix, **published)  # type: ignore[arg-type]
     identity = {
-        "label": settings.label or Path(lm.name).resolve().name,
-        **lm.identity(),
+        "label": settings.label or Path(name).resolve().name,
+        **of_model,
         "format": settings.format,
         "prefix": prefix_name,
         "prefix_text": prefix,
-        "edit_prefix": lm.prefix or None,
         **published,
         "native_softmax": settings.native_softmax,
         "dataset": data.name,
