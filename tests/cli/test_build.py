@@ -309,7 +309,7 @@ def test_real_statements_are_counted_as_their_json_says(tmp_path: Path, capsys):
     assert selected.steps[0]["statements_in"] == len(claims)
     assert kept["length"] == 4 and "the relation has no label" in emptied_by(selected.steps)
     capsys.readouterr()
-    assert run("build", "facts", folder, "--out", tmp_path / "facts.parquet", "--no-popularity") == 1
+    assert run("build", "facts", folder, "--out", tmp_path / "facts.parquet", "--no-popularity") == 2
     assert "'labels' dropped the last 4 statements (4 because the relation has no label)" in capsys.readouterr().err
 
 
@@ -345,7 +345,7 @@ def test_damaged_tables_are_named_with_what_to_do(name: str, how: str, tmp_path:
     remedy = "wikidata pageviews" if name == "popularity" else "ingest"
     for words in (["build", "facts", folder, "--out", tmp_path / "f.parquet"],
                   ["wikidata", "explain", folder, "Q100", "--min-popularity", 1]):  # fmt: skip
-        assert run(*words) == 1
+        assert run(*words) == 2
         line = capsys.readouterr().err.strip().splitlines()[-1]  # behind what is said of missing properties
         assert line.startswith("error: ") and "unexpected" not in line and "cannot" in line and "read" in line
         assert remedy in line and name.partition("/")[0] in line
@@ -363,7 +363,7 @@ def test_a_manifest_that_says_too_little_is_refused(change, snapshot: Path, tmp_
     manifest = read_json(snapshot / "manifest.json")
     change(manifest)
     (snapshot / "manifest.json").write_text(json.dumps(manifest))
-    assert run("build", "facts", snapshot, "--out", tmp_path / "f.parquet") == 1
+    assert run("build", "facts", snapshot, "--out", tmp_path / "f.parquet") == 2
     assert "manifest.json does not say its wiki, buckets and counts" in capsys.readouterr().err
 
 
@@ -373,11 +373,11 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
     other = write_snapshot(tmp_path / "other", PEOPLE, HELD[:2], PROPERTIES)
     for words, code, message in (
         ([other, "Q100", "--facts", facts], 2, "was not selected from"),
-        ([snapshot, "Q100", "--facts", tmp_path / "none.parquet"], 1, "none.parquet.manifest.json"),
+        ([snapshot, "Q100", "--facts", tmp_path / "none.parquet"], 2, "none.parquet.manifest.json"),
         ([snapshot, "Q100", "--facts", facts, "--no-popularity"], 2, "brings its own thresholds"),
-        ([snapshot, "Q999"], 1, "Q999 is not in"),
+        ([snapshot, "Q999"], 2, "Q999 is not in"),
         ([snapshot, "Ann"], 2, "'Ann' is not an item id"),
-        ([other, "Q100"], 1, "wikidata pageviews"),
+        ([other, "Q100"], 2, "wikidata pageviews"),
     ):
         assert run("wikidata", "explain", *words) == code
         assert message in capsys.readouterr().err.strip().splitlines()[-1]
@@ -387,8 +387,8 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["facts", "nowhere", "--out", "f.parquet"], 1, "nowhere: no such snapshot folder"),
-        (["facts", ".", "--out", "f.parquet"], 1, "no manifest.json"),
+        (["facts", "nowhere", "--out", "f.parquet"], 2, "nowhere: no such snapshot folder"),
+        (["facts", ".", "--out", "f.parquet"], 2, "no manifest.json"),
         (["facts", "snapshot", "--out", "f.csv"], 2, "write .parquet or .jsonl"),
         (["facts", "snapshot", "--out", "f.parquet", "--preset", "mine"], 2, "choose one of timestress"),
         (
@@ -426,11 +426,11 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
             1,
             "'ended before 1900' dropped the last",
         ),
-        (["facts", "snapshot", "--out", "f.parquet", "--relations", "P6"], 1, "'relations' dropped the last 5"),
-        (["facts", "snapshot", "--out", "f.parquet", "--min-popularity", "1e9"], 1, "less popular than the threshold"),
+        (["facts", "snapshot", "--out", "f.parquet", "--relations", "P6"], 2, "'relations' dropped the last 5"),
+        (["facts", "snapshot", "--out", "f.parquet", "--min-popularity", "1e9"], 2, "less popular than the threshold"),
         (["facts", "snapshot", "--out", "f.parquet", "--workers", "0"], 2, "give at least 1"),
-        (["statements", "nowhere.parquet", "--out", "s.parquet"], 1, "nowhere.parquet: no such file"),
-        (["statements", "facts.parquet", "--out", "s.parquet"], 1, "lacks the column question; verbalize"),
+        (["statements", "nowhere.parquet", "--out", "s.parquet"], 2, "nowhere.parquet: no such file"),
+        (["statements", "facts.parquet", "--out", "s.parquet"], 2, "lacks the column question; verbalize"),
         (["statements", "questions.parquet", "--out", "s.txt"], 2, "unknown ending '.txt'"),
         (["statements", "questions.parquet", "--out", "s.csv", "--sampling", "x"], 2, "choose one of timestress"),
         (["statements", "questions.parquet", "--out", "s.csv", "--boundaries", "x"], 2, "choose 'released' or 'paper'"),
@@ -441,10 +441,10 @@ def test_explain_refuses_facts_of_something_else(snapshot: Path, tmp_path: Path,
             "are English, and dates in German",
         ),
         (["statements", "questions.parquet", "--out", "s.csv", "--sample", "0"], 2, "1 or more"),
-        (["statements", "broken.jsonl", "--out", "s.csv"], 1, "broken.jsonl: row 1: '1990-13' is not a date"),
-        (["statements", "empty.jsonl", "--out", "s.csv"], 1, "row 1: question is empty"),
-        (["statements", "unmarked.jsonl", "--out", "s.csv"], 1, "row 1: question 'who' must end with '?'"),
-        (["statements", "twice.jsonl", "--out", "s.csv"], 1, "row 2: the same fact as row 1 (A, B)"),
+        (["statements", "broken.jsonl", "--out", "s.csv"], 2, "broken.jsonl: row 1: '1990-13' is not a date"),
+        (["statements", "empty.jsonl", "--out", "s.csv"], 2, "row 1: question is empty"),
+        (["statements", "unmarked.jsonl", "--out", "s.csv"], 2, "row 1: question 'who' must end with '?'"),
+        (["statements", "twice.jsonl", "--out", "s.csv"], 2, "row 2: the same fact as row 1 (A, B)"),
         (["statements", "questions.parquet", "--out", "questions.parquet"], 2, "holds the questions"),
         (["facts", "snapshot", "--out", "snapshot/facts.parquet"], 2, "lies in the snapshot itself"),
     ],

@@ -142,7 +142,7 @@ def test_options_are_checked_before_the_long_part(
         (lambda dump, views: [dump, *views, views[0].with_name("pageviews-202009-user.bz2")], 2, "no such file"),
         (lambda dump, views: [dump, dump], 2, "the name must end in pageviews-YYYYMM-user"),
         (lambda dump, views: [dump, views[0], views[0]], 2, "hold its views"),
-        (lambda dump, views: [views[0].with_name("none.json"), *views], 1, "no such file"),
+        (lambda dump, views: [views[0].with_name("none.json"), *views], 2, "no such file"),
     ],
 )
 def test_files_are_looked_at_before_the_long_part(change, code, message, sources: list[Path], tmp_path: Path, capsys):

@@ -84,15 +84,15 @@ def test_label(tmp_path, capsys):
 )
 def test_groups_that_cannot_be_read_are_named(tmp_path, capsys, change, says):
     given = write_groups(tmp_path / "groups.jsonl", [GROUPS[0], GROUPS[1] | change])
-    assert run("label", "--input", given, "--old-date", OLD_DATE, "--new-date", NEW_DATE) == 1
+    assert run("label", "--input", given, "--old-date", OLD_DATE, "--new-date", NEW_DATE) == 2
     assert re.search(says, " ".join(capsys.readouterr().err.split()))
 
 
 def test_label_refuses_dates_in_the_wrong_order(tmp_path, capsys):
     given = write_groups(tmp_path / "groups.jsonl")
-    assert run("label", "--input", given, "--old-date", NEW_DATE, "--new-date", OLD_DATE) == 1
+    assert run("label", "--input", given, "--old-date", NEW_DATE, "--new-date", OLD_DATE) == 2
     assert "is not before the new date" in capsys.readouterr().err
-    assert run("label", "--input", given, "--old-date", "04.01.2021", "--new-date", NEW_DATE) == 1
+    assert run("label", "--input", given, "--old-date", "04.01.2021", "--new-date", NEW_DATE) == 2
     assert "'04.01.2021' is not a date" in " ".join(capsys.readouterr().err.split())
 
 
@@ -138,8 +138,8 @@ def test_build_updates_in_french(world, tmp_path):
     ("words", "code", "says"),
     [
         (["--unchanged-groups", "keep"], 2, "--unchanged-groups 'keep': choose skip or label"),
-        (["--redirects", "none.csv"], 1, "cannot read none.csv"),
-        (["--cloze", "none.json"], 1, "cannot read none.json"),
+        (["--redirects", "none.csv"], 2, "cannot read none.csv"),
+        (["--cloze", "none.json"], 2, "cannot read none.json"),
     ],
 )
 def test_wrong_options_are_one_line_and_leave_no_file(world, tmp_path, capsys, words, code, says):
@@ -189,7 +189,7 @@ def test_explain_over_two_snapshots(world, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["OLD", "NEW", "Q9999999"], 1, "Q9999999 is neither in"),
+        (["OLD", "NEW", "Q9999999"], 2, "Q9999999 is neither in"),
         (["OLD", "NEW", "Ada"], 2, "entity 'Ada' is not an item id"),
         (["NEW", "OLD", "Q3"], 2, "the old one must be earlier"),
         (["OLD"], 2, "1 arguments: give a snapshot"),

@@ -297,7 +297,7 @@ def test_a_sample_is_drawn_judged_and_counted(facts: Path, tmp_path: Path, capsy
     assert sample.read_bytes() == later.read_bytes()
     rows = pl.read_csv(sample, infer_schema=False)
     assert rows.columns == ["fact_id", "question", "answer", "good"] and rows["good"].null_count() == 4
-    assert run(out, "--judged", sample) == 1
+    assert run(out, "--judged", sample) == 2
     assert "good is None; write yes or no" in capsys.readouterr().err
     rows.with_columns(good=pl.Series(["yes", "no", "yes", "yes"])).write_csv(sample)
     assert run(out, "--judged", sample, "--json") == 0
@@ -306,7 +306,7 @@ def test_a_sample_is_drawn_judged_and_counted(facts: Path, tmp_path: Path, capsy
     assert 0 < found["low"] < 0.75 < found["high"] < 1
     assert run(out, "--judged", sample) == 0
     assert "3 of 4 questions are good: 0.750" in capsys.readouterr().out
-    assert run(facts, "--judged", sample) == 1
+    assert run(facts, "--judged", sample) == 2
     assert "no column question" in capsys.readouterr().err
 
 
@@ -328,7 +328,7 @@ def test_a_sample_is_drawn_judged_and_counted(facts: Path, tmp_path: Path, capsy
         (["FACTS", "--out", "q.parquet", "--llm", "m", "--base-url", "localhost:1"], 2, "http://host:port/v1"),
         (["FACTS", "--out", "q.parquet", "--llm", "m", "--price-in", "1"], 2, "--price-out"),
         (["FACTS", "--out", "q.parquet", "--llm", "m", "--api-key-env", "NO_SUCH"], 2, "NO_SUCH holds no key"),
-        (["no-such.parquet", "--out", "q.parquet", "--templates"], 1, "no such file"),
+        (["no-such.parquet", "--out", "q.parquet", "--templates"], 2, "no such file"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -136,7 +136,7 @@ def test_popularity_of_a_snapshot(tmp_path, capsys):
 
 
 def test_page_views_that_cannot_be_added(tmp_path, capsys):
-    assert run(["wikidata", "pageviews", tmp_path, tmp_path / "x.bz2"]) == 1
+    assert run(["wikidata", "pageviews", tmp_path, tmp_path / "x.bz2"]) == 2
     assert "is it a snapshot folder?" in capsys.readouterr().err
     snapshot = write_snapshot(tmp_path / "snapshot", {"Q1": "A"})
     assert run(["wikidata", "pageviews", snapshot, tmp_path / "x.bz2"]) == 2

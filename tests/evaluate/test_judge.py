@@ -153,16 +153,16 @@ def test_a_judge_that_is_interrupted_goes_on_and_one_that_says_nothing_fails(
 def test_runs_that_cannot_be_judged(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with open_run(tmp_path / "bare", {}) as bare:
         bare.finish()
-    assert run(tmp_path / "bare", "http://127.0.0.1:1/v1") == 1
+    assert run(tmp_path / "bare", "http://127.0.0.1:1/v1") == 2
     assert "make the run with evaluate --audit" in capsys.readouterr().err
     (folder / "audit.parquet").write_bytes(b"other")
-    assert run(folder, "http://127.0.0.1:1/v1") == 1
+    assert run(folder, "http://127.0.0.1:1/v1") == 2
     assert "audit.parquet is damaged" in capsys.readouterr().err
     with open_run(tmp_path / "archived", {}) as archived:
         archived.record["methods"] = {}
         rows = pl.DataFrame(ROWS[:1], AUDIT).with_columns(new_names=pl.lit([], pl.List(pl.String)))
         archived.write_table("audit.parquet", rows)
-    assert run(tmp_path / "archived", "http://127.0.0.1:1/v1") == 1
+    assert run(tmp_path / "archived", "http://127.0.0.1:1/v1") == 2
     assert "no answer about an update with a new object" in capsys.readouterr().err
 
 

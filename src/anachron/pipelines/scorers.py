@@ -199,11 +199,11 @@ def model_files(name: str, revision: str | None) -> list[Path] | None:
     """
     from anachron.lm.loading import DEMO, DEMO_UNTRAINED, demo_folder
 
-    place = demo_folder() if name in (DEMO, DEMO_UNTRAINED) else Path(name)
-    if place.is_file():
-        return [place]
-    if not place.exists() and (place := hub_folder(name, revision)) is None:
-        return None
+    place: Path | None = demo_folder() if name in (DEMO, DEMO_UNTRAINED) else Path(name)
+    if place is not None and not place.exists():
+        place = hub_folder(name, revision)
+    if place is None or place.is_file():
+        return None if place is None else [place]
     files = sorted(path for where in (place, place / TEMPLATES) for path in where.glob("*") if path.is_file())
     indexes = [path.read_text("utf-8", errors="replace") for path in files if path.name.endswith(".index.json")]
     shards = [str(file) for text in indexes for file in parse_json(text.encode(), place).get("weight_map", {}).values()]

@@ -23,7 +23,8 @@ class Unopened:
 
     def __init__(self, name: str, source: Json, opener: Callable[[], AbstractContextManager[Scorer]]) -> None:
         self.name, self.source, self._opener = name, source, opener
-        self._stack, self._scorer = ExitStack(), None
+        self._stack = ExitStack()
+        self._scorer: Scorer | None = None
 
     def __enter__(self) -> "Unopened":
         return self

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from anachron.cluster import Spread
-from anachron.errors import ConfigError, DataError
+from anachron.errors import BackendError, ConfigError
 from anachron.io import Json, file_fingerprint, write_json, write_manifest
 from anachron.jobs import Callbacks
 from anachron.text.answers import Answer
@@ -51,7 +51,7 @@ def cloze_templates(
 
     Returns what the manifest counts: ``triples, sentences, dropped {reason: sentences}, relations, relations without a
     template, found {relation: {template: sentences}}, usage``. Raises `ConfigError` for invalid options,
-    `DataError` where no triple is found or no sentence gives a template, `BackendError` as the server fails.
+    `DataError` where no triple is found, `BackendError` where no sentence gives a template and as the server fails.
     """
     snapshot, out = Path(snapshot), Path(out)
     if out.suffix != ".json":
@@ -72,7 +72,7 @@ def cloze_templates(
     best = best_templates((relation, outcome) for relation, outcome in outcomes if not isinstance(outcome, Unfit))
     if not best:
         reasons = "; ".join(f"{number:,}: {reason}" for reason, number in dropped.items())
-        raise DataError(f"no sentence of {llm.model} gave a template ({reasons}); ask another model")
+        raise BackendError(f"no sentence of {llm.model} gave a template ({reasons}); ask another model")
     labels = {of_relation[0].relation_id: of_relation[0].relation for of_relation in drawn.values()}
     content = [
         {"id": relation, "label": labels[relation], "templates": [template for template, _ in counted]}
