@@ -149,7 +149,8 @@ def test_nobody_is_told_to_install_a_name_from_a_registry_that_is_not_ours_there
     """There is no release yet: whoever registered the name would run code with every reader who followed us."""
     repository = f"git+{PROJECT['urls']['Repository']}"
     told = re.compile(
-        r"""(?:pip3? install|uv add|uvx|pipx (?:install|run))\s(?!\s*--from \.)[^\n`]*?(?<![\w./+-])(anachron\b[^\n`'"]*)"""
+        r"""(?:pip3? install|uv add|uvx|pipx (?:install|run))\s(?!\s*--from \.)"""
+        r"""[^\n`]*?(?<![\w./+-])(anachron\b[^\n`'"]*)"""
     )
     places = [*ROOT.glob("*.md"), ROOT / "Dockerfile", *ROOT.glob("docs/**/*"), *ROOT.glob("recipes/*")]
     places += [*ROOT.glob("src/**/*.py"), *ROOT.glob("tools/**/*.py"), *ROOT.glob("src/**/*.html")]
