@@ -6,7 +6,7 @@ from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from anachron.errors import BackendError
+from anachron.errors import BackendError, how_to_install
 from anachron.servers import is_openai, public_url
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def openai_client(address: str, key: str, *, timeout: float, max_retries: int) -
     try:
         from openai import OpenAI
     except ImportError as error:
-        raise BackendError(f"asking a model needs the package openai ({error}); pip install 'anachron[llm]'") from error
+        raise BackendError(f"asking a model needs the package openai ({error}); {how_to_install('llm')}") from error
     unsent = (() if is_openai(address) else OF_OPENAI) + (() if key else ("authorization",))
     http = _timed_client(timeout, unsent)
     return OpenAI(api_key=key or "none", base_url=address, timeout=timeout, max_retries=max_retries, http_client=http)
