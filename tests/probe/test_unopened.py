@@ -69,6 +69,15 @@ def test_a_finished_check_is_repeated_without_weights(model: Path, loaded: list[
 
 
 @pytest.mark.full
+def test_a_baseline_of_other_facts_is_refused_before_weights_are_read(model: Path, loaded: list[str], capsys) -> None:
+    assert check(model) == 0 and len(loaded) == 1
+    Path("facts.csv").write_text(FACTS.replace("1997", "1996"))
+    line = ["check", str(model), "--facts", "facts.csv", "--as-of", AS_OF, "--out", "other", "--baseline", "run"]
+    assert execute(line) == 2 and len(loaded) == 1 and not Path("other").exists()
+    assert "no fact and date in common" in capsys.readouterr().err
+
+
+@pytest.mark.full
 def test_a_run_without_a_source_is_opened_once_more_and_keeps_it_then(model: Path, loaded: list[str]) -> None:
     """As runs of before have none."""
     assert check(model) == 0 and len(loaded) == 1
