@@ -71,11 +71,15 @@ class Format:
 TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
 
 
-def check_pair(prompt: str, answer: str) -> None:
-    """Raise `DataError` for a pair that cannot be scored: an empty prompt, or an answer that is not a bare text."""
+def check_pair(prompt: str, answer: str, separator: str | None = None) -> None:
+    """Raise `DataError` for a pair that cannot be scored: an empty prompt, or an answer that is not a bare text.
+
+    White space before the answer is allowed where the separator is "": then it is part of the answer.
+    """
     if not prompt:
         raise DataError(f"empty prompt before the answer {answer!r}: there is nothing to condition on; give a prompt")
-    if not answer or answer != answer.strip():
+    bare = answer.strip()
+    if not bare or bare != (answer.lstrip() if separator == "" else answer):
         raise DataError(
             f"answer {answer!r} is empty or has white space around it; put white space into the prompt or separator"
         )
@@ -84,19 +88,18 @@ def check_pair(prompt: str, answer: str) -> None:
 def as_triple(pair: Sequence[str | None]) -> tuple[str, str, str | None]:
     """(prompt, answer, separator) of a pair that may lack the separator.
 
-    White space that an answer begins with, as other harnesses write it, becomes the separator: the text stays the same.
+    An answer that begins with white space, as other harnesses write it, is scored with it and has the separator "".
     Raises `DataError` for what is not a pair of texts, and for such white space behind a separator.
     """
     whole = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3)
     if not whole or not all(isinstance(part, str) for part in pair[:2]):
         raise DataError(f"{pair!r} is not a pair of texts; give (prompt, answer) or (prompt, answer, separator)")
     prompt, answer, separator = str(pair[0]), str(pair[1]), pair[2] if len(pair) == 3 else None
-    bare = answer.lstrip()
-    if bare == answer or not bare:
+    if not answer[:1].isspace():
         return prompt, answer, separator
     if separator:
         raise DataError(f"answer {answer!r} begins with white space and has the separator {separator!r} too; give one")
-    return prompt, bare, answer[: len(answer) - len(bare)]
+    return prompt, answer, ""
 
 
 def separator_for(prompt: str, separator: str | None = None) -> str:
@@ -111,12 +114,14 @@ def locate(
 ) -> tuple[list[Located], bool]:
     """Texts for (prompt, answer, separator) triples, and whether the tokenizer is to add its special tokens.
 
+    An answer may begin with white space where its separator is "" (`as_triple`); in a chat, where the template says
+    what stands before an answer, it counts without.
     Raises `DataError` for a pair that cannot be scored, `ModelError` for a chat template that is missing,
     rejects the two roles or rewrites what it is given.
     """
     style = style or Format()
-    for prompt, answer, _ in pairs:
-        check_pair(prompt, answer)
+    for prompt, answer, separator in pairs:
+        check_pair(prompt, answer, separator)
     if style.kind == "raw":
         return [_raw(p, a, separator_for(p, s), style) for p, a, s in pairs], True
     template = ChatTemplate(tokenizer, style.template_date)
@@ -130,13 +135,16 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], s
 
 
 def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
-    text = style.prefix + prompt + separator + answer
-    spans = _spans(text, len(text) - len(answer), answer, style)
-    return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix))
+    text, bare = style.prefix + prompt + separator + answer, answer.lstrip()
+    spans = _spans(text, len(text) - len(bare), bare, style)
+    context = None if bare == answer else len((style.prefix + prompt).rstrip())
+    return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix), context)
 
 
 def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:
-    user = style.prefix + prompt
+    user, bare = style.prefix + prompt, answer.lstrip()
+    if bare != answer:
+        separator, answer = answer[: len(answer) - len(bare)], bare
     if style.answer_in_user_turn:
         user += separator_for(prompt, separator) + answer
     text, start = template.fill(user.strip(), answer)
