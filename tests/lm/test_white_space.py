@@ -29,7 +29,10 @@ PROMPTS = [
 ]
 ANSWERS = [" 2020, Paris", "\nnewlines", "  two spaces", "\n\nJacques Chirac", " Zürich"]
 # What Llama 3 and Qwen cut words by: a sentence's end and line breaks behind it are one piece
-PIECES = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PIECES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def with_breaks_in_pieces() -> Any:
