@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.spans import Encoded, Located, encode
+from anachron.lm.templates import render
 
 PREFIXES: dict[str, str] = {
     "none": "",
@@ -125,7 +126,7 @@ def locate(
     if style.kind == "raw":
         return [_raw(p, a, separator_for(p, s), style) for p, a, s in pairs], True
     template = ChatTemplate(tokenizer, style.template_date)
-    return [_chat(template, p, a, s, style) for p, a, s in pairs], False
+    return _chats(template, pairs, style), False
 
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], style: Format) -> list[Encoded]:
@@ -141,15 +142,23 @@ def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
     return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix), context)
 
 
-def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:
-    user, bare = style.prefix + prompt, answer.lstrip()
-    if bare != answer:
-        separator, answer = answer[: len(answer) - len(bare)], bare
-    if style.answer_in_user_turn:
-        user += separator_for(prompt, separator) + answer
-    text, start = template.fill(user.strip(), answer)
+def _chats(
+    template: "ChatTemplate", pairs: Sequence[tuple[str, str, str | None]], style: Format
+) -> list[Located]:  # fmt: skip
+    users, answers = [], []
+    for prompt, answer, separator in pairs:
+        bare = answer.lstrip()
+        if bare != answer:
+            separator, answer = answer[: len(answer) - len(bare)], bare
+        said = separator_for(prompt, separator) + answer if style.answer_in_user_turn else ""
+        users.append(style.prefix + prompt + said)
+        answers.append(answer)
+    filled = template.fill_all([(user.strip(), answer) for user, answer in zip(users, answers, strict=True)])
     space = template.separator if style.score_separator else 0
-    return Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(style.prefix))
+    return [
+        Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(style.prefix))
+        for (text, start), user, answer in zip(filled, users, answers, strict=True)
+    ]
 
 
 def openings(tokenizer: Any, prompts: Sequence[str], style: Format) -> tuple[list[str], bool]:
@@ -232,23 +241,27 @@ class ChatTemplate:
 
     def fill(self, user: str, answer: str) -> tuple[str, int]:
         """The rendered conversation and the position of the answer in it."""
-        start = len(self._head) + len(user) + len(self._middle)
-        text = self._render(user, answer)
-        if text != self._head + user + self._middle + answer + self._tail:
-            raise ModelError(f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it")
-        return text, start
+        return self.fill_all([(user, answer)])[0]
+
+    def fill_all(self, turns: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
+        """`fill` for many (user's turn, answer) pairs."""
+        texts = render(self._tokenizer, [_turns(*pair) for pair in turns], self._template, prompt=False)
+        for text, (user, answer) in zip(texts, turns, strict=True):
+            if text != self._head + user + self._middle + answer + self._tail:
+                raise ModelError(
+                    f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it"
+                )
+        before = len(self._head) + len(self._middle)
+        return [(text, before + len(user)) for text, (user, _) in zip(texts, turns, strict=True)]
 
     def _render(self, user: str, answer: str | None, template: str | None = None) -> str:
         """The two turns; without an answer the user's, and the generation prompt."""
-        turns = [{"role": "user", "content": user}, {"role": "assistant", "content": answer}][
-            : 1 if answer is None else 2
-        ]
-        try:
-            return self._tokenizer.apply_chat_template(
-                turns, chat_template=template or self._template, tokenize=False, add_generation_prompt=answer is None
-            )
-        except Exception as error:  # a template is foreign code: whatever it raises is reported, never hidden
-            raise ModelError(f"the chat template rejects a user turn and an answer: {error}") from error
+        return render(self._tokenizer, [_turns(user, answer)], template or self._template, prompt=answer is None)[0]
+
+
+def _turns(user: str, answer: str | None) -> list[dict[str, str]]:
+    turns = [{"role": "user", "content": user}]
+    return turns if answer is None else [*turns, {"role": "assistant", "content": answer}]
 
 
 def with_date(template: str, day: date) -> str:
