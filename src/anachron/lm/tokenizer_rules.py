@@ -144,7 +144,7 @@ def _state(processor: Any) -> Any:
 def _processor(own: tokenizers.Tokenizer, tokenizer: Any, settings: Json, name: str) -> Any:
     """The file's post-processor; where the settings ask for other tokens around a text, one that puts these there."""
     text = own.encode("1")
-    added = [token if mark else None for token, mark in zip(text.tokens, text.special_tokens_mask, strict=True)]
+    added = [token if mark else "" for token, mark in zip(text.tokens, text.special_tokens_mask, strict=True)]
     given = [list(takewhile(bool, side)) for side in (added, reversed(added))]  # the outermost first
     before = _asked(given[0], tokenizer.bos_token, settings.get("add_bos_token"))
     behind = _asked(given[1], tokenizer.eos_token, settings.get("add_eos_token"))[::-1]
