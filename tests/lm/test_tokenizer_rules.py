@@ -147,6 +147,20 @@ def test_sentencepiece_files_are_kept_to(normalizer: str, scheme: str, split: bo
     check(folder_of(tmp_path, tokenizer, "llama", kind, unk_token="<unk>"))
 
 
+@pytest.mark.parametrize("kind", ["PreTrainedTokenizerFast", "LlamaTokenizerFast", "GPT2Tokenizer", "NoSuchTokenizer"])
+@pytest.mark.parametrize("model", ["Unigram", "WordPiece", "WordLevel"])
+def test_other_models_of_tokens_are_kept_to(model: str, kind: str, tmp_path: Path):
+    unknown = {"unk_token": "<unk>"}
+    of_model = getattr(models, model)(**({} if model == "Unigram" else unknown))
+    given = {"vocab_size": 300, "special_tokens": [*MARKS], "show_progress": False}
+    trainer = getattr(trainers, f"{model}Trainer")(**given, **(unknown if model == "Unigram" else {}))
+    tokenizer = Tokenizer(of_model)
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.NFKC(), pre_tokenizers.Metaspace(prepend_scheme="never")
+    tokenizer.train_from_iterator(LATIN + OTHER_SCRIPTS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    check(folder_of(tmp_path, tokenizer, "llama", kind, unk_token="<unk>"))
+
+
 @pytest.mark.parametrize(
     "family, kind, tokenizer",
     [

@@ -68,7 +68,7 @@ def by_its_file(tokenizer: Any, name: str, source: str, how: Mapping[str, Any]) 
     own.no_truncation()
     own.no_padding()
     own.add_tokens([*tokenizer.added_tokens_decoder.values()])  # those of the settings besides
-    if _cut(tokenizer) != own.encode(PROBE, add_special_tokens=False).tokens:
+    if _cut(tokenizer) != own.encode(PROBE, add_special_tokens=False).ids:
         raise ModelError(f"{name}: transformers cuts texts by other rules than its {TOKENIZER}; {_WAY_OUT}")
     return tokenizer
 
@@ -128,13 +128,12 @@ def _tell(tokenizer: Any, plain: Any, name: str, parts: Collection[str]) -> None
         )  # fmt: skip
 
 
-def _cut(tokenizer: Any) -> list[str] | None:
+def _cut(tokenizer: Any) -> list[int] | None:
     """The tokens of the probe; None where rules break on it."""
     try:
-        ids = tokenizer(PROBE, add_special_tokens=False, verbose=False)["input_ids"]
+        return list(tokenizer(PROBE, add_special_tokens=False, verbose=False)["input_ids"])
     except Exception:  # noqa: BLE001 - tokenizers raises no other class where a vocabulary lacks what its rules need
         return None
-    return list(tokenizer.convert_ids_to_tokens(ids))
 
 
 def _state(processor: Any) -> Any:
