@@ -219,6 +219,14 @@ def test_the_settings_say_which_tokens_stand_around_a_text(
     assert used(TEXTS[0], add_special_tokens=False)["input_ids"] == bare
 
 
+@pytest.mark.parametrize("kind", ["GPT2Tokenizer", "LlamaTokenizer", "PreTrainedTokenizerFast"])
+def test_the_file_says_whether_a_space_is_put_before_a_text(kind: str, tmp_path: Path):
+    for of_file, of_settings in ((True, False), (False, True)):
+        tokenizer = byte_level("gpt2")
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=of_file)
+        check(folder_of(tmp_path, tokenizer, "gpt2", kind, add_prefix_space=of_settings))
+
+
 def test_special_tokens_and_templates_come_from_the_settings(tmp_path: Path):
     tokenizer = byte_level("three digits")
     tokenizer.add_special_tokens(["<a:b c>", "<pad>"])
