@@ -13,7 +13,7 @@ import transformers
 
 from anachron.errors import ModelError
 from anachron.lm.checkpoints import Filling, fault, harmless
-from anachron.lm.loading import load_model
+from anachron.lm.loading import load_model, load_tokenizer
 from checkpoints import Tensors, checkpoint, configure, rewrite
 from tiny import make_lm, make_tokenizer
 
@@ -189,6 +189,23 @@ def test_an_adapter_is_loaded_onto_its_model(adapter: tuple[str, str, np.ndarray
     found = load_model(name, device="cpu").log_probs(PAIRS)
     np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=0)
     assert np.abs(found - load_model(base, device="cpu").log_probs(PAIRS)).max() > 0.01
+
+
+def test_an_adapter_as_peft_saves_it_takes_the_tokenizer_of_its_model(adapter: tuple[str, str, np.ndarray]):
+    name, base, wanted = adapter
+    for file in Path(name).glob("*token*"):
+        file.unlink()
+    assert {file.name for file in Path(name).iterdir()} <= {
+        "adapter_config.json", "adapter_model.safetensors", "README.md", "chat_template.jinja"
+    }  # fmt: skip
+    lm = load_model(name, device="cpu")
+    np.testing.assert_allclose(lm.log_probs(PAIRS), wanted, atol=1e-4, rtol=0)
+    assert lm.tokenizer_fingerprint() == load_model(base, device="cpu").tokenizer_fingerprint()
+    assert load_tokenizer(name).get_vocab() == load_tokenizer(base).get_vocab()
+    settings = json.loads((Path(name) / "adapter_config.json").read_text())
+    (Path(name) / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": f"{base}-gone"}))
+    with pytest.raises(ModelError, match=r"cannot load a tokenizer from .*adapter"):
+        load_tokenizer(name)
 
 
 def test_what_is_missing_under_an_adapter_is_refused(adapter: tuple[str, str, np.ndarray]):

@@ -169,8 +169,8 @@ def test_a_window_that_no_layer_is_known_to_use_is_in_no_mask(changes: dict[str,
     """transformers keeps any key of a configuration's file; a llama has no window."""
     lm = hidden("llama", **changes)
     assert sliding_window(lm.model) is None
-    assert "sees 16 tokens back" in (why_no_prefix_tree(lm.model, 17, 17) or "")
-    assert why_no_prefix_tree(lm.model, 16, 16) is None
+    assert why_no_prefix_tree(lm.model, 10**6, 10**6) is None
+    assert lm.plan(lm.encode(LARGE), 512).prefix_tree
     assert gaps(lm, LARGE, batch_tokens=512).max() < 1e-4
 
 
@@ -255,3 +255,21 @@ def test_noise_is_no_excuse_for_prefix_trees(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("anachron.lm.selfcheck.score_all", noisy)
     assert not lm.plan(texts, 512).prefix_tree
     assert torch.isfinite(torch.tensor(given_scores)).all()
+
+
+def test_a_window_that_no_layer_uses_is_not_told(caplog: pytest.LogCaptureFixture):
+    lm = lm_of(make_architecture("gpt2", sliding_window_size=4))
+    assert lm.plan(lm.encode(SMALL), 512).prefix_tree and not caplog.records
+    assert gaps(lm, SMALL, batch_tokens=512).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["olmoe", "qwen3_moe"])
+def test_a_window_that_layers_use_though_their_configuration_does_not_know_it_changes_no_score(name: str):
+    lm = lm_of(make_architecture(name, sliding_window=4))
+    assert gaps(lm, SMALL, batch_tokens=512).max() < 1e-4
+
+
+def test_a_window_of_code_that_came_with_a_checkpoint_is_told(monkeypatch: pytest.MonkeyPatch):
+    model = make_architecture("llama", sliding_window=4)
+    monkeypatch.setattr(type(model.config), "__module__", "transformers_modules.some.configuration")
+    assert "sees 4 tokens back (sliding_window)" in (why_no_prefix_tree(model, 5, 5) or "")

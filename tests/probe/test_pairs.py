@@ -50,14 +50,14 @@ def test_what_is_no_pair_is_named(tmp_path, name, text, said):
         read_pairs(tmp_path / name)
 
 
-def test_white_space_before_an_answer_is_the_separator():
-    assert as_triple(("The capital is", " Paris")) == ("The capital is", "Paris", " ")
-    assert as_triple(("The capital is", "\n\nParis", "")) == ("The capital is", "Paris", "\n\n")
+def test_white_space_before_an_answer_is_part_of_it():
+    assert as_triple(("The capital is", " Paris")) == ("The capital is", " Paris", "")
+    assert as_triple(("The capital is", "\n\nParis", "")) == ("The capital is", "\n\nParis", "")
     assert as_triple(["The capital is ", "Paris"]) == ("The capital is ", "Paris", None)
     lm = anachron.load_model("demo")
     question = "In 2011, who was the president of the USA?"
     plain, harness = lm.log_probs([(question, "Barack Obama"), (question, " Barack Obama")])
-    assert plain == harness
+    assert plain == harness  # the tokenizer of the demo model writes the space into the word's token
 
 
 @pytest.mark.parametrize("given", ["In 2011, who?", ("one",), ("a", "b", "c", "d"), ("a", 3), 5])
@@ -71,5 +71,5 @@ def test_scores_stand_beside_their_pairs(tmp_path):
     path.write_text('[["In 2011, who was the president of the USA?", " Barack Obama"]]', "utf-8")
     table = score_pairs(lm, read_pairs(path), path, tmp_path / "s.csv")
     assert table.columns == ["row", "prompt", "answer", "logp", "n_tokens"]
-    assert table.row(0)[:3] == (0, "In 2011, who was the president of the USA?", "Barack Obama")
+    assert table.row(0)[:3] == (0, "In 2011, who was the president of the USA?", " Barack Obama")
     np.testing.assert_allclose(table["logp"], lm.log_probs([table.row(0)[1:3]]))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from anachron.errors import ConfigError, DataError, ModelError
 from anachron.lm.spans import Encoded, Located, encode
+from anachron.lm.templates import render
 
 PREFIXES: dict[str, str] = {
     "none": "",
@@ -71,11 +72,15 @@ class Format:
 TARGETS = Format(score_separator=True)  # how edits count the tokens of their targets, and evaluations of objects
 
 
-def check_pair(prompt: str, answer: str) -> None:
-    """Raise `DataError` for a pair that cannot be scored: an empty prompt, or an answer that is not a bare text."""
+def check_pair(prompt: str, answer: str, separator: str | None = None) -> None:
+    """Raise `DataError` for a pair that cannot be scored: an empty prompt, or an answer that is not a bare text.
+
+    White space before the answer is allowed where the separator is "": then it is part of the answer.
+    """
     if not prompt:
         raise DataError(f"empty prompt before the answer {answer!r}: there is nothing to condition on; give a prompt")
-    if not answer or answer != answer.strip():
+    bare = answer.strip()
+    if not bare or bare != (answer.lstrip() if separator == "" else answer):
         raise DataError(
             f"answer {answer!r} is empty or has white space around it; put white space into the prompt or separator"
         )
@@ -84,19 +89,18 @@ def check_pair(prompt: str, answer: str) -> None:
 def as_triple(pair: Sequence[str | None]) -> tuple[str, str, str | None]:
     """(prompt, answer, separator) of a pair that may lack the separator.
 
-    White space that an answer begins with, as other harnesses write it, becomes the separator: the text stays the same.
+    An answer that begins with white space, as other harnesses write it, is scored with it and has the separator "".
     Raises `DataError` for what is not a pair of texts, and for such white space behind a separator.
     """
     whole = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3)
     if not whole or not all(isinstance(part, str) for part in pair[:2]):
         raise DataError(f"{pair!r} is not a pair of texts; give (prompt, answer) or (prompt, answer, separator)")
     prompt, answer, separator = str(pair[0]), str(pair[1]), pair[2] if len(pair) == 3 else None
-    bare = answer.lstrip()
-    if bare == answer or not bare:
+    if not answer[:1].isspace():
         return prompt, answer, separator
     if separator:
         raise DataError(f"answer {answer!r} begins with white space and has the separator {separator!r} too; give one")
-    return prompt, bare, answer[: len(answer) - len(bare)]
+    return prompt, answer, ""
 
 
 def separator_for(prompt: str, separator: str | None = None) -> str:
@@ -111,16 +115,18 @@ def locate(
 ) -> tuple[list[Located], bool]:
     """Texts for (prompt, answer, separator) triples, and whether the tokenizer is to add its special tokens.
 
+    An answer may begin with white space where its separator is "" (`as_triple`); in a chat, where the template says
+    what stands before an answer, it counts without.
     Raises `DataError` for a pair that cannot be scored, `ModelError` for a chat template that is missing,
     rejects the two roles or rewrites what it is given.
     """
     style = style or Format()
-    for prompt, answer, _ in pairs:
-        check_pair(prompt, answer)
+    for prompt, answer, separator in pairs:
+        check_pair(prompt, answer, separator)
     if style.kind == "raw":
         return [_raw(p, a, separator_for(p, s), style) for p, a, s in pairs], True
     template = ChatTemplate(tokenizer, style.template_date)
-    return [_chat(template, p, a, s, style) for p, a, s in pairs], False
+    return _chats(template, pairs, style), False
 
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], style: Format) -> list[Encoded]:
@@ -130,18 +136,29 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str, str | None]], s
 
 
 def _raw(prompt: str, answer: str, separator: str, style: Format) -> Located:
-    text = style.prefix + prompt + separator + answer
-    spans = _spans(text, len(text) - len(answer), answer, style)
-    return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix))
+    text, bare = style.prefix + prompt + separator + answer, answer.lstrip()
+    spans = _spans(text, len(text) - len(bare), bare, style)
+    context = None if bare == answer else len((style.prefix + prompt).rstrip())
+    return Located(text, spans, len(separator) if style.score_separator else 0, len(style.prefix), context)
 
 
-def _chat(template: "ChatTemplate", prompt: str, answer: str, separator: str | None, style: Format) -> Located:
-    user = style.prefix + prompt
-    if style.answer_in_user_turn:
-        user += separator_for(prompt, separator) + answer
-    text, start = template.fill(user.strip(), answer)
+def _chats(
+    template: "ChatTemplate", pairs: Sequence[tuple[str, str, str | None]], style: Format
+) -> list[Located]:  # fmt: skip
+    users, answers = [], []
+    for prompt, answer, separator in pairs:
+        bare = answer.lstrip()
+        if bare != answer:
+            separator, answer = answer[: len(answer) - len(bare)], bare
+        said = separator_for(prompt, separator) + answer if style.answer_in_user_turn else ""
+        users.append(style.prefix + prompt + said)
+        answers.append(answer)
+    filled = template.fill_all([(user.strip(), answer) for user, answer in zip(users, answers, strict=True)])
     space = template.separator if style.score_separator else 0
-    return Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(style.prefix))
+    return [
+        Located(text, _spans(text, start, answer, style), space, template.place_in(user) + len(style.prefix))
+        for (text, start), user, answer in zip(filled, users, answers, strict=True)
+    ]
 
 
 def openings(tokenizer: Any, prompts: Sequence[str], style: Format) -> tuple[list[str], bool]:
@@ -224,23 +241,27 @@ class ChatTemplate:
 
     def fill(self, user: str, answer: str) -> tuple[str, int]:
         """The rendered conversation and the position of the answer in it."""
-        start = len(self._head) + len(user) + len(self._middle)
-        text = self._render(user, answer)
-        if text != self._head + user + self._middle + answer + self._tail:
-            raise ModelError(f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it")
-        return text, start
+        return self.fill_all([(user, answer)])[0]
+
+    def fill_all(self, turns: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
+        """`fill` for many (user's turn, answer) pairs."""
+        texts = render(self._tokenizer, [_turns(*pair) for pair in turns], self._template, prompt=False)
+        for text, (user, answer) in zip(texts, turns, strict=True):
+            if text != self._head + user + self._middle + answer + self._tail:
+                raise ModelError(
+                    f"the chat template rewrites the text it is given, so {answer!r} cannot be located in it"
+                )
+        before = len(self._head) + len(self._middle)
+        return [(text, before + len(user)) for text, (user, _) in zip(texts, turns, strict=True)]
 
     def _render(self, user: str, answer: str | None, template: str | None = None) -> str:
         """The two turns; without an answer the user's, and the generation prompt."""
-        turns = [{"role": "user", "content": user}, {"role": "assistant", "content": answer}][
-            : 1 if answer is None else 2
-        ]
-        try:
-            return self._tokenizer.apply_chat_template(
-                turns, chat_template=template or self._template, tokenize=False, add_generation_prompt=answer is None
-            )
-        except Exception as error:  # a template is foreign code: whatever it raises is reported, never hidden
-            raise ModelError(f"the chat template rejects a user turn and an answer: {error}") from error
+        return render(self._tokenizer, [_turns(user, answer)], template or self._template, prompt=answer is None)[0]
+
+
+def _turns(user: str, answer: str | None) -> list[dict[str, str]]:
+    turns = [{"role": "user", "content": user}]
+    return turns if answer is None else [*turns, {"role": "assistant", "content": answer}]
 
 
 def with_date(template: str, day: date) -> str:

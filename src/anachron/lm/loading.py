@@ -26,6 +26,7 @@ from anachron.lm.hub import out_of_reach, why_not_found
 from anachron.lm.model import LanguageModel
 from anachron.lm.numerics import dtype_name
 from anachron.lm.soundness import check_causal, check_finite, check_tokenizer
+from anachron.lm.tokenizer_rules import TOKENIZER, TOKENIZER_SETTINGS, by_its_file, found_file
 
 if TYPE_CHECKING:
     from anachron.lm.llamacpp import LlamaModel
@@ -60,9 +61,11 @@ def load_tokenizer(
         if gguf_files.is_gguf(name):
             tokenizer = gguf_files.load_tokenizer(gguf_files.open_gguf(name, revision))
         else:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                source, revision=revision, trust_remote_code=trust_remote_code, local_files_only=alone
-            )
+            if base := _lends_tokenizer(source, revision, alone):
+                source, revision = base
+                alone = out_of_reach(source)
+            how = {"revision": revision, "trust_remote_code": trust_remote_code, "local_files_only": alone}
+            tokenizer = by_its_file(transformers.AutoTokenizer.from_pretrained(source, **how), name, source, how)
     except AnachronError:
         raise
     except Exception as error:  # transformers raises many classes here; all mean the same to a user
@@ -71,6 +74,17 @@ def load_tokenizer(
     if chat_template is not None:
         tokenizer.chat_template = chat_template
     return tokenizer
+
+
+def _lends_tokenizer(source: str, revision: str | None, alone: bool) -> tuple[str, str | None] | None:
+    """The model under an adapter, and its revision, where the adapter has no tokenizer, as peft saves it."""
+    how = {"revision": revision, "local_files_only": alone}
+    adapter = find_adapter_config_file(source, **how)
+    if adapter is None or any(found_file(source, file, how) for file in (TOKENIZER, TOKENIZER_SETTINGS)):
+        return None
+    settings = json.loads(Path(adapter).read_text("utf-8"))
+    base = settings.get("base_model_name_or_path")
+    return (base, settings.get("revision")) if base else None
 
 
 @no_bars_in_logs()

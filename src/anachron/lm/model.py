@@ -134,8 +134,8 @@ class LanguageModel:
     ) -> np.ndarray:
         """log Pr(answer | prompt) in nats for (prompt, answer) pairs; float64, shape (len(pairs),).
 
-        A third element of a pair is the separator; by default one space, or nothing after white space, or the white
-        space that the answer begins with.
+        A third element of a pair is the separator; by default one space, or nothing after white space. White space
+        that an answer begins with is scored with it, as lm-evaluation-harness does, and takes no separator.
         The scores do not depend on the order or the batching of the pairs (to 1e-5 in float32). ``batch_tokens`` and
         ``prefix_tree`` are those of `plan`.
         Source: TimeStress, appendix D. Raises `DataError`, `ModelError` or `BackendError`.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anachron.errors import DataError, ModelError
+from anachron.errors import DataError, ModelError, first_line
 
 CHUNK = 4096  # texts tokenised at a time
 
@@ -22,12 +22,15 @@ class Located:
 
     separator: characters before the first span whose tokens are scored with it, but for a token that holds what stands
     before them. Some tokenizers write the space before a number as a token of its own. prompt: where the prompt begins.
+    context: of an answer that begins with white space, the characters before all white space at that place: its tokens
+    are those behind as many as the context has by itself (lm-evaluation-harness, `_encode_pair`).
     """
 
     text: str
     spans: tuple[tuple[int, int], ...]
     separator: int = 0
     prompt: int = 0
+    context: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,18 @@ def encode(tokenizer: Any, located: Sequence[Located], *, add_special_tokens: bo
     Raises `ModelError` for a tokenizer without character offsets, `DataError` where nothing precedes the answer.
     """
     tokenised = tokenise(tokenizer, [item.text for item in located], add_special_tokens=add_special_tokens)
-    return [cut(item, ids, offsets) for item, (ids, offsets) in zip(located, tokenised, strict=True)]
+    contexts = [item.text[: item.context] for item in located if item.context is not None]
+    fed = map(_count, tokenise(tokenizer, contexts, add_special_tokens=add_special_tokens))
+    return [
+        cut(item, ids, offsets, None if item.context is None else next(fed))
+        for item, (ids, offsets) in zip(located, tokenised, strict=True)
+    ]
+
+
+def _count(tokenised: tuple[list[int], list[tuple[int, int]]]) -> int:
+    """How many tokens a text has with what stands before it, without marks behind it."""
+    ids, offsets = tokenised
+    return max((place for place, (first, last) in enumerate(offsets, 1) if last > first), default=len(ids))
 
 
 def require_offsets(tokenizer: Any) -> None:
@@ -64,15 +78,20 @@ def tokenise(
     """Token ids and character offsets of each text, never truncated; a chunk of texts in memory at a time."""
     require_offsets(tokenizer)
     for first in range(0, len(texts), CHUNK):
-        batch = tokenizer(
-            list(texts[first : first + CHUNK]),
-            add_special_tokens=add_special_tokens,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            truncation=False,
-            padding=False,
-            verbose=False,
-        )
+        try:
+            batch = tokenizer(
+                list(texts[first : first + CHUNK]),
+                add_special_tokens=add_special_tokens,
+                return_offsets_mapping=True,
+                return_attention_mask=False,
+                truncation=False,
+                padding=False,
+                verbose=False,
+            )
+        except Exception as error:  # of no class of its own, as where the vocabulary lacks the token for the unknown
+            raise ModelError(
+                f"the tokenizer cannot cut texts: {first_line(error)}; use another (--tokenizer)"
+            ) from error
         normalizer = tokenizer.backend_tokenizer.normalizer
         for place, ids in enumerate(batch["input_ids"]):
             yield ids, _with_composed(normalizer, texts[first + place], batch["offset_mapping"][place])
@@ -91,11 +110,16 @@ def _with_composed(normalizer: Any, text: str, offsets: list[tuple[int, int]]) -
     return offsets
 
 
-def cut(item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Encoded:
-    """Keep a text's tokens up to the last one scored, and say which are scored."""
-    targets: set[int] = set()
-    for start, end in item.spans:
-        targets.update(covering_run(offsets, start, end))
+def cut(
+    item: Located, ids: Sequence[int], offsets: Sequence[tuple[int, int]], fed: int | None = None
+) -> Encoded:  # fmt: skip
+    """Keep a text's tokens up to the last one scored, and say which are scored.
+
+    fed: of an answer that begins with white space, how many tokens its context has.
+    """
+    *others, answer = (covering_run(offsets, start, end) for start, end in item.spans)
+    targets = {place for run in others for place in run}
+    targets.update(answer if fed is None else range(fed, answer.stop))
     if targets and item.separator:
         before = covering_run(offsets, 0, item.spans[0][0] - item.separator)
         targets.update(range(before.stop, min(targets)))

@@ -4,6 +4,7 @@ In a tree batch (`anachron.lm.prefix_tree`) a token's index in the sequence is n
 mask replaces the model's own: sliding windows are put into it, by depth, other windows cannot be.
 """
 
+from inspect import signature
 from typing import Any
 
 # how many tokens see one another, by the names of transformers' configurations
@@ -26,6 +27,18 @@ def sliding_window(model: Any) -> int | None:
     if has_kinds_of_layers(model):
         return window if "sliding_attention" in config.layer_types else None
     return window if hasattr(type(config), SLIDING) and getattr(config, "use_sliding_window", True) else None
+
+
+def _may_use(config: Any, name: str) -> bool:
+    """Whether layers may use a number of a configuration; files may have any key. Prefix trees are tried all the same.
+
+    transformers' own classes name those that they know, and may switch the window off; of code that comes with a
+    checkpoint that cannot be told.
+    """
+    if not type(config).__module__.startswith("transformers."):
+        return True
+    known = hasattr(type(config), name) or name in signature(type(config).__init__).parameters
+    return known and not (name == SLIDING and getattr(config, "use_sliding_window", None) is False)
 
 
 def has_kinds_of_layers(model: Any) -> bool:
@@ -51,7 +64,7 @@ def why_no_prefix_tree(model: Any, longest: int, reach: int) -> str | None:
         return f"{kind} has layers of another kind than masked attention ({', '.join(sorted(others))})"
     in_mask = {SLIDING} if has_kinds_of_layers(model) or sliding_window(model) is not None else set()
     for name in WINDOWS:
-        window = None if name in in_mask else getattr(config, name, None)
+        window = getattr(config, name, None) if name not in in_mask and _may_use(config, name) else None
         if isinstance(window, int) and 0 < window < longest:
             return f"{kind} sees {window} tokens back ({name}), some texts are longer, and the mask would replace that"
     change = changing_length(model)

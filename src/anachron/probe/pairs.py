@@ -36,7 +36,7 @@ def read_pairs(path: Path | str) -> list[Pair]:
         prompt, answer, separator = (_text(record, name, path, row) for name in ("prompt", "answer", "separator"))
         try:
             pair = as_triple((prompt, answer, separator))
-            check_pair(*pair[:2])
+            check_pair(*pair)
         except DataError as error:
             raise DataError(f"{path}, row {row}: {error}") from None
         pairs.append(pair)
