@@ -11,9 +11,9 @@ import pytest
 from anachron.cli.horizon import ChangeOptions
 from anachron.cli.main import execute
 from anachron.horizon.measure import PREFERENCE_SCHEMA
-from anachron.io import write_json, write_table
 from anachron.pipelines.changes import read_changes
-from anachron.pipelines.horizon import CHANGES_FILE, SUMMARY_FILE
+from anachron.pipelines.horizon import ASKED, CHANGES_FILE, SUMMARY_FILE
+from anachron.run_folder import open_run
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 CHANGES = 24
@@ -95,8 +95,10 @@ def folder_of(path: Path, later: dict[str, bool]) -> Path:
     ]  # fmt: skip
     for row in rows:
         row["month"] = 12 * int(row["date"][:4]) + int(row["date"][5:]) - 1
-    write_table(path / CHANGES_FILE, pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
-    write_json(path / SUMMARY_FILE, {"model": "somebody"})
+    with open_run(path / ASKED, {"label": "somebody"}) as run:
+        run.write_table(f"../{CHANGES_FILE}", pl.DataFrame(rows, schema=PREFERENCE_SCHEMA))
+        run.write_json(f"../{SUMMARY_FILE}", {"model": "somebody"})
+        run.finish()
     return path
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from anachron.io import Json
 from anachron.jobs import Callbacks
+from anachron.run_folder import SAME_AS
 from anachron.text.answers import Answer, AnswerCache
 from anachron.text.llm import ask_all
 from anachron.text.llm_requests import open_client
@@ -36,10 +37,9 @@ class ChatAnswerer:
         return self.label or self.settings.model
 
     def identity(self) -> Json:
-        recorded = self.settings.recorded()
-        return {"backend": "chat"} | {
-            name: recorded[name] for name in ("model", "base_url", "temperature", "max_tokens")
-        }
+        recorded, same_as = self.settings.recorded(), list(self.settings.same_as)
+        known = {name: recorded[name] for name in ("model", "base_url", "temperature", "max_tokens")}
+        return {"backend": "chat"} | known | ({SAME_AS: same_as} if same_as else {})
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
         if self.opened is None:

@@ -12,7 +12,6 @@ from anachron.ask.run import AskedRun, read_asked, run_asking
 from anachron.ask.verdicts import asked_verdicts
 from anachron.checks.facts import CheckedFacts
 from anachron.checks.gate import Gate, loss_against, outcomes
-from anachron.checks.verdicts import VERDICTS_FILE
 from anachron.core.dates import Date
 from anachron.core.several_periods import periods_text
 from anachron.data.loaders import Dataset
@@ -20,9 +19,9 @@ from anachron.data.own_facts import as_of_date
 from anachron.export.inspect_package import export_inspect
 from anachron.facts.own import read_given_facts
 from anachron.facts.rows import GivenFact
-from anachron.io import Json, write_json, write_table
+from anachron.io import Json
 from anachron.jobs import Callbacks
-from anachron.pipelines.check import SUMMARY_FILE, Check
+from anachron.pipelines.check import Check, write_found
 from anachron.probe.asked import questions_of_run
 from anachron.probe.run import recorded_as_of
 from anachron.text.languages import language_of
@@ -94,8 +93,7 @@ def check_by_answers(
     loss = None if earlier is None else loss_against(earlier, verdicts)
     met = outcomes(gate, verdicts, run.present, loss)
     found = AskedCheck(folder, run.label, verdicts, run.present, met, facts.as_of, run)
-    write_table(folder / VERDICTS_FILE, verdicts)
-    write_json(folder / SUMMARY_FILE, found.summary)
+    write_found(found)
     return found
 
 

@@ -11,7 +11,7 @@ from anachron.io import read_text
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.numerics import deterministic
 from anachron.lm.scorer import Scorer
-from anachron.servers import check_address, key_for, open_to_all
+from anachron.servers import check_address, key_for, open_to_all, same_servers
 
 BACKENDS = ("transformers", "openai", "llama.cpp")
 CONCURRENCY = 8
@@ -25,6 +25,7 @@ class Backend:
         protocol.
     api_key_env: the environment variable that holds the server's key.
     concurrency: number of concurrent requests to the server, 8 by default.
+    same_as: other addresses that served the same model, for a run that goes on.
     workers: number of replicas of the model, on the Ray cluster at the address ``ray`` (by default ``local``, one on
         this machine).
     gpus_per_replica: with several, the layers are spread over them.
@@ -37,6 +38,7 @@ class Backend:
     base_url: str | None = None
     api_key_env: str | None = None
     concurrency: int | None = None
+    same_as: tuple[str, ...] = ()
     workers: int | None = None
     ray: str | None = None
     gpus_per_replica: int = 0
@@ -46,7 +48,8 @@ class Backend:
         if self.backend not in BACKENDS:
             raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
         for_servers = {
-            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency
+            "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency,
+            "--same-as": " ".join(self.same_as) or None,
         }  # fmt: skip
         for_models = {
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
@@ -141,7 +144,8 @@ def _served(
         trust_remote_code=loading.get("trust_remote_code", False),
         chat_template=text,
     )
-    return ServedModel(name, tokenizer, Server(backend.base_url, key, backend.concurrency or CONCURRENCY), notice)
+    server = Server(backend.base_url, key, backend.concurrency or CONCURRENCY, same_as=same_servers(backend.same_as))
+    return ServedModel(name, tokenizer, server, notice)
 
 
 def _refuse(options: Mapping[str, Any], beside: str) -> None:

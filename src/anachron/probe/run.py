@@ -26,7 +26,7 @@ from anachron.probe.asked import date_style, questions_of_run
 from anachron.probe.audit import audited, tell
 from anachron.probe.noise import measure_noise
 from anachron.probe.parts import PART_TEXTS, part_fault, plan_fault, plan_table
-from anachron.probe.runs import ASKED_FILE, LEFT_OUT_FILE, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
+from anachron.probe.runs import ASKED_FILE, LEFT_OUT_FILE, OWN_FILES, PARTS, PLAN_FILE, SCORES_FILE, part_name, rename
 from anachron.run_folder import RUN_FILE, RunFolder, open_run
 
 SCORE_COLUMNS = (
@@ -133,8 +133,8 @@ def run_probe(
         if settings.label is not None and settings.label != run.record["settings"]["label"]:
             rename(run, settings.label)
         style = _freeze_date(lm, style, run.record, callbacks)
-        files = run.record["files"]
-        if run.is_done and {PLAN_FILE, SCORES_FILE} <= {*files} and all(map(run.has, files)):
+        own = {name for name in run.record["files"] if name in OWN_FILES or name.startswith(f"{PARTS}/")}
+        if run.is_done and {PLAN_FILE, SCORES_FILE} <= own and all(map(run.has, own)):
             return ProbeResult(folder, run.record, run.read_table(SCORES_FILE))
         with deterministic(settings.deterministic):
             return _Run(lm, data, settings, run, style, callbacks).finish()
