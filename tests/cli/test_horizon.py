@@ -13,7 +13,7 @@ from anachron.cli.main import execute
 from anachron.horizon.measure import PREFERENCE_SCHEMA
 from anachron.pipelines.changes import read_changes
 from anachron.pipelines.horizon import ASKED, CHANGES_FILE, SUMMARY_FILE
-from anachron.run_folder import open_run
+from anachron.run_folder import RunFolder, open_run
 from llm_server import Reply, Server, chat, error, prompt_of, serving
 
 CHANGES = 24
@@ -123,6 +123,29 @@ def test_an_honest_claim_ends_with_0_and_nothing_is_held_against_it(tmp_path: Pa
     assert "Late 3" not in printed
 
 
+@pytest.mark.parametrize("damage", ["rows", "cell", "name", "record"])
+def test_a_horizon_is_read_as_it_was_written_or_not_at_all(tmp_path: Path, capsys, damage: str) -> None:
+    """A leak whose rows were taken away is no honest claim."""
+    folder = folder_of(tmp_path / "leaky", {f"Late {i}": i % 2 == 0 for i in range(16)})
+    table, summary = folder / CHANGES_FILE, folder / SUMMARY_FILE
+    if damage == "rows":
+        table.write_text("".join(line for line in table.read_text().splitlines(True) if "2021-" not in line))
+    elif damage == "cell":
+        table.write_text(table.read_text().replace(",1.0,0.0,", ",0.0,1.0,"))
+    elif damage == "name":
+        summary.write_text(summary.read_text().replace("somebody", "gpt-2"))
+    else:  # a folder of a version whose tables had no checksums
+        record = RunFolder.read(folder / ASKED)
+        record.record["files"].clear()
+        record.save()
+    assert execute(["horizon", str(folder), "--claim", "2020-01", "--no-figure"]) == 1
+    said = capsys.readouterr()
+    assert "LEAK" not in said.out and "no leak" not in said.out
+    words = " ".join(said.err.split())
+    assert str(folder / (SUMMARY_FILE if damage in ("name", "record") else CHANGES_FILE)) in words
+    assert "repeat the command that made the folder" in words
+
+
 @pytest.mark.parametrize(
     ("models", "name"), [(["demo"], "mini"), (["demo", "gpt2"], "mini-changes"), (["x"], "mini-changes")]
 )
@@ -169,6 +192,10 @@ def test_a_chat_is_asked_once_a_subject_and_what_it_says_is_counted(
         assert len(server.requests) == len(server.times_asked()) == CHANGES
         found = json.loads(capsys.readouterr().out)["models"][0]
         assert by_chat(server, few, tmp_path / "run", "--claim", "2011-12") == 1
+        held = (tmp_path / "run" / "changes.csv").read_bytes()
+        (tmp_path / "run" / "changes.csv").write_bytes(held.replace(b"Old", b"New"))
+        assert by_chat(server, few, tmp_path / "run", "--claim", "2011-12") == 1
+        assert (tmp_path / "run" / "changes.csv").read_bytes() == held  # made again
         assert len(server.requests) == CHANGES  # nothing is asked again
     new = sum(i % 14 <= 5 for i in range(CHANGES) if i not in (3, 4))
     assert found["counts"]["named"] == {"new": new, "old": CHANGES - 2 - new, "refused": 1, "somebody else": 1}
