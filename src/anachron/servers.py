@@ -59,9 +59,9 @@ def server_identity(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
-def same_servers(urls: Iterable[str]) -> tuple[str, ...]:
+def same_servers(urls: Iterable[str] | None) -> tuple[str, ...]:
     """The addresses of ``--same-as`` as `server_identity` writes them, each once. `UNKNOWN` stays."""
-    return tuple(sorted({url if url == UNKNOWN else server_identity(url) for url in urls}))
+    return tuple(sorted({url if url == UNKNOWN else server_identity(url) for url in urls or ()}))
 
 
 def check_address(url: str) -> None:

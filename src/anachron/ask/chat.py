@@ -37,9 +37,9 @@ class ChatAnswerer:
         return self.label or self.settings.model
 
     def identity(self) -> Json:
-        recorded, same_as = self.settings.recorded(), list(self.settings.same_as)
+        recorded = self.settings.recorded()
         known = {name: recorded[name] for name in ("model", "base_url", "temperature", "max_tokens")}
-        return {"backend": "chat"} | known | ({SAME_AS: same_as} if same_as else {})
+        return {"backend": "chat"} | known | ({SAME_AS: recorded["same_as"]} if self.settings.same_as else {})
 
     def answers(self, prompts: Sequence[str], callbacks: Callbacks) -> list[Answer | NoAnswer]:
         if self.opened is None:

@@ -127,7 +127,7 @@ class AnswerOptions:
         concurrency = scorer.concurrency or CONCURRENCY
         settings = LlmSettings(
             model, scorer.base_url, api_key_env=scorer.api_key_env, concurrency=concurrency,
-            same_as=tuple(scorer.same_as or ()), **chosen,
+            same_as=scorer.same_as, **chosen,
         )  # fmt: skip
         return ChatAnswerer(settings, folder, label)
 

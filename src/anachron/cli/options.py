@@ -194,7 +194,7 @@ class LlmOptions:
     same_as: SameAs = None
 
     def settings(self, model: str, base_url: str | None) -> LlmSettings:
-        return LlmSettings(model, base_url, **asdict(self) | {"same_as": tuple(self.same_as or ())})
+        return LlmSettings(model, base_url, **asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)

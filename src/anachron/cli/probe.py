@@ -107,7 +107,7 @@ class ScorerOptions:
 
         return Backend(
             backend=self.backend, base_url=self.base_url, api_key_env=self.api_key_env, concurrency=self.concurrency,
-            same_as=tuple(self.same_as or ()), **replicated,
+            same_as=self.same_as, **replicated,
         )  # fmt: skip
 
     def open(self, name: str, backend: "Backend", loading: ModelOptions) -> Any:

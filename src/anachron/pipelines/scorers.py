@@ -1,6 +1,6 @@
 """A model opened to score, wherever it computes: in this process, on replicas of a Ray cluster, or behind a server."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ class Backend:
     base_url: str | None = None
     api_key_env: str | None = None
     concurrency: int | None = None
-    same_as: tuple[str, ...] = ()
+    same_as: Sequence[str] | None = None
     workers: int | None = None
     ray: str | None = None
     gpus_per_replica: int = 0
@@ -49,7 +49,7 @@ class Backend:
             raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
         for_servers = {
             "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency,
-            "--same-as": " ".join(self.same_as) or None,
+            "--same-as": " ".join(self.same_as or ()) or None,
         }  # fmt: skip
         for_models = {
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,

@@ -88,19 +88,19 @@ def _kept(
     """
     found: dict[str, Answer | None] = {}
     damaged: list[Path] = []
-    unnamed, elsewhere = 0, [url for url in settings.same_as if url != UNKNOWN]
+    same_as, unnamed = settings.same_as or (), 0
 
     def usable(kept: Answer) -> bool:
         # an answer that was cut off is asked for again: the server's limit may have been raised since
         return keep_cut_off or not kept.cut_off
 
     for key, text in texts.items():
-        places = [key, *(prompt_key(settings.model, text, parameters, url) for url in elsewhere)]
+        places = [key, *(prompt_key(settings.model, text, parameters, url) for url in same_as if url != UNKNOWN)]
         found[key] = cache.find(places, damaged, usable)
         if found[key] is None and (old := cache.unnamed(settings.model, text, parameters)) and usable(old):
             found[key] = old
             unnamed += 1
-    if unnamed and UNKNOWN not in settings.same_as:
+    if unnamed and UNKNOWN not in same_as:
         raise ConfigError(
             f"{unnamed:,} answers in {cache.folder} are of an earlier version, which recorded neither their server nor "
             f"a checksum; if {settings.server} gave them, add --same-as {UNKNOWN} to use them as they are, or choose "

@@ -1,6 +1,7 @@
 """Which language model is asked and how, and what comes of it: an answer or none, and what that took."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ class LlmSettings:
     tries: int = 6
     timeout: float = 120.0
     pause: float = 1.0
-    same_as: tuple[str, ...] = ()
+    same_as: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.model.strip():
@@ -63,7 +64,7 @@ class LlmSettings:
 
     def recorded(self) -> dict[str, Any]:
         """For a manifest: all settings, and the address without what is secret in it."""
-        return asdict(self) | {"base_url": self.server, "same_as": list(self.same_as)}
+        return asdict(self) | {"base_url": self.server, "same_as": list(self.same_as or ())}
 
 
 @dataclass(frozen=True, slots=True)
