@@ -11,7 +11,7 @@ from anachron.io import read_text
 from anachron.lm.loading import load_model, load_tokenizer
 from anachron.lm.numerics import deterministic
 from anachron.lm.scorer import Scorer
-from anachron.servers import check_address, key_for, open_to_all, same_servers
+from anachron.servers import check_address, key_for, open_to_all, public_url, same_servers
 
 BACKENDS = ("transformers", "openai", "llama.cpp")
 CONCURRENCY = 8
@@ -49,7 +49,7 @@ class Backend:
             raise ConfigError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
         for_servers = {
             "--base-url": self.base_url, "--api-key-env": self.api_key_env, "--concurrency": self.concurrency,
-            "--same-as": " ".join(self.same_as or ()) or None,
+            "--same-as": " ".join(map(public_url, self.same_as or ())) or None,
         }  # fmt: skip
         for_models = {
             "--workers": self.workers, "--ray": self.ray, "--gpus-per-replica": self.gpus_per_replica or None,
